@@ -1,0 +1,190 @@
+"""Requests to an API server over one kept connection, and streams over connections of their own.
+
+http.client instead of an HTTP library: it comes with the interpreter, and beside TLS it is half of what an agent
+weighs (a client library would double that).
+"""
+
+import http.client
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from kube.config import Cluster
+from kube.errors import ApiError, Expired, Unreachable
+from topology.version import __version__
+
+JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""An Accept header that asks for an object's metadata alone: less than half a Node."""
+
+_TIMEOUT: Final = 15.0
+_LARGEST_LINE: Final = 32 << 20
+"""No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
+_READ: Final = 1 << 18
+_TRANSPORT: Final = (OSError, http.client.HTTPException)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call, built without I/O so that it can be tested and logged."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes | None = None
+    content_type: str = JSON
+    accept: str = JSON
+
+    @property
+    def target(self) -> str:
+        """Path and query as they stand on the request line."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+class ApiClient:
+    """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
+
+    def __init__(self, cluster: Cluster, user_agent: str = "toposcope", timeout: float = _TIMEOUT) -> None:
+        self._cluster = cluster
+        self._user_agent = f"{user_agent}/{__version__}"
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._connection: http.client.HTTPConnection | None = None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of our context or pod."""
+        return self._cluster.namespace
+
+    def call(self, request: Request) -> Any:
+        """Send a request and return the decoded answer; raises what `read` raises."""
+        body = self.read(request)
+        try:
+            return msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unreachable(
+                f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
+            ) from error
+
+    def read(self, request: Request) -> bytes:
+        """Send a request and return the answer's JSON text.
+
+        Raises ApiError for an error Status, Unreachable when there is no answer. A request on a kept connection
+        that the server closed meanwhile is sent once more: nothing was answered, and all our writes are idempotent.
+        """
+        with self._lock:
+            reused = self._connection is not None
+            try:
+                return self._exchange(request)
+            except Unreachable as error:
+                if not (reused and isinstance(error.__cause__, http.client.RemoteDisconnected | ConnectionError)):
+                    raise
+                return self._exchange(request)
+
+    def _exchange(self, request: Request) -> bytes:
+        if self._connection is None:
+            self._connection = self._connect(self._timeout)
+        try:
+            response = self._send(self._connection, request)
+            body = response.read()
+        except _TRANSPORT as error:
+            self.close()
+            raise _unreachable(self._cluster.server, error) from error
+        if response.will_close:
+            self.close()
+        _check(response, body)
+        return body
+
+    def stream(self, request: Request, idle_timeout: float) -> Iterator[bytes]:
+        """The lines of a watch, each a JSON document, until the server ends it.
+
+        `idle_timeout` is how long the server may say nothing, in seconds: a half-open connection says nothing for
+        ever. Raises ApiError when the server refuses the stream, Unreachable when it breaks off.
+        """
+        connection = self._connect(idle_timeout)
+        try:
+            response = self._send(connection, request)
+            if response.status != http.HTTPStatus.OK:
+                _check(response, response.read())
+            yield from _lines(response)
+        except _TRANSPORT as error:
+            raise _unreachable(self._cluster.server, error) from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Drop the kept connection; the next call makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+        where = urlsplit(self._cluster.server)
+        host = where.hostname or ""
+        if self._cluster.tls is None:
+            return http.client.HTTPConnection(host, where.port, timeout=timeout)
+        return http.client.HTTPSConnection(host, where.port, timeout=timeout, context=self._cluster.tls)
+
+    def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+        headers = {"Accept": request.accept, "User-Agent": self._user_agent}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        token = self._cluster.token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
+        return connection.getresponse()
+
+
+def _unreachable(server: str, error: BaseException) -> Unreachable:
+    words = str(error) or type(error).__name__
+    return Unreachable(f"{server} does not answer: {words}")
+
+
+def _check(response: http.client.HTTPResponse, body: bytes) -> None:
+    """Raise the error that the answer stands for, if any."""
+    if response.status < http.HTTPStatus.BAD_REQUEST:
+        return
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        document = None  # a proxy's error page
+    status = document if isinstance(document, dict) else {}
+    kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
+    raise kind(
+        response.status,
+        str(status.get("reason") or response.reason),
+        str(status.get("message") or body[:200].decode(errors="replace").strip()),
+        _seconds(response.getheader("Retry-After")),
+    )
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After in seconds; API servers never send the date form."""
+    return float(header) if header and header.isascii() and header.isdigit() else None
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Split a chunked body into lines as they arrive.
+
+    `read1` returns what is there; `read(n)` would wait until n bytes have come, which on a quiet watch is minutes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while chunk := response.read1(_READ):
+        *complete, rest = chunk.split(b"\n")
+        if complete:
+            yield b"".join((*parts, complete[0]))
+            yield from complete[1:]
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+        if size > _LARGEST_LINE:
+            raise Unreachable(f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server")
+    if any(parts):
+        raise Unreachable("the watch was cut in the middle of an event")

@@ -1,0 +1,42 @@
+"""What can go wrong between us and an API server."""
+
+
+class KubeError(Exception):
+    """Base of all errors of this package: catch it to survive a bad API server."""
+
+
+class ConfigError(KubeError):
+    """No usable credentials; the message names the file, the field and the fix."""
+
+
+class Unreachable(KubeError):
+    """No answer: refused, timed out, cut off in mid-answer, or not HTTP."""
+
+
+class ApiError(KubeError):
+    """The server answered with an error Status.
+
+    `status` is the HTTP code, `reason` the machine-readable word of `metav1.Status`, `retry_after` the seconds the
+    server asked us to wait (None: it did not say).
+    """
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+    @property
+    def not_found(self) -> bool:
+        """The object, or the whole resource, does not exist."""
+        return self.status == 404  # noqa: PLR2004 - HTTP's own number reads better than a name for it
+
+    @property
+    def conflict(self) -> bool:
+        """Somebody else owns a field, changed the object first, or made it before us."""
+        return self.status == 409  # noqa: PLR2004 - as above
+
+
+class Expired(ApiError):
+    """A watch or page token older than the server's history (410): list again."""

@@ -1,0 +1,247 @@
+"""List and watch: keeps a handler equal to a collection of the API server, through everything that breaks a watch.
+
+The `kubernetes` package's own Watch and informer are not used: they lose the resourceVersion, loop hot on errors and
+hang on half-open connections.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from kube.client import ApiClient, Request
+from kube.errors import ApiError, Expired, KubeError, Unreachable
+
+log = logging.getLogger(__name__)
+
+_WATCH_SECONDS: Final = 300
+_IDLE_SECONDS: Final = 150.0
+"""The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
+_PAGE_SIZE: Final = "500"
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 60.0
+_NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
+_GONE: Final = 410
+
+Raw: TypeAlias = bytes | memoryview | msgspec.Raw
+"""One object as JSON."""
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Handler(Protocol[T_contra]):
+    """What a reflector keeps up to date; called from the reflector's thread."""
+
+    def replace(self, items: Mapping[str, T_contra]) -> None:
+        """The whole collection, by name: after the first list and after each relist, and only when complete."""
+
+    def put(self, name: str, item: T_contra) -> None:
+        """One object came or changed."""
+
+    def gone(self, name: str) -> None:
+        """One object was deleted."""
+
+    def failing(self, error: KubeError | None) -> None:
+        """The collection cannot be read just now (what was known still stands), or can again (None)."""
+
+
+class Stop(Protocol):
+    """The part of `threading.Event` that is needed to wait for a while or for the end of the program."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait so many seconds; True as soon as the program ends."""
+
+    def is_set(self) -> bool:
+        """Whether the program ends."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta = _Meta()
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw]
+    metadata: dict[str, Any] = {}
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+_PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+class Reflector(Generic[T]):
+    """Follows one collection. `decode` turns an object's JSON into (name, resourceVersion, item).
+
+    An object that `decode` refuses (msgspec.ValidationError) is logged and left out: one bad object must not hide
+    the others. `stop` is the only clock here.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        decode: Callable[[Raw], tuple[str, str, T]],
+        handler: Handler[T],
+        stop: Stop,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._decode = decode
+        self._handler = handler
+        self._stop = stop
+        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._streams = True
+        self._version = ""
+        self._wait = _FIRST_PAUSE
+
+    def run(self) -> None:
+        """Follow the collection until `stop` is set. Never raises a KubeError."""
+        while not self._stop.is_set():
+            try:
+                if self._version:
+                    self._watch()
+                else:
+                    self.sync()
+            except KubeError as error:
+                if isinstance(error, Expired):
+                    self._version = ""
+                log.warning("cannot follow %s: %s", self._path, error)
+                self._handler.failing(error)
+                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+                self._stop.wait(max(asked, self._wait * self._dice.uniform(0.5, 1.0)))
+                self._wait = min(self._wait * 2, _LONGEST_PAUSE)
+
+    def sync(self) -> None:
+        """Read the whole collection once and hand it over. Raises KubeError; then nothing was handed over."""
+        items = self._streamed() if self._streams else None
+        if items is None:
+            items = self._paged()
+        self._handler.replace(items)
+        self._healthy()
+
+    def _healthy(self) -> None:
+        self._wait = _FIRST_PAUSE
+        self._handler.failing(None)
+
+    def _streamed(self) -> dict[str, T] | None:
+        """The collection as a streamed list (KEP-3157), or None when the server has no such thing."""
+        query = {
+            "watch": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        items: dict[str, T] = {}
+        try:
+            for kind, raw in self._events(query):
+                if kind == "BOOKMARK":
+                    meta = _OBJECT.decode(raw).metadata
+                    if meta.annotations.get("k8s.io/initial-events-end") == "true":
+                        self._version = meta.resource_version
+                        return items
+                elif kind != "DELETED":
+                    self._add(items, raw)
+                else:
+                    items.pop(_OBJECT.decode(raw).metadata.name, None)
+        except Expired:
+            raise
+        except ApiError as error:
+            if error.status not in _NOT_STREAMED:
+                raise
+            log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
+            self._streams = False
+            return None
+        raise Unreachable(f"the streamed list of {self._path} ended before it was complete")
+
+    def _paged(self) -> dict[str, T]:
+        items: dict[str, T] = {}
+        query = {"limit": _PAGE_SIZE}
+        while True:
+            try:
+                page = _PAGE.decode(self._client.read(Request("GET", self._path, query)))
+            except msgspec.MsgspecError as error:
+                raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
+            for raw in page.items:
+                self._add(items, raw)
+            following = page.metadata.get("continue")
+            if not following:
+                self._version = str(page.metadata.get("resourceVersion", ""))
+                return items
+            query = {"limit": _PAGE_SIZE, "continue": str(following)}
+
+    def _watch(self) -> None:
+        """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
+        query = {
+            "watch": "true",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(_WATCH_SECONDS * self._dice.uniform(1.0, 2.0))),
+        }
+        seen = False
+        for kind, raw in self._events(query):
+            if not seen:
+                seen = True
+                self._healthy()
+            if kind == "BOOKMARK":
+                self._version = _OBJECT.decode(raw).metadata.resource_version
+            elif kind == "DELETED":
+                meta = _OBJECT.decode(raw).metadata
+                self._handler.gone(meta.name)
+                self._version = meta.resource_version
+            else:
+                self._put(raw)
+        if not seen:
+            # A server that ends every watch at once must not be asked in a hot loop.
+            self._stop.wait(_FIRST_PAUSE)
+
+    def _put(self, raw: msgspec.Raw) -> None:
+        changed: dict[str, T] = {}
+        self._version = self._add(changed, raw)
+        for name, item in changed.items():
+            self._handler.put(name, item)
+
+    def _add(self, items: dict[str, T], raw: msgspec.Raw) -> str:
+        """Decode one object into `items` (unless it is malformed); return its resourceVersion."""
+        try:
+            name, version, items[name] = self._decode(raw)
+        except msgspec.ValidationError as error:
+            meta = _OBJECT.decode(raw).metadata
+            log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.name, error)
+            return meta.resource_version
+        return version
+
+    def _events(self, query: dict[str, str]) -> Iterator[tuple[str, msgspec.Raw]]:
+        """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
+        for line in self._client.stream(Request("GET", self._path, query), _IDLE_SECONDS):
+            try:
+                event = _EVENT.decode(line)
+                if event.type != "ERROR":
+                    yield event.type, event.object
+                    continue
+                status = _STATUS.decode(event.object)
+            except msgspec.MsgspecError as error:
+                raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
+            raise (Expired if status.code == _GONE else ApiError)(status.code, status.reason, status.message)

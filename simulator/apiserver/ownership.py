@@ -1,0 +1,194 @@
+"""Who owns which field: `metadata.managedFields` through applies and updates (KEP-555)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simulator.apiserver import fields
+from simulator.apiserver.errors import ApiError
+
+if TYPE_CHECKING:
+    from simulator.apiserver.fields import Path, Paths
+    from simulator.apiserver.schema import Schema
+
+_NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
+    ("f:metadata", f"f:{name}")
+    for name in (
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    """Identity of one managedFields entry; appliers are the same manager in every API version."""
+
+    operation: str
+    name: str
+    version: str
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        """Return the way conflict messages name it."""
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.version}" if self.operation == "Update" else text
+
+
+@dataclass(slots=True)
+class _Claim:
+    paths: Paths
+    version: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The request as ownership sees it: `ignored` are the top-level fields this endpoint resets."""
+
+    name: str
+    version: str
+    now: str
+    subresource: str = ""
+    ignored: tuple[str, ...] = ()
+
+    def owns(self, path: Path) -> bool:
+        """Whether this endpoint can change the field at all."""
+        return path[0][2:] not in self.ignored
+
+
+def apply(live: dict[str, Any], config: dict[str, Any], schema: Schema, writer: Writer, *, force: bool) -> dict[str, Any]:
+    """Merge an applied configuration into the live object.
+
+    Fields that only this manager applied before and no longer lists are removed; a field that is listed,
+    differs, and belongs to somebody else is a conflict (409) unless `force`. Raises `TypedPatchError` and
+    `ApiError`.
+    """
+    claims = _claims(live)
+    if not claims and live.get("metadata", {}).get("uid"):
+        # The object was last written by something that tracks nothing: its fields belong to a stand-in.
+        stand_in = Manager("Update", "before-first-apply", writer.version)
+        owned = fields.Difference({}, live, schema).added - _NEVER_OWNED
+        claims = {stand_in: _Claim(owned, writer.version, writer.now)}
+    me = Manager("Apply", writer.name, "", writer.subresource)
+    before = claims.get(me)
+    mine = {path for path in fields.field_set(config, schema) if writer.owns(path)}
+    claims[me] = _Claim(mine, writer.version, before.time if before else writer.now)
+    merged = fields.merge(live, config, schema)
+    if before and before.paths:
+        merged = _without_abandoned(merged, claims, before.paths, schema)
+    change = fields.Difference(live, merged, schema)
+    _settle(claims, me, change, writer, force=force)
+    if me in claims:
+        claims[me].paths -= _NEVER_OWNED
+        if not claims[me].paths:
+            del claims[me]
+    if change.added or change.removed or change.modified:
+        claims.get(me, _Claim(set(), "", "")).time = writer.now
+    return _with_claims(merged, claims)
+
+
+def update(live: dict[str, Any], new: dict[str, Any], schema: Schema, writer: Writer) -> dict[str, Any]:
+    """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
+    given = new.get("metadata", {}).get("managedFields")
+    claims = _claims(new if given and not writer.subresource else live)
+    reset = given == [] or given == [{}]
+    if reset or (not claims and live.get("metadata", {}).get("uid")):
+        return _with_claims(new, {})
+    change = fields.Difference(live, new, schema)
+    me = Manager("Update", writer.name, writer.version, writer.subresource)
+    _settle(claims, None, change, writer, force=True)
+    gained = {path for path in change.modified | change.added if path and writer.owns(path)} - _NEVER_OWNED
+    if gained:
+        kept = claims[me].paths if me in claims else set()
+        claims[me] = _Claim(kept | gained, writer.version, writer.now)
+    return _with_claims(new, claims)
+
+
+def _without_abandoned(merged: Any, claims: dict[Manager, _Claim], before: Paths, schema: Schema) -> Any:
+    """Remove what the manager listed last time and nobody lists now."""
+
+    def closed(paths: Paths) -> Paths:
+        return fields.with_named_parents(paths, schema)
+
+    everything = fields.field_set(merged, schema)
+    left = fields.without(merged, closed(before), schema)
+    owned = set().union(*(claim.paths for claim in claims.values()))
+    removed = closed(everything) - closed(fields.field_set(left, schema)) - closed(owned)
+    return fields.without(merged, removed & closed(before), schema)
+
+
+def _settle(
+    claims: dict[Manager, _Claim], me: Manager | None, change: fields.Difference, writer: Writer, *, force: bool
+) -> None:
+    """Take changed fields from their other owners, or refuse."""
+    taken = {path for path in change.modified | change.added if path and writer.owns(path)}
+    gone = {path for path in change.removed if path and writer.owns(path)}
+    contested = {other: claim.paths & taken for other, claim in claims.items() if other != me}
+    if not force and any(contested.values()):
+        raise _conflict({other: paths for other, paths in contested.items() if paths})
+    for other in contested:
+        claims[other].paths -= contested[other] | gone
+    for other in [other for other, claim in claims.items() if not claim.paths]:
+        del claims[other]
+
+
+def _conflict(contested: dict[Manager, Paths]) -> ApiError:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": fields.printed(path)}
+        for manager, paths in sorted(contested.items(), key=lambda item: str(item[0]))
+        for path in sorted(paths)
+    ]
+    if len(causes) == 1:
+        text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = []
+        for manager, paths in sorted(contested.items(), key=lambda item: str(item[0])):
+            lines.append(f"conflicts with {manager}:")
+            lines += [f"- {fields.printed(path)}" for path in sorted(paths)]
+        text = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return ApiError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
+
+
+def _claims(obj: dict[str, Any]) -> dict[Manager, _Claim]:
+    claims = {}
+    for entry in obj.get("metadata", {}).get("managedFields") or ():
+        operation, version = entry.get("operation", "Update"), entry.get("apiVersion", "")
+        manager = Manager(
+            operation,
+            entry.get("manager", ""),
+            version if operation == "Update" else "",
+            entry.get("subresource", ""),
+        )
+        claims[manager] = _Claim(fields.decode(entry.get("fieldsV1", {})), version, entry.get("time", ""))
+    return claims
+
+
+def _with_claims(obj: dict[str, Any], claims: dict[Manager, _Claim]) -> dict[str, Any]:
+    """Copy of `obj` with `managedFields` written from `claims`, in the real server's order."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    entries = []
+    for manager, claim in sorted(claims.items(), key=lambda item: (item[0].operation, item[1].time, item[0])):
+        entry = {
+            "manager": manager.name,
+            "operation": manager.operation,
+            "apiVersion": claim.version,
+            "time": claim.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields.encode(claim.paths),
+        }
+        if manager.subresource:
+            entry["subresource"] = manager.subresource
+        entries.append(entry)
+    if entries:
+        metadata["managedFields"] = entries
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package apiserver pins the programs that the integration tests run against.
+package apiserver
+
+import (
+	_ "go.etcd.io/etcd/server/v3"
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+)

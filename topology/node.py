@@ -1,0 +1,36 @@
+"""What the controller keeps of a Node: a few hundred bytes, whatever the Node object weighs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node. `keys` and `values` run in parallel; nodes that carry the same keys share one `keys` tuple.
+
+    `gpus` is the number of allocatable `nvidia.com/gpu`.
+    """
+
+    name: str
+    uid: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    ready: bool
+    schedulable: bool
+    gpus: int
+
+    def label(self, key: str) -> str | None:
+        """The value of a label that is kept, else None."""
+        try:
+            return self.values[self.keys.index(key)]
+        except ValueError:
+            return None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that are kept."""
+        return dict(zip(self.keys, self.values, strict=True))
+
+    @property
+    def usable(self) -> bool:
+        """Whether a scheduler would place a pod there."""
+        return self.ready and self.schedulable

@@ -1,0 +1,51 @@
+"""The kernel's list format for CPUs and NUMA nodes: `0-3,8,16-31:2/8`.
+
+Source: Documentation/admin-guide/kernel-parameters.rst ("Number of CPUs") and lib/bitmap.c, bitmap_parselist.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+_MOST: Final = 1 << 20
+"""No kernel has this many CPUs: a larger number is a broken file and must not become a huge set."""
+
+
+def parse_list(text: str) -> frozenset[int]:
+    """The numbers in a kernel list; an empty list is legal.
+
+    Raises ValueError with the offending part when the text is no such list.
+    """
+    numbers: set[int] = set()
+    for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
+        try:
+            numbers.update(_parse_part(part))
+        except ValueError as error:
+            raise ValueError(f"not a kernel list: {text.strip()[:80]!r}, at {part[:40]!r}") from error
+    return frozenset(numbers)
+
+
+def _parse_part(part: str) -> Iterable[int]:
+    span, _, stride = part.partition(":")
+    low, dash, high = span.partition("-")
+    first, last = int(low), int(high) if dash else int(low)
+    if not 0 <= first <= last < _MOST:
+        raise ValueError(span)
+    if not stride:
+        return range(first, last + 1)
+    used, slash, group = stride.partition("/")
+    # `a-b:used/group` takes the first `used` numbers of every `group`.
+    size, step = (int(used), int(group)) if slash else (1, int(used))
+    if not 0 < size <= step:
+        raise ValueError(stride)
+    return (number for number in range(first, last + 1) if (number - first) % step < size)
+
+
+def format_list(numbers: Iterable[int]) -> str:
+    """`numbers` in the kernel's list format, ranges merged: {0, 1, 2, 8} is `0-2,8`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in spans)

@@ -1,0 +1,40 @@
+"""What may stand in a Kubernetes label, and how a foreign string becomes such a value.
+
+Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName).
+"""
+
+import hashlib
+import re
+from typing import Final
+
+MAX_VALUE: Final = 63
+_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_HASH_DIGITS: Final = 10
+
+
+def is_label_value(text: str) -> bool:
+    """Whether the API server accepts `text` as a label value (the empty string is one)."""
+    return len(text) <= MAX_VALUE and _VALUE.fullmatch(text) is not None
+
+
+def label_safe(text: str) -> str | None:
+    """`text` as a label value by GPU Feature Discovery's rule, or None when nothing is left of it.
+
+    Blanks become `-`, other characters that a label cannot hold are dropped, and the result is cut to 63
+    characters, so that a product reads the same here as in `nvidia.com/gpu.product`.
+    """
+    kept = "".join(
+        "-" if c.isspace() else c for c in text if c.isspace() or (c.isascii() and (c.isalnum() or c in "-_."))
+    )
+    return kept[:MAX_VALUE].strip("-_.") or None
+
+
+def short_name(name: str) -> str:
+    """A node name as a label value: itself, or its head and a hash when it is longer than a label value may be.
+
+    Node names are DNS subdomains of up to 253 characters. The hash keeps two long names with equal heads apart.
+    """
+    if is_label_value(name):
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]
+    return name[: MAX_VALUE - _HASH_DIGITS - 1].rstrip("-.") + "-" + digest
