@@ -4,9 +4,11 @@ http.client instead of an HTTP library: it comes with the interpreter, and besid
 weighs (a client library would double that).
 """
 
+import contextlib
 import http.client
+import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -100,22 +102,15 @@ class ApiClient:
         _check(response, body)
         return body
 
-    def stream(self, request: Request, idle_timeout: float) -> Iterator[bytes]:
-        """The lines of a watch, each a JSON document, until the server ends it.
+    def stream(self, request: Request, idle_timeout: float) -> "Stream":
+        """A watch over a connection of its own; nothing is sent before the first line is asked for.
 
         `idle_timeout` is how long the server may say nothing, in seconds: a half-open connection says nothing for
-        ever. Raises ApiError when the server refuses the stream, Unreachable when it breaks off.
+        ever.
         """
-        connection = self._connect(idle_timeout)
-        try:
-            response = self._send(connection, request)
-            if response.status != http.HTTPStatus.OK:
-                _check(response, response.read())
-            yield from _lines(response)
-        except _TRANSPORT as error:
-            raise _unreachable(self._cluster.server, error) from error
-        finally:
-            connection.close()
+        return Stream(
+            self._connect(idle_timeout), lambda connection: self._send(connection, request), self._cluster.server
+        )
 
     def close(self) -> None:
         """Drop the kept connection; the next call makes a new one."""
@@ -139,6 +134,37 @@ class ApiClient:
             headers["Authorization"] = f"Bearer {token}"
         connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
         return connection.getresponse()
+
+
+class Stream:
+    """The lines of a watch, each a JSON document, until the server ends it; to be read once."""
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        send: Callable[[http.client.HTTPConnection], http.client.HTTPResponse],
+        server: str,
+    ) -> None:
+        self._connection = connection
+        self._send = send
+        self._server = server
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises ApiError when the server refuses the watch, Unreachable when it breaks off."""
+        try:
+            response = self._send(self._connection)
+            if response.status != http.HTTPStatus.OK:
+                _check(response, response.read())
+            yield from _lines(response)
+        except _TRANSPORT as error:
+            raise _unreachable(self._server, error) from error
+        finally:
+            self._connection.close()
+
+    def interrupt(self) -> None:
+        """Cut the connection, from another thread: the reader sees it break off."""
+        with contextlib.suppress(OSError, AttributeError):  # not connected yet, or no longer
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _unreachable(server: str, error: BaseException) -> Unreachable:

@@ -10,29 +10,32 @@ from topology.node import NodeFacts
 
 PATH: Final = "/api/v1/nodes"
 
+_MOST_SHARED: Final = 1 << 16
+"""Far more values than a cluster has racks; values that come and go for months must not pile up."""
 
-class _Meta(msgspec.Struct, rename="camel"):
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] = {}
 
 
-class _Spec(msgspec.Struct):
+class _Spec(msgspec.Struct, frozen=True, gc=False):
     unschedulable: bool = False
 
 
-class _Condition(msgspec.Struct):
+class _Condition(msgspec.Struct, frozen=True, gc=False):
     type: str
     status: str
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, frozen=True, gc=False):
     conditions: list[_Condition] = []
     allocatable: dict[str, str] = {}
 
 
-class _Node(msgspec.Struct):
+class _Node(msgspec.Struct, frozen=True, gc=False):
     metadata: _Meta
     spec: _Spec = _Spec()
     status: _Status = _Status()
@@ -54,6 +57,8 @@ class NodeDecoder:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
         node = self._decoder.decode(raw)
         labels = node.metadata.labels
+        if len(self._strings) > _MOST_SHARED:
+            self._strings.clear()
         share = self._strings.setdefault
         found = tuple(sorted(self._tracked.intersection(labels)))
         keys = self._keys.setdefault(found, found)
@@ -70,9 +75,12 @@ class NodeDecoder:
         )
         return name, node.metadata.resource_version, facts
 
-    def forget(self) -> None:
-        """Drop the shared strings, so that values which left the cluster do not stay for ever; call it at a relist."""
-        self._strings.clear()
+    def track(self, keys: Iterable[str]) -> bool:
+        """Keep these labels too, from the next Node on; whether one of them was not kept so far."""
+        tracked = self._tracked.union(keys)
+        grew = tracked != self._tracked
+        self._tracked = tracked
+        return grew
 
 
 def _count(quantity: str | None) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kube.client import ApiClient, Request
+from kube.client import ApiClient, Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 
 log = logging.getLogger(__name__)
@@ -58,28 +58,28 @@ class Stop(Protocol):
         """Whether the program ends."""
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     resource_version: str = ""
     annotations: dict[str, str] = {}
 
 
-class _Object(msgspec.Struct):
+class _Object(msgspec.Struct, frozen=True, gc=False):
     metadata: _Meta = _Meta()
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, frozen=True, gc=False):
     code: int = 0
     reason: str = ""
     message: str = ""
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, frozen=True, gc=False):
     type: str
     object: msgspec.Raw
 
 
-class _Page(msgspec.Struct):
+class _Page(msgspec.Struct, frozen=True, gc=False):
     items: list[msgspec.Raw]
     metadata: dict[str, Any] = {}
 
@@ -113,6 +113,8 @@ class Reflector(Generic[T]):
         self._stop = stop
         self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
         self._streams = True
+        self._again = False
+        self._open: Stream | None = None
         self._version = ""
         self._wait = _FIRST_PAUSE
 
@@ -120,11 +122,14 @@ class Reflector(Generic[T]):
         """Follow the collection until `stop` is set. Never raises a KubeError."""
         while not self._stop.is_set():
             try:
-                if self._version:
+                if self._version and not self._again:
                     self._watch()
                 else:
+                    self._again = False
                     self.sync()
             except KubeError as error:
+                if self._again:
+                    continue  # we cut the stream ourselves
                 if isinstance(error, Expired):
                     self._version = ""
                 log.warning("cannot follow %s: %s", self._path, error)
@@ -132,6 +137,12 @@ class Reflector(Generic[T]):
                 asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
                 self._stop.wait(max(asked, self._wait * self._dice.uniform(0.5, 1.0)))
                 self._wait = min(self._wait * 2, _LONGEST_PAUSE)
+
+    def relist(self) -> None:
+        """Read the whole collection again, from another thread: what `decode` keeps has changed."""
+        self._again = True
+        if self._open:
+            self._open.interrupt()
 
     def sync(self) -> None:
         """Read the whole collection once and hand it over. Raises KubeError; then nothing was handed over."""
@@ -202,6 +213,8 @@ class Reflector(Generic[T]):
         }
         seen = False
         for kind, raw in self._events(query):
+            if self._again:
+                return
             if not seen:
                 seen = True
                 self._healthy()
@@ -235,7 +248,8 @@ class Reflector(Generic[T]):
 
     def _events(self, query: dict[str, str]) -> Iterator[tuple[str, msgspec.Raw]]:
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
-        for line in self._client.stream(Request("GET", self._path, query), _IDLE_SECONDS):
+        self._open = self._client.stream(Request("GET", self._path, query), _IDLE_SECONDS)
+        for line in self._open:
             try:
                 event = _EVENT.decode(line)
                 if event.type != "ERROR":

@@ -18,7 +18,7 @@ _KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
     re.ASCII,
 )
-_INSIDE_A_NODE: Final = frozenset({"numa", "gpu", "pcie", "nvswitch", "socket"})
+_INSIDE_A_NODE: Final = frozenset({"numa", "numa-node", "socket", "pcie-switch", "gpu"})
 
 
 @dataclass(frozen=True, slots=True)

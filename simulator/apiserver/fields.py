@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 Paths = set[Path]
 
-_ABSENT: Any = object()
+
+class _Absent:
+    """The field is not there, which is not the same as null."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_ABSENT: Any = _Absent()
 
 
 class TypedPatchError(ValueError):
@@ -82,16 +90,14 @@ def element_of(item: Any, schema: Schema) -> str:
     """Path element of an item of an associative list."""
     if schema.list_type == "set":
         return f"v:{_compact(item)}"
-    keys = {}
-    for key in schema.list_keys:
-        default = _default(schema, key)
-        value = item.get(key, default) if isinstance(item, dict) else _ABSENT
-        if value is _ABSENT:
-            raise TypedPatchError(
-                "associative list with keys has an element that omits key field "
-                f'"{key}" (and doesn\'t have default value)'
-            )
-        keys[key] = value
+    given = item if isinstance(item, dict) else {}
+    keys = {key: value for key in schema.list_keys if (value := given.get(key, _default(schema, key))) is not _ABSENT}
+    if not keys:
+        listed = " ".join(f'"{key}"' for key in schema.list_keys)
+        raise TypedPatchError(
+            f"associative list with keys has an element that omits all key fields [{listed}] "
+            "(and doesn't have default values for any key fields)"
+        )
     return f"k:{_compact(keys)}"
 
 
@@ -164,8 +170,7 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
     if _is_map(live, applied) and schema.type in ("object", ""):
         old, new = _items(live, dict), _items(applied, dict)
         return {
-            key: merge(old.get(key, _ABSENT), new.get(key, _ABSENT), schema.field(key) or ANY)
-            for key in {**old, **new}
+            key: merge(old.get(key, _ABSENT), new.get(key, _ABSENT), schema.field(key) or ANY) for key in {**old, **new}
         }
     if schema.associative:
         return _merge_lists(_items(live, list), _items(applied, list), schema)

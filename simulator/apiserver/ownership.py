@@ -66,7 +66,9 @@ class Writer:
         return path[0][2:] not in self.ignored
 
 
-def apply(live: dict[str, Any], config: dict[str, Any], schema: Schema, writer: Writer, *, force: bool) -> dict[str, Any]:
+def apply(
+    live: dict[str, Any], config: dict[str, Any], schema: Schema, writer: Writer, *, force: bool
+) -> dict[str, Any]:
     """Merge an applied configuration into the live object.
 
     Fields that only this manager applied before and no longer lists are removed; a field that is listed,
@@ -101,10 +103,14 @@ def update(live: dict[str, Any], new: dict[str, Any], schema: Schema, writer: Wr
     """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
     given = new.get("metadata", {}).get("managedFields")
     claims = _claims(new if given and not writer.subresource else live)
-    reset = given == [] or given == [{}]
+    reset = given in ([], [{}])
     if reset or (not claims and live.get("metadata", {}).get("uid")):
         return _with_claims(new, {})
-    change = fields.Difference(live, new, schema)
+    try:
+        change = fields.Difference(live, new, schema)
+    except fields.TypedPatchError:
+        # List items without their key: validation will say so, there is nothing to own yet.
+        return _with_claims(new, {})
     me = Manager("Update", writer.name, writer.version, writer.subresource)
     _settle(claims, None, change, writer, force=True)
     gained = {path for path in change.modified | change.added if path and writer.owns(path)} - _NEVER_OWNED
@@ -136,10 +142,10 @@ def _settle(
     contested = {other: claim.paths & taken for other, claim in claims.items() if other != me}
     if not force and any(contested.values()):
         raise _conflict({other: paths for other, paths in contested.items() if paths})
-    for other in contested:
-        claims[other].paths -= contested[other] | gone
-    for other in [other for other, claim in claims.items() if not claim.paths]:
-        del claims[other]
+    for other, paths in contested.items():
+        claims[other].paths -= paths | gone
+        if not claims[other].paths:
+            del claims[other]
 
 
 def _conflict(contested: dict[Manager, Paths]) -> ApiError:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.apiserver.errors import Cause, required, shown, wrong, wrong_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -89,17 +89,15 @@ def prune(value: Any, schema: Schema, path: str = "") -> list[str]:
 
 
 def fill_defaults(value: Any, schema: Schema) -> None:
-    """Write defaults into maps, in place; an explicit null that is not nullable counts as absent."""
+    """Write defaults into maps, in place; a null where none is allowed counts as absent."""
     if isinstance(value, dict):
         for name, child in schema.properties.items():
-            if "default" in child.rules and (
-                name not in value or (value[name] is None and not child.rules.get("nullable"))
-            ):
+            if name in value and value[name] is None and not child.rules.get("nullable"):
+                del value[name]
+            if "default" in child.rules and name not in value:
                 value[name] = copy.deepcopy(child.rules["default"])
         for key, item in value.items():
-            child = schema.field(key)
-            if child is not None and child is not ANY:
-                fill_defaults(item, child)
+            fill_defaults(item, schema.field(key) or ANY)
     elif isinstance(value, list) and schema.items is not None:
         for item in value:
             fill_defaults(item, schema.items)
@@ -112,13 +110,11 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
         return
     mismatch = _type_mismatch(value, rules)
     if mismatch:
-        yield wrong_type(path, "null" if value is None else value, f"{path} in body must be of type {mismatch}")
+        yield wrong_type(path, _go_type(value), f"{path} in body must be of type {mismatch}")
         return
     if "enum" in rules and value not in rules["enum"]:
         listed = ", ".join(shown(choice) for choice in rules["enum"])
-        yield Cause(
-            "FieldValueNotSupported", path, f"Unsupported value: {shown(value)}: supported values: {listed}"
-        )
+        yield Cause("FieldValueNotSupported", path, f"Unsupported value: {shown(value)}: supported values: {listed}")
     if isinstance(value, str):
         yield from _validate_string(value, rules, path)
     elif isinstance(value, list):
@@ -136,19 +132,23 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
 _BRANCHES = {"allOf": "all the schemas", "anyOf": "at least one schema", "oneOf": "one and only one schema"}
 
 
-def _exactly_one(outcomes: Any) -> bool:
+def _exactly_one(outcomes: Iterable[bool]) -> bool:
     return sum(outcomes) == 1
 
 
 def _type_mismatch(value: Any, rules: Mapping[str, Any]) -> str:
     if rules.get("x-kubernetes-int-or-string"):
         fits = isinstance(value, int | str) and not isinstance(value, bool)
-        return "" if fits else "integer,string"
+        return "" if fits else f'integer,string: "{_go_type(value)}"'
     name: str = rules.get("type", "")
     if not name:
         return ""
     fits = isinstance(value, _PYTHON_TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
     return "" if fits else f'{name}: "{_go_type(value)}"'
+
+
+def _counted(limit: int) -> str:
+    return f"{limit} item" if limit == 1 else f"{limit} items"
 
 
 def _go_type(value: Any) -> str:
@@ -178,7 +178,7 @@ def _validate_list(value: list[Any], schema: Schema, path: str) -> Iterator[Caus
     rules = schema.rules
     if len(value) > rules.get("maxItems", len(value)):
         yield Cause(
-            "FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {rules['maxItems']} items"
+            "FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {_counted(rules['maxItems'])}"
         )
     if len(value) < rules.get("minItems", 0):
         yield wrong(path, len(value), f"{path} in body should have at least {rules['minItems']} items")
@@ -199,8 +199,8 @@ def _validate_map(value: dict[str, Any], schema: Schema, path: str) -> Iterator[
         if name not in value:
             yield required(join(path, name))
     if len(value) > rules.get("maxProperties", len(value)):
-        limit = rules["maxProperties"]
-        yield Cause("FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {limit} items")
+        limit = _counted(rules["maxProperties"])
+        yield Cause("FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {limit}")
     if len(value) < rules.get("minProperties", 0):
         yield wrong(path, value, f"{path} in body should have at least {rules['minProperties']} properties")
     for key, item in value.items():

@@ -1,0 +1,23 @@
+"""`python -m agent`: the agent on this machine's own hardware."""
+
+import argparse
+import sys
+
+from agent.isolation import ProbeProcess
+from agent.nvml import open_pynvml
+from agent.options import add_arguments, options
+from agent.run import run
+
+
+def main() -> int:
+    """Run the agent; the program's exit code."""
+    parser = argparse.ArgumentParser(prog="python -m agent", description=__doc__)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    chosen = options(parser, arguments)
+    with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
+        return run(chosen, probe)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""From raw answers to a `NodeTopology`: pure, so that every machine that was ever recorded is a test.
+
+The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from agent.raw import RawFabric, RawGpu, RawLink, RawNode, RawPci
+from topology import hardware as hw
+from topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned
+from topology.pci import NODE, PHB, PIX, PXB, SYS, card, normal_address, pci_level
+from topology.ranges import parse_list
+from topology.shape import shape
+
+_ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
+"""nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""
+
+_LINK_UP: Final = frozenset({1, 2})
+"""Active, and asleep to save power: an idle GPU's links sleep and wake with traffic, they are not gone."""
+
+_VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+"""NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
+
+_REMOTE_GPU, _REMOTE_SWITCH = 0, 2
+_NO_ADDRESS: Final = "ffffffff:ff:ff.0"
+"""What a link into a switch outside the node answers (GB200, virtual machines)."""
+
+_NOT_SUPPORTED, _COMPLETED = 0, 3
+_ZERO_UUID: Final = "0" * 32
+_NVIDIA_DRIVER: Final = "nvidia"
+
+
+def discover(raw: RawNode) -> hw.NodeTopology:
+    """Understand one probe in which NVML answered.
+
+    A probe without NVML (see `RawNode.faults`) says nothing about links; call this only when NVML started.
+    """
+    numa = _Numa(raw)
+    wiring = _Wiring(raw)
+    gpus = tuple(_gpu(gpu, numa) for gpu in raw.gpus)
+    nics = tuple(
+        hw.Nic(
+            name=nic.name,
+            pci=nic.pci.address,
+            numa=numa.of(nic.pci),
+            link_layer=", ".join(sorted(set(filter(None, nic.link_layers)))) or None,
+            active=any("ACTIVE" in state for state in nic.port_states),
+        )
+        for nic in raw.nics
+    )
+    matrix = _matrix(raw, wiring, numa)
+    domains = nvlink_domains(matrix)
+    fabric, clique = _fabric(raw.gpus)
+    reasons = (*_missing(raw), *_weak_links(gpus), *_fabric_reasons(raw.gpus, fabric))
+    return hw.NodeTopology(
+        gpus=gpus,
+        nics=nics,
+        numa=tuple(hw.NumaNode(node.id, node.cpus) for node in raw.numa),
+        matrix=matrix,
+        nvlink_domains=domains,
+        interconnect=_interconnect(len(gpus), domains, wiring),
+        nvswitches=wiring.switches(raw.switch_functions),
+        fabric=fabric,
+        clique=clique,
+        shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
+        rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, [card(nic.pci) for nic in nics])),
+        state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
+        reasons=reasons,
+    )
+
+
+class _Numa:
+    """NUMA nodes of devices: the kernel's word, else the node whose CPUs are local to the device."""
+
+    def __init__(self, raw: RawNode) -> None:
+        self._cpus = {node.id: parse_list(node.cpus) for node in raw.numa}
+        self._all = frozenset().union(*self._cpus.values())
+        self._functions = {function.address: function for function in raw.gpu_functions}
+
+    def of(self, function: RawPci | None) -> int | None:
+        if function is None:
+            return None
+        if function.numa is not None:
+            return function.numa
+        local = parse_list(function.local_cpus)
+        if not local or local >= self._all:
+            return None  # all CPUs are local to a device whose place the firmware does not tell
+        return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
+
+    def function(self, address: str) -> RawPci | None:
+        return self._functions.get(address)
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Where the active links of one GPU end."""
+
+    peers: Counter[str]
+    into_switches: int = 0
+
+
+class _Wiring:
+    """Where every active NVLink of the node ends, by the GPU's PCI address."""
+
+    def __init__(self, raw: RawNode) -> None:
+        self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
+        self._on_bus = frozenset(raw.switch_functions)
+        self._seen: set[str] = set()
+        self._nameless = False
+        self._ends = {gpu.pci: self._ends_of(gpu) for gpu in raw.gpus}
+
+    def _ends_of(self, gpu: RawGpu) -> _Ends:
+        ends = _Ends(Counter())
+        for link in gpu.links:
+            if link.state not in _LINK_UP:
+                continue
+            remote = _remote(link)
+            if remote in self._gpus:
+                ends.peers[remote] += 1
+            elif link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or (remote is None and _untyped(link)):
+                ends.into_switches += 1
+                if remote is None:
+                    self._nameless = True
+                else:
+                    self._seen.add(remote)
+        return ends
+
+    def links(self, a: str, b: str) -> int:
+        """Active NVLinks between two GPUs; both ends have to agree, so the smaller count stands.
+
+        Through switches a pair shares all links that both have into them.
+        """
+        direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
+        return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
+
+    def switched(self) -> bool:
+        """Whether any link ends in an NVSwitch."""
+        return any(ends.into_switches for ends in self._ends.values())
+
+    def switches(self, on_bus: tuple[str, ...]) -> int | None:
+        """How many NVSwitches there are; None when links end in switches that show no address."""
+        known = len(self._seen.union(on_bus))
+        return None if self._nameless and not known else known
+
+
+def _remote(link: RawLink) -> str | None:
+    """Address of the far end, None when the link does not tell it."""
+    if link.remote_pci is None or link.remote_pci.lower() == _NO_ADDRESS:
+        return None
+    try:
+        return normal_address(link.remote_pci)
+    except ValueError:
+        return None
+
+
+def _untyped(link: RawLink) -> bool:
+    """Whether the link's type is unknown but its address says "outside the node", which only switches do."""
+    return link.remote_type not in (_REMOTE_GPU, 1) and (link.remote_pci or "").lower() == _NO_ADDRESS
+
+
+def _gpu(raw: RawGpu, numa: _Numa) -> hw.Gpu:
+    up = [link for link in raw.links if link.state in _LINK_UP]
+    return hw.Gpu(
+        index=raw.index,
+        pci=raw.pci,
+        uuid=raw.uuid,
+        product=raw.name,
+        numa=numa.of(numa.function(raw.pci)),
+        links_active=len(up),
+        links_total=len(raw.links),
+        link_mbps=max((link.mbps for link in up if link.mbps), default=None),
+        nvlink_version=next((_VERSION[link.version] for link in up if link.version in _VERSION), None),
+    )
+
+
+def _matrix(raw: RawNode, wiring: _Wiring, numa: _Numa) -> LinkMatrix:
+    ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
+    functions = [numa.function(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
+    names = [f"GPU{gpu.index}" for gpu in raw.gpus] + [f"NIC{i}" for i in range(len(raw.nics))]
+    cells = [[SELF] * len(names) for _ in names]
+    for i in range(len(names)):
+        for j in range(i):
+            cell = None
+            if i < len(raw.gpus):
+                cell = _gpu_pair(raw.gpus[j], raw.gpus[i], wiring, ancestors)
+            first, second = functions[j], functions[i]
+            if cell is None and first and second:
+                cell = pci_level(first.path, second.path, numa.of(first), numa.of(second))
+            cells[i][j] = cells[j][i] = cell or SYS
+    return LinkMatrix(tuple(names), tuple(map(tuple, cells)))
+
+
+def _gpu_pair(a: RawGpu, b: RawGpu, wiring: _Wiring, ancestors: Mapping[tuple[int, int], int]) -> str | None:
+    links = wiring.links(a.pci, b.pci)
+    if links:
+        return nv_cell(links)
+    level = ancestors.get((a.index, b.index))
+    return None if level is None else _ANCESTOR.get(level)
+
+
+def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: _Wiring) -> hw.Interconnect:
+    if gpus < 2:  # noqa: PLR2004 - a path needs two
+        return hw.Interconnect.NONE
+    if len(domains[0]) == 1:
+        return hw.Interconnect.PCIE
+    return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
+
+
+def _fabric(gpus: tuple[RawGpu, ...]) -> tuple[hw.Fabric, str | None]:
+    """The fabric state over all GPUs, and the clique when all of them are in the same one.
+
+    State "not supported", an error "not supported" and the all-zero UUID are one: HGX boards without multi-node
+    NVLink answer "completed" with a zero UUID (torchcomms#1385). GPUs that disagree are a fault, not a majority.
+    """
+    if any(gpu.fabric_error for gpu in gpus):
+        return hw.Fabric.FAILED, None
+    answers = [gpu.fabric for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
+    if any(answer.state != _COMPLETED for answer in answers):
+        return hw.Fabric.IN_PROGRESS, None
+    members = [answer for answer in answers if answer.uuid != _ZERO_UUID]
+    if not members:
+        return hw.Fabric.NOT_SUPPORTED, None
+    cliques = {_clique(member) for member in members}
+    if len(cliques) > 1 or len(members) < len(gpus) or any(member.status for member in members):
+        return hw.Fabric.FAILED, None
+    return hw.Fabric.COMPLETED, cliques.pop()
+
+
+def _clique(fabric: RawFabric) -> str:
+    return f"{UUID(fabric.uuid)}.{fabric.clique}"
+
+
+def _missing(raw: RawNode) -> list[str]:
+    """GPUs that are on the bus but not in NVML, by name; one that another driver holds (VFIO) is none of ours."""
+    seen = {gpu.pci for gpu in raw.gpus}
+    lost = [
+        f"GPU {function.address} is on the PCI bus but not in NVML"
+        for function in raw.gpu_functions
+        if function.address not in seen and function.driver in (None, _NVIDIA_DRIVER)
+    ]
+    # Without sysfs the index is all there is to name it by.
+    return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
+
+
+def _weak_links(gpus: tuple[hw.Gpu, ...]) -> list[str]:
+    """GPUs with fewer active links than their like on this node: a dead link, or a GPU thrown out of the fabric."""
+    most: Counter[str | None] = Counter()
+    for gpu in gpus:
+        most[gpu.product] = max(most[gpu.product], gpu.links_active)
+    return [
+        f"GPU {gpu.index}: {gpu.links_active} of {most[gpu.product]} NVLinks active"
+        for gpu in gpus
+        if gpu.links_active < most[gpu.product]
+    ]
+
+
+def _fabric_reasons(gpus: tuple[RawGpu, ...], fabric: hw.Fabric) -> list[str]:
+    if fabric is hw.Fabric.IN_PROGRESS:
+        waiting = [gpu.index for gpu in gpus if gpu.fabric and gpu.fabric.state not in (_NOT_SUPPORTED, _COMPLETED)]
+        return [f"GPU {index}: still registering with the NVLink fabric" for index in waiting]
+    if fabric is not hw.Fabric.FAILED:
+        return []
+    reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
+    for gpu in gpus:
+        if gpu.fabric is None or gpu.fabric.state == _NOT_SUPPORTED or gpu.fabric.uuid == _ZERO_UUID:
+            reasons.append(f"GPU {gpu.index}: not in the NVLink fabric that other GPUs of this node are in")
+        elif gpu.fabric.status:
+            reasons.append(f"GPU {gpu.index}: fabric registration ended with NVML status {gpu.fabric.status}")
+    cliques = sorted({_clique(gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.uuid != _ZERO_UUID})
+    if len(cliques) > 1:
+        reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(cliques)}")
+    return reasons

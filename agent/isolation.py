@@ -1,0 +1,180 @@
+"""Keeps NVML at arm's length: three processes, forked before the agent starts its first thread.
+
+    agent (API server, metrics)  ──►  keeper (deadlines, nothing else)  ──►  worker (NVML)
+
+The worker may hang in the driver or crash. The keeper notices, kills it, answers the agent in plain words and forks a
+new worker for the next probe; it has no threads, so it may fork at any time, which the agent may not. A worker that
+is stuck in the kernel does not even die of SIGKILL until the driver lets go: it is never waited for, and no second
+one is sent after it.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from agent.frames import Broken, Message, receive, send
+from agent.raw import RawNode
+from agent.worker import decode, work
+
+STEP_SECONDS: Final = 60.0
+"""How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
+processes that start at once wait for each other for 12 s."""
+
+_MOMENT: Final = 1.0
+"""How long a process may take to end once its socket is closed, or once it was killed."""
+
+
+class ProbeFailed(Exception):
+    """This probe gave no result; the next one may. The message says what happened, and in which step."""
+
+
+class KeeperGone(Exception):
+    """The keeper process is dead: only a restart of the agent helps."""
+
+
+class ProbeProcess:
+    """Runs probes in a process of their own. Make it before the first thread; use it from one thread.
+
+    `open_nvml` is called in the worker and returns `pynvml` or what stands in for it; `sysfs` is the root of /sys.
+    """
+
+    def __init__(self, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float = STEP_SECONDS) -> None:
+        self._step_seconds = step_seconds
+        ours, theirs = socket.socketpair()
+        # Objects made so far are left alone by the collector, so that the pages stay shared with the children.
+        gc.freeze()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            _become(lambda: _Keeper(theirs, open_nvml, sysfs, step_seconds).run())
+        theirs.close()
+        self._socket = ours
+        self._pid = pid
+
+    def probe(self) -> RawNode:
+        """One probe. Raises ProbeFailed, or KeeperGone when this object is of no further use."""
+        try:
+            send(self._socket, Message(step="probe"))
+            # The keeper bounds every step and answers in any case: silence means that it is gone.
+            answer = receive(self._socket, timeout=None)
+        except Broken as error:
+            raise KeeperGone(f"the process that runs NVML probes is gone: {error}") from error
+        if answer is None or answer.failure:
+            raise ProbeFailed(answer.failure if answer else "no answer")
+        try:
+            return decode(answer.result)
+        except msgspec.MsgspecError as error:
+            raise ProbeFailed(f"the probe answered nonsense: {error}") from error
+
+    def close(self) -> None:
+        """End the keeper and its worker."""
+        self._socket.close()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _become(run: Callable[[], None]) -> None:
+    """Be a child process that ends when `run` does, whatever happens in it."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides; its end closes our socket
+    status = 1
+    try:
+        run()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+class _Keeper:
+    """The process between the agent and the worker."""
+
+    def __init__(self, agent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float) -> None:
+        self._agent = agent
+        self._open_nvml = open_nvml
+        self._sysfs = sysfs
+        self._step_seconds = step_seconds
+        self._worker: socket.socket | None = None
+        self._pid = 0
+        self._stuck = 0
+
+    def run(self) -> None:
+        """Serve the agent until it is gone."""
+        with contextlib.suppress(Broken):
+            while receive(self._agent, timeout=None):
+                send(self._agent, self._probe())
+        if self._worker:
+            self._end()
+
+    def _probe(self) -> Message:
+        if self._stuck and not _reaped(self._stuck):
+            return Message(failure=f"the driver still holds an earlier probe (process {self._stuck}); waiting for it")
+        self._stuck = 0
+        worker = self._worker or self._start()
+        step = "start"
+        try:
+            send(worker, Message(step="probe"))
+            while True:
+                answer = receive(worker, self._step_seconds)
+                if answer is None:
+                    self._end()
+                    return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}")
+                if answer.step:
+                    step = answer.step
+                    continue
+                if answer.final:
+                    self._end()
+                return answer
+        except Broken as error:
+            return Message(failure=f"the probe's process {self._end() or error} in step: {step}")
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            ours.close()
+            self._agent.close()
+            _become(lambda: work(theirs, self._open_nvml, self._sysfs))
+        theirs.close()
+        self._worker = ours
+        return ours
+
+    def _end(self) -> str:
+        """Drop the worker, by force unless it ends by itself; how it ended, or nothing while the driver holds it."""
+        if self._worker:
+            self._worker.close()
+        self._worker = None
+        ended = _reaped(self._pid, _MOMENT)
+        if not ended:
+            os.kill(self._pid, signal.SIGKILL)
+            ended = _reaped(self._pid, _MOMENT)
+        self._stuck = 0 if ended else self._pid
+        return ended
+
+
+def _reaped(pid: int, seconds: float = 0.0) -> str:
+    """How the process ended, or nothing when it has not within `seconds`."""
+    handle = os.pidfd_open(pid)
+    try:
+        if not select.select([handle], [], [], seconds)[0]:
+            return ""
+    finally:
+        os.close(handle)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

@@ -1,0 +1,106 @@
+"""The one gateway to NVML: every call goes through `Nvml.ask`, and "not supported" is an answer, not an exception.
+
+`module` is `pynvml` or anything that answers the same functions. One thread only: the header promises thread safety,
+but NCCL still guards every call with a mutex because of past bugs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+NOT_SUPPORTED: Final = 3
+INVALID_ARGUMENT: Final = 2
+FUNCTION_NOT_FOUND: Final = 13
+ARGUMENT_VERSION_MISMATCH: Final = 25
+LIBRARY_NOT_FOUND: Final = 12
+DRIVER_NOT_LOADED: Final = 9
+NO_PERMISSION: Final = 4
+LIB_RM_VERSION_MISMATCH: Final = 18
+UNKNOWN: Final = 999
+
+_ABSENT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
+
+_MISMATCHED_FILES: Final = -1
+"""pynvml's NVMLLibraryMismatchError: no NVMLError and without a code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """NVML's error as data."""
+
+    code: int
+    text: str
+
+    @property
+    def absent(self) -> bool:
+        """The GPU or the driver has no such thing: a fact, not a fault."""
+        return self.code in _ABSENT
+
+
+class Nvml:
+    """NVML with errors as data. `step` hears the name of each call before it is made.
+
+    The parent process learns from it in which call a probe hangs.
+    """
+
+    def __init__(self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None) -> None:
+        self.module = module
+        self._step = step
+
+    def ask(self, function: str, *arguments: Any) -> Any | Refusal:
+        """The result of one NVML function, or the Refusal that it raised.
+
+        Raises nothing for an NVML error. A struct of a version that the driver lacks, a function that an old driver
+        lacks and a device without the feature all come back as a Refusal whose `absent` is True.
+        """
+        try:
+            return getattr(self.module, function)(*arguments)
+        except self.module.NVMLError as error:
+            return Refusal(int(error.value), str(error))
+        except self.module.NVMLLibraryMismatchError as error:
+            return Refusal(_MISMATCHED_FILES, str(error))
+        except UnicodeDecodeError as error:
+            return Refusal(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+
+    def value(self, function: str, *arguments: Any) -> Any | None:
+        """The result of one NVML function, or None for any Refusal: where "did not tell" is all that matters."""
+        answer = self.ask(function, *arguments)
+        return None if isinstance(answer, Refusal) else answer
+
+    def start(self) -> Refusal | None:
+        """Initialise NVML; once per process, and never undone: each init wakes GPUs that nobody uses.
+
+        Returns the Refusal when it fails.
+        """
+        self._step("nvmlInit")
+        answer = self.ask("nvmlInit")
+        return answer if isinstance(answer, Refusal) else None
+
+    def enter(self, step: str) -> None:
+        """Announce what is asked next."""
+        self._step(step)
+
+
+def open_pynvml() -> Any:
+    """NVIDIA's binding, loaded in the process that probes and nowhere else."""
+    import pynvml  # noqa: PLC0415 - the agent's other processes must not pay for it
+
+    return pynvml
+
+
+_ADVICE: Final = {
+    LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the NVIDIA driver; in a pod, use the NVIDIA runtime "
+    "(runtimeClassName: nvidia) with NVIDIA_VISIBLE_DEVICES=all and NVIDIA_DRIVER_CAPABILITIES=utility",
+    DRIVER_NOT_LOADED: "the driver library is there but the kernel module is not loaded: try `modprobe nvidia` and "
+    "`dmesg | grep -i nvidia`",
+    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
+    "the module and restart the pod",
+    NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
+    UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
+}
+
+
+def advice(code: int) -> str:
+    """What an admin can do about an NVML that does not start, by error code."""
+    return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")

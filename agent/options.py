@@ -1,0 +1,55 @@
+"""The agent's command line, shared by `toposcope agent` and `python -m agent`."""
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from telemetry.logs import FORMATS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an agent needs to know beside the hardware."""
+
+    node_name: str
+    kubeconfig: str | None
+    once: bool
+    interval: float
+    metrics_port: int | None
+    log_format: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the agent's flags."""
+    parser.add_argument(
+        "--node-name", default=os.environ.get("NODE_NAME"), help="this node's name; default: $NODE_NAME"
+    )
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    parser.add_argument("--once", action="store_true", help="probe and publish once, then exit: 0 when both went well")
+    parser.add_argument(
+        "--interval", type=float, default=60.0, metavar="SECONDS", help="time between probes; default: 60"
+    )
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
+    parser.add_argument(
+        "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
+    )
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
+
+
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+    """The options in parsed arguments; ends the program with a clear error when one cannot be."""
+    if not arguments.node_name:
+        parser.error("whose labels? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
+    if not arguments.interval > 0:
+        parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
+    return Options(
+        node_name=arguments.node_name,
+        kubeconfig=arguments.kubeconfig,
+        once=arguments.once,
+        interval=arguments.interval,
+        metrics_port=arguments.metrics_port,
+        log_format=arguments.log_format,
+    )

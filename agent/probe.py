@@ -1,0 +1,186 @@
+"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing.
+
+Which calls, their traps and since which driver they exist: nvml.h, and the remarks at each call below.
+"""
+
+from ctypes import addressof, byref, string_at
+from itertools import combinations
+from typing import Any, Final
+
+from agent.nvml import NOT_SUPPORTED, UNKNOWN, Nvml, Refusal
+from agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
+from agent.sysfs import Sysfs
+from topology.pci import normal_address
+
+_LINK_COUNT: Final = 91
+_SPEED_COMMON: Final = 90
+_SPEED: Final = 164
+_STATE: Final = 165
+_SUCCESS: Final = 0
+_UUID_BYTES: Final = 16
+_INACTIVE: Final = 0
+
+
+def probe(nvml: Nvml, sysfs: Sysfs, started: Refusal | None) -> RawNode:
+    """Ask the hardware once. `started` is what `nvml.start()` returned: with a Refusal only sysfs is read.
+
+    A GPU that does not answer costs its own facts and nobody else's.
+    """
+    nvml.enter("sysfs")
+    gpu_functions, switch_functions = sysfs.nvidia_functions()
+    nics = sysfs.nics()
+    numa = sysfs.numa()
+    driver: str | None = None
+    gpus: list[RawGpu] = []
+    ancestors: list[RawAncestor] = []
+    faults: list[RawFault] = [RawFault(started.code, started.text)] if started else []
+    if not started:
+        driver = nvml.value("nvmlSystemGetDriverVersion")
+        handles = _handles(nvml, faults)
+        gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
+        answered = {gpu.index for gpu in gpus}
+        ancestors = _ancestors(nvml, [(index, handle) for index, handle in handles if index in answered])
+    return RawNode(
+        driver=driver,
+        gpus=tuple(gpus),
+        faults=tuple(faults),
+        ancestors=tuple(ancestors),
+        gpu_functions=gpu_functions,
+        switch_functions=switch_functions,
+        nics=nics,
+        numa=numa,
+    )
+
+
+def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
+    nvml.enter("nvmlDeviceGetCount")
+    count = nvml.ask("nvmlDeviceGetCount")
+    if isinstance(count, Refusal):
+        faults.append(RawFault(count.code, count.text))
+        return []
+    handles = []
+    for index in range(count):
+        nvml.enter(f"nvmlDeviceGetHandleByIndex GPU {index}")
+        handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
+        if isinstance(handle, Refusal):
+            faults.append(RawFault(handle.code, handle.text, index))
+        else:
+            handles.append((index, handle))
+    return handles
+
+
+def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
+    nvml.enter(f"identity of GPU {index}")
+    pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
+    if isinstance(pci, Refusal):
+        faults.append(RawFault(pci.code, pci.text, index))
+        return None
+    try:
+        address = normal_address(_string(pci.busId))
+    except ValueError as error:
+        faults.append(RawFault(UNKNOWN, str(error), index))
+        return None
+    uuid = nvml.value("nvmlDeviceGetUUID", handle)
+    name = nvml.value("nvmlDeviceGetName", handle)
+    nvml.enter(f"NVLinks of GPU {index}")
+    links = _links(nvml, handle)
+    nvml.enter(f"fabric of GPU {index}")
+    fabric = _fabric(nvml, handle)
+    return RawGpu(
+        index=index,
+        pci=address,
+        uuid=uuid,
+        name=name,
+        links=links,
+        fabric=fabric if isinstance(fabric, RawFabric) else None,
+        fabric_error=fabric.text if isinstance(fabric, Refusal) and not fabric.absent else None,
+    )
+
+
+def _string(value: bytes | str) -> str:
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+
+def _links(nvml: Nvml, handle: Any) -> tuple[RawLink, ...]:
+    """All links of a GPU; none when it has no NVLink.
+
+    The count comes from field 91: the binding's constant is that of another driver version.
+    """
+    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON])
+    count = common.get((_LINK_COUNT, 0)) or 0
+    numbers = range(count)
+    fields = _fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
+    links = []
+    for link in numbers:
+        state = fields.get((_STATE, link))
+        if state is None:  # drivers before 520
+            state = nvml.value("nvmlDeviceGetNvLinkState", handle, link)
+        if state is None or state == _INACTIVE:
+            links.append(RawLink(link, state))
+            continue
+        remote = nvml.value("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
+        links.append(
+            RawLink(
+                link=link,
+                state=int(state),
+                version=nvml.value("nvmlDeviceGetNvLinkVersion", handle, link),
+                remote_pci=_string(remote.busId) if remote else None,
+                remote_type=nvml.value("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+                mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
+            )
+        )
+    return tuple(links)
+
+
+def _fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
+    """The field values that were answered, by (field, scope).
+
+    The call as a whole succeeds even when entries fail, and a failed entry holds zero: each entry's own status counts.
+    """
+    answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
+    return {
+        (int(entry.fieldId), int(entry.scopeId)): int(entry.value.uiVal)
+        for entry in answer or ()
+        if entry.nvmlReturn == _SUCCESS
+    }
+
+
+def _fabric(nvml: Nvml, handle: Any) -> RawFabric | Refusal:
+    """Fabric information in the newest layout that the driver knows.
+
+    A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks the call
+    FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
+    """
+    refused = Refusal(NOT_SUPPORTED, "no fabric call answered")
+    for version in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t", "c_nvmlGpuFabricInfo_t"):
+        struct = getattr(nvml.module, version)()
+        function = "nvmlDeviceGetGpuFabricInfo" if version == "c_nvmlGpuFabricInfo_t" else "nvmlDeviceGetGpuFabricInfoV"
+        answer = nvml.ask(function, handle, byref(struct))
+        if not isinstance(answer, Refusal):
+            return _fabric_of(struct)
+        refused = answer
+        if not answer.absent or answer.code == NOT_SUPPORTED:
+            break
+    return refused
+
+
+def _fabric_of(struct: Any) -> RawFabric:
+    uuid = type(struct).clusterUuid
+    return RawFabric(
+        # One byte and padding in C, four bytes in the binding: the rest is whatever was there.
+        state=int(struct.state) & 0xFF,
+        status=int(struct.status),
+        uuid=string_at(addressof(struct) + uuid.offset, _UUID_BYTES).hex(),
+        clique=int(struct.cliqueId),
+        health_mask=getattr(struct, "healthMask", None),
+        health_summary=getattr(struct, "healthSummary", None),
+    )
+
+
+def _ancestors(nvml: Nvml, handles: list[tuple[int, Any]]) -> list[RawAncestor]:
+    nvml.enter("PCI ancestors")
+    return [
+        RawAncestor(a, b, int(level))
+        for (a, first), (b, second) in combinations(handles, 2)
+        if (level := nvml.value("nvmlDeviceGetTopologyCommonAncestor", first, second)) is not None
+    ]

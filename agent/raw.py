@@ -1,0 +1,111 @@
+"""What NVML and sysfs answered, word for word, before anything is concluded from it.
+
+Plain data that travels from the probe's child process to its parent as JSON. None always means "did not tell".
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RawLink:
+    """One NVLink of one GPU."""
+
+    link: int
+    state: int | None
+    """NVML_FI_DEV_NVLINK_GET_STATE: 0 inactive, 1 active, 2 sleeping, 3 active with traffic disabled."""
+    version: int | None = None
+    """`NVML_NVLINK_VERSION_*`, an enum and not a number of a version."""
+    remote_pci: str | None = None
+    remote_type: int | None = None
+    """0 GPU, 1 POWER CPU, 2 switch, 255 unknown."""
+    mbps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawFabric:
+    """NVML's fabric information of one GPU; `uuid` is 32 hex digits."""
+
+    state: int
+    status: int
+    uuid: str
+    clique: int
+    health_mask: int | None = None
+    health_summary: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawGpu:
+    """One GPU that NVML gave a handle for."""
+
+    index: int
+    pci: str
+    uuid: str | None
+    name: str | None
+    links: tuple[RawLink, ...]
+    fabric: RawFabric | None
+    fabric_error: str | None = None
+    """Why there is no `fabric`, unless the GPU or driver simply has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawAncestor:
+    """The nearest common PCI ancestor of two GPUs by NVML: 0 same board, 10, 20, 30, 40, 50 outwards."""
+
+    a: int
+    b: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawPci:
+    """One PCI function: its real sysfs path from the root complex down to itself, and where it belongs."""
+
+    address: str
+    path: tuple[str, ...]
+    numa: int | None
+    local_cpus: str
+    driver: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RawNic:
+    """One entry of /sys/class/infiniband that is no virtual function."""
+
+    name: str
+    pci: RawPci
+    link_layers: tuple[str, ...]
+    port_states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawNuma:
+    """One NUMA node of the kernel."""
+
+    id: int
+    cpus: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawFault:
+    """NVML could not be used at all, or one GPU could not be asked."""
+
+    code: int
+    text: str
+    index: int | None = None
+    """The GPU's NVML index; None: NVML as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawNode:
+    """One probe of one node."""
+
+    driver: str | None
+    gpus: tuple[RawGpu, ...]
+    faults: tuple[RawFault, ...]
+    ancestors: tuple[RawAncestor, ...]
+    gpu_functions: tuple[RawPci, ...]
+    """NVIDIA display and 3D controllers on the PCI bus: the GPUs that ought to be there."""
+    switch_functions: tuple[str, ...]
+    """Addresses of NVSwitches on the PCI bus."""
+    nics: tuple[RawNic, ...]
+    numa: tuple[RawNuma, ...]

@@ -1,0 +1,97 @@
+"""Reads /sys: GPUs and NVSwitches on the PCI bus, InfiniBand and RoCE devices, NUMA nodes.
+
+`root` stands for /sys, so that a folder of files is a machine. Nothing here asks NVML: its CPU lists are cut to the
+caller's cpuset, and a GPU that fell off NVML is still on the bus.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from agent.raw import RawNic, RawNuma, RawPci
+
+_NVIDIA: Final = "0x10de"
+_GPU_CLASSES: Final = ("0x0300", "0x0302")
+"""VGA and 3D controllers; a data-centre GPU is the second, one with a display output the first."""
+_SWITCH_CLASS: Final = "0x0680"
+_ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
+
+
+class Sysfs:
+    """A tree laid out as the kernel's /sys; a file that is missing or unreadable reads as nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+
+    def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
+        """The GPUs and the addresses of the NVSwitches on the PCI bus, by address."""
+        gpus, switches = [], []
+        bus = f"{self._root}/bus/pci/devices"
+        for address in sorted(_names(bus)):
+            folder = f"{bus}/{address}"
+            if _text(f"{folder}/vendor") != _NVIDIA:
+                continue
+            kind = _text(f"{folder}/class")
+            if kind.startswith(_GPU_CLASSES):
+                gpus.append(self._function(folder))
+            elif kind.startswith(_SWITCH_CLASS):
+                switches.append(address)
+        return tuple(gpus), tuple(switches)
+
+    def nics(self) -> tuple[RawNic, ...]:
+        """InfiniBand and RoCE devices by PCI address; virtual functions are left out, they are a card's own copies."""
+        found = []
+        for name in _names(f"{self._root}/class/infiniband"):
+            folder = f"{self._root}/class/infiniband/{name}"
+            device = f"{folder}/device"
+            if not os.path.exists(f"{device}/vendor") or os.path.lexists(f"{device}/physfn"):
+                continue
+            ports = [f"{folder}/ports/{port}" for port in sorted(_names(f"{folder}/ports"))]
+            found.append(
+                RawNic(
+                    name,
+                    self._function(device),
+                    tuple(_text(f"{port}/link_layer") for port in ports),
+                    tuple(_text(f"{port}/state") for port in ports),
+                )
+            )
+        return tuple(sorted(found, key=lambda nic: (nic.pci.address, nic.name)))
+
+    def numa(self) -> tuple[RawNuma, ...]:
+        """The kernel's NUMA nodes in order; numbers can have gaps, and a node may have no CPUs."""
+        folder = f"{self._root}/devices/system/node"
+        nodes = (int(name[4:]) for name in _names(folder) if name.startswith("node") and name[4:].isdigit())
+        return tuple(RawNuma(node, _text(f"{folder}/node{node}/cpulist")) for node in sorted(nodes))
+
+    def _function(self, folder: str) -> RawPci:
+        real = os.path.realpath(folder)
+        parts = real.split("/")
+        # The root complex is found by its pattern: virtual machines put other components before it.
+        start = next((i for i, part in enumerate(parts) if _ROOT.fullmatch(part)), len(parts) - 1)
+        numa = _text(f"{real}/numa_node")
+        driver = os.path.realpath(f"{real}/driver") if os.path.lexists(f"{real}/driver") else None
+        return RawPci(
+            address=parts[-1],
+            path=tuple(parts[start:]),
+            numa=int(numa) if numa.isdigit() else None,  # the kernel writes -1 for "not known"
+            local_cpus=_text(f"{real}/local_cpulist"),
+            driver=driver and os.path.basename(driver),
+        )
+
+
+def _names(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from [entry.name for entry in entries]
+    except OSError:
+        return
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(1 << 16).strip()
+    except OSError:
+        return ""

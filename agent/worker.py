@@ -1,0 +1,41 @@
+"""The process that holds NVML: probes when told to, and says before each step what it is about to ask.
+
+NVML can hang for minutes or take its process down with it (one lost GPU has done both), so nothing else lives here.
+"""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.frames import Broken, Message, receive, send
+from agent.nvml import Nvml
+from agent.probe import probe
+from agent.raw import RawNode
+from agent.sysfs import Sysfs
+
+
+def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path) -> None:
+    """Answer probe requests until the parent is gone, or until NVML did not start.
+
+    A process in which NVML failed to start is not used again: the library is never unloaded, so only a new process
+    notices a driver that was installed or upgraded meanwhile.
+    """
+    try:
+        nvml = Nvml(open_nvml(), lambda step: send(parent, Message(step=step)))
+        tree = Sysfs(sysfs)
+        started = nvml.start()
+        while receive(parent, timeout=None):
+            raw = probe(nvml, tree, started)
+            send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=started is not None))
+            if started:
+                return
+    except Broken:
+        return
+
+
+def decode(result: msgspec.Raw) -> RawNode:
+    """A worker's result. Raises msgspec.ValidationError for anything that no probe can have sent."""
+    return msgspec.json.decode(result, type=RawNode)

@@ -1,0 +1,1 @@
+"""The `toposcope` command. Each subcommand is one module, loaded only when it is called."""

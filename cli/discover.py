@@ -1,0 +1,143 @@
+"""Show how the GPUs of a machine are wired: link matrix, and the labels an agent would publish. Needs no cluster."""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from agent.describe import Description, describe
+from agent.isolation import KeeperGone, ProbeFailed
+from cli.hardware import HardwareError, add_profile_argument, hardware
+from topology.hardware import NodeTopology
+from topology.keys import MATRIX
+from topology.matrix import nv_links, table
+
+OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope discover`."""
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: table")
+    parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
+    parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
+    source = parser.add_argument_group("instead of this machine")
+    add_profile_argument(source)
+    source.add_argument(
+        "--capture",
+        metavar="FILE",
+        help="a machine built from the text of `nvidia-smi topo -m` (-: standard input)",
+    )
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Probe once and print; 1 when the hardware does not answer."""
+    if arguments.profile and arguments.capture:
+        parser.error("--profile and --capture name two machines; give one")
+    try:
+        with hardware(arguments, arguments.node_name) as probe:
+            found = describe(probe.probe(), arguments.node_name)
+    except (HardwareError, ProbeFailed, KeeperGone) as error:
+        return _fail(str(error))
+    if found.problem:
+        return _fail(
+            f"{found.problem}\n(to look at a simulated machine: --profile NAME; at a pasted matrix: --capture FILE)"
+        )
+    if found.topology is None:
+        return _fail("no NVIDIA GPU on this machine: NVML counts none, and there is none on the PCI bus")
+    _PRINT[arguments.output](found, found.topology)
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"toposcope discover: {message}", file=sys.stderr)
+    return 1
+
+
+def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print."""
+    return {
+        "labels": dict(sorted(found.labels.known.items())),
+        "annotations": {MATRIX: found.annotation},
+        "devices": list(topology.matrix.devices),
+        "matrix": [list(row) for row in topology.matrix.cells],
+        "gpus": [asdict(gpu) for gpu in topology.gpus],
+        "nics": [asdict(nic) for nic in topology.nics],
+        "numa": [asdict(node) for node in topology.numa],
+    }
+
+
+def _json(found: Description, topology: NodeTopology) -> None:
+    print(json.dumps(document(found, topology), indent=2, ensure_ascii=False))
+
+
+def _yaml(found: Description, topology: NodeTopology) -> None:
+    import yaml  # noqa: PLC0415 - only this output needs it
+
+    # Through JSON, so that what is printed are plain strings and lists.
+    print(
+        yaml.safe_dump(json.loads(json.dumps(document(found, topology))), sort_keys=False, allow_unicode=True), end=""
+    )
+
+
+def _labels(found: Description, _: NodeTopology) -> None:
+    for key, value in sorted(found.labels.known.items()):
+        print(f"{key}={value}")
+
+
+def _matrix(_: Description, topology: NodeTopology) -> None:
+    print(table(topology.matrix))
+
+
+def _table(found: Description, topology: NodeTopology) -> None:
+    console = Console(highlight=False, emoji=False, markup=False)
+    console.print(matrix_text(topology), soft_wrap=True)
+    if topology.nics:
+        console.print()
+        for number, nic in enumerate(topology.nics):
+            console.print(f"NIC{number}: {nic.name} ({nic.pci})", style="dim", soft_wrap=True)
+    console.print()
+    for key, value in sorted(found.labels.known.items()):
+        console.print(Text.assemble((key, "cyan"), "=", value), soft_wrap=True)
+    for key in sorted(found.labels.unknown):
+        console.print(
+            Text.assemble((key, "cyan"), (" not known yet: stays as it is on the Node", "dim")), soft_wrap=True
+        )
+    for reason in topology.reasons:
+        console.print(f"! {reason}", style="yellow", soft_wrap=True)
+
+
+def matrix_text(topology: NodeTopology) -> Text:
+    """The matrix for a terminal: NVLink stands out, paths across sockets step back. Reads the same without colour."""
+    text = Text()
+    for line in table(topology.matrix).splitlines(keepends=True):
+        for word in _words(line):
+            text.append(word, style=_style(word.strip()))
+    return text
+
+
+def _words(line: str) -> list[str]:
+    """The line cut before each cell, so that joining the parts gives the line again."""
+    starts = [i for i in range(len(line)) if i == 0 or (line[i - 1] == " " and line[i] != " ")]
+    return [line[a:b] for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]
+
+
+def _style(cell: str) -> str:
+    if nv_links(cell):
+        return "bold green"
+    return {"PIX": "cyan", "PXB": "cyan", "SYS": "dim"}.get(cell, "")
+
+
+_PRINT: Final[dict[str, Callable[[Description, NodeTopology], None]]] = {
+    "table": _table,
+    "json": _json,
+    "yaml": _yaml,
+    "labels": _labels,
+    "matrix": _matrix,
+}

@@ -1,0 +1,46 @@
+"""`toposcope`: finds the subcommand and hands over to it."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from topology.version import __version__
+
+COMMANDS: Final = {
+    "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
+    "agent": "keep the labels of this node true (runs on every GPU node)",
+    "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",
+    "demo": "simulate a cluster and watch the whole path work",
+}
+"""Subcommand to its one-line help; the code is the module of that name in `cli`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; the program's exit code (0 well, 1 failed, 2 wrong usage)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] in COMMANDS:
+        name = words[0]
+        # Only the chosen command is imported: an agent must not pay for what the demo needs.
+        command = importlib.import_module(f"cli.{name}")
+        parser = argparse.ArgumentParser(prog=f"toposcope {name}", description=command.__doc__)
+        command.add_arguments(parser)
+        code: int = command.run(parser, parser.parse_args(words[1:]))
+        return code
+    parser = argparse.ArgumentParser(
+        prog="toposcope",
+        description="GPU topology discovery for Kubernetes.",
+        epilog="commands:\n" + "".join(f"  {name:<12}{text}\n" for name, text in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="toposcope COMMAND [FLAGS]   (toposcope COMMAND --help tells more)",
+    )
+    parser.add_argument("--version", action="version", version=f"toposcope {__version__}")
+    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")
+    parser.parse_args(words)
+    parser.print_help()
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Conditions as `metav1.Condition`: the transition time moves when, and only when, the status does."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+LEVELS_AVAILABLE: Final = "TopologyLevelsAvailable"
+LEVELS_COVERED: Final = "LevelsCovered"
+AGENTS_REPORTING: Final = "AgentsReporting"
+HIERARCHY_CONSISTENT: Final = "HierarchyConsistent"
+PUBLISHED: Final = "Published"
+READY: Final = "Ready"
+
+_LONGEST_MESSAGE: Final = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; `status` is `True`, `False` or `Unknown`."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of that type in a status that the API server holds."""
+    return next((c for c in status.get("conditions") or () if c.get("type") == kind), None)
+
+
+def stamped(
+    conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """The conditions as they stand in a status, given the status before them."""
+    stamps = []
+    for condition in conditions:
+        old = previous(before, condition.type)
+        kept = old and old.get("status") == condition.status and old.get("lastTransitionTime")
+        stamps.append(
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message[:_LONGEST_MESSAGE],
+                "observedGeneration": generation,
+                "lastTransitionTime": kept or now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            }
+        )
+    return stamps
+
+
+def ready(conditions: Iterable[Condition]) -> Condition:
+    """The summary: ready when every other condition holds, and the messages of those that do not."""
+    bad = [c for c in conditions if c.status != "True"]
+    if not bad:
+        return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
+    worst = next((c for c in bad if c.status == "False"), bad[0])
+    return Condition(READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad))

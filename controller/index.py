@@ -1,0 +1,58 @@
+"""What the controller knows of the cluster, kept up to date by reflectors and read by the reconcile loop."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from kube.errors import KubeError
+
+T = TypeVar("T")
+
+
+class Index(Generic[T]):
+    """A collection by name, behind one lock. `changed` is called after every change that is one.
+
+    A node's heartbeat changes the object and not what is kept of it: that is no change.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._items: dict[str, T] = {}
+        self.synced = False
+        """Whether the whole collection has been read at least once."""
+        self.error: KubeError | None = None
+        """Why it cannot be followed just now; what is known stands."""
+
+    def items(self) -> list[T]:
+        """Everything that is known, in no order."""
+        with self._lock:
+            return list(self._items.values())
+
+    def replace(self, items: Mapping[str, T]) -> None:
+        """Take over a complete list."""
+        with self._lock:
+            same = self.synced and self._items == items
+            self._items = dict(items)
+            self.synced = True
+        if not same:
+            self._changed()
+
+    def put(self, name: str, item: T) -> None:
+        """One object came or changed."""
+        with self._lock:
+            same = self._items.get(name) == item
+            self._items[name] = item
+        if not same:
+            self._changed()
+
+    def gone(self, name: str) -> None:
+        """One object was deleted."""
+        with self._lock:
+            same = self._items.pop(name, None) is None
+        if not same:
+            self._changed()
+
+    def failing(self, error: KubeError | None) -> None:
+        """The collection cannot be followed just now, or can again."""
+        self.error = error

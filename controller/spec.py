@@ -1,0 +1,126 @@
+"""A ClusterTopology's spec, read and checked.
+
+The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server without CEL) is
+found here and reported in conditions instead of crashing anything.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from topology.keys import GPUS
+from topology.levels import Level, level_problems
+from topology.node import NodeFacts
+
+GROUP: Final = "gpu.topology"
+VERSION: Final = "v1alpha1"
+KIND: Final = "ClusterTopology"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+DEFAULT_GRACE: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition of a node selector; `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, node: NodeFacts) -> bool:
+        """Whether the node meets it."""
+        value = node.label(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case _:
+                return value is None
+
+
+_EVERY_GPU_NODE: Final = (Requirement(GPUS, "Exists"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """One ClusterTopology as the API server holds it, with its spec understood."""
+
+    name: str
+    uid: str
+    generation: int
+    selector: tuple[Requirement, ...]
+    levels: tuple[Level, ...] | None
+    """None: to be inferred."""
+    required: tuple[str, ...]
+    grace: float
+    """Seconds."""
+    retain: bool
+    publish: Mapping[str, str]
+    problems: tuple[str, ...]
+    """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
+    status: Mapping[str, Any] = field(default_factory=dict)
+    """The status that the API server holds: what this controller, or the one before it, wrote last."""
+
+    def selects(self, node: NodeFacts) -> bool:
+        """Whether the node belongs to this topology."""
+        return all(requirement.holds(node) for requirement in self.selector)
+
+    def label_keys(self) -> frozenset[str]:
+        """Every node label that this spec names."""
+        return frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
+
+
+def seconds(text: str) -> float:
+    """A Go duration such as `1h30m` in seconds. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; write numbers with the units h, m, s or ms, as in '10m'")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def read(document: Mapping[str, Any]) -> Topology:
+    """Understand one ClusterTopology object. Raises nothing for a bad spec: see `Topology.problems`."""
+    metadata = document["metadata"]
+    spec = document.get("spec") or {}
+    problems: list[str] = []
+    levels = None
+    if spec.get("levels"):
+        levels = tuple(Level(str(entry.get("domain", "")), str(entry.get("key", ""))) for entry in spec["levels"])
+        problems += level_problems(levels)
+    grace = DEFAULT_GRACE
+    try:
+        grace = seconds(str(spec.get("gracePeriod") or "10m"))
+    except ValueError as error:
+        problems.append(f"spec.gracePeriod: {error}; 10m is used")
+    return Topology(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        selector=_selector(spec.get("nodeSelector")),
+        levels=levels,
+        required=tuple(dict.fromkeys(map(str, spec.get("required") or ()))),
+        grace=grace,
+        retain=spec.get("removalPolicy") == "Retain",
+        publish=dict(spec.get("publish") or {}),
+        problems=tuple(problems),
+        status=document.get("status") or {},
+    )
+
+
+def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
+    if not selector:
+        return _EVERY_GPU_NODE
+    exact = [Requirement(key, "In", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]
+    others = [
+        Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
+        for entry in selector.get("matchExpressions") or ()
+    ]
+    return (*exact, *others)

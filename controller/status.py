@@ -1,0 +1,81 @@
+"""The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from controller.assess import Assessment
+from controller.conditions import PUBLISHED, Condition, ready, stamped
+from controller.publishers.target import Published
+from controller.spec import Topology
+from topology.hierarchy import Coverage
+
+INVALID: Final = "InvalidSpec"
+
+
+def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
+    """What the `Published` condition says."""
+    if topology.problems:
+        return Condition(PUBLISHED, "False", INVALID, "; ".join(topology.problems))
+    bad = [each for each in published if not each.in_sync]
+    if bad:
+        text = "; ".join(f"{each.kind} {each.name}: {each.message}" for each in bad)
+        return Condition(PUBLISHED, "False", bad[0].reason, text)
+    if published:
+        names = ", ".join(f"{each.kind} {each.name}" for each in published)
+        return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
+    if set(topology.publish.values()) == {"Never"}:
+        return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
+    if anything_served:
+        return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
+    text = "This cluster serves no resource to publish; install Grove, or set spec.publish to Never"
+    return Condition(PUBLISHED, "False", "NotServed", text)
+
+
+def status_of(
+    topology: Topology,
+    assessment: Assessment,
+    published: Sequence[Published],
+    now: datetime,
+    *,
+    anything_served: bool,
+) -> dict[str, Any]:
+    """The whole status, as it is applied."""
+    conditions = (*assessment.conditions, published_condition(topology, published, anything_served=anything_served))
+    status: dict[str, Any] = {
+        "observedGeneration": topology.generation,
+        "nodes": assessment.nodes,
+        "gpus": assessment.gpus,
+        "levelPath": assessment.effective.path,
+        "levels": [_level(coverage, assessment.unavailable) for coverage in assessment.coverage],
+        "conditions": stamped((*conditions, ready(conditions)), topology.status, topology.generation, now),
+    }
+    if published:
+        status["published"] = [_published(each) for each in published]
+    return status
+
+
+def _level(coverage: Coverage, unavailable: Sequence[str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "domain": coverage.level.domain,
+        "key": coverage.level.key,
+        "domains": coverage.domains,
+        "nodes": coverage.nodes,
+        "missing": coverage.missing,
+        "available": coverage.usable > 0 and coverage.level.domain not in unavailable,
+    }
+    if coverage.missing_nodes:
+        entry["missingNodes"] = list(coverage.missing_nodes)
+    return entry
+
+
+def _published(each: Published) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "apiVersion": each.api_version,
+        "kind": each.kind,
+        "name": each.name,
+        "inSync": each.in_sync,
+    }
+    if each.message:
+        entry["message"] = each.message
+    return entry

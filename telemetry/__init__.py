@@ -1,0 +1,1 @@
+"""What both programs show of themselves: log lines, Prometheus metrics and health over HTTP."""

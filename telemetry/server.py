@@ -1,0 +1,62 @@
+"""`/metrics`, `/healthz` and `/readyz` over plain HTTP.
+
+A probe handler only reads what the program has already found out: it must answer while the work itself hangs.
+"""
+
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+Check = Callable[[], str]
+"""Returns what is wrong, in one sentence; the empty string when nothing is."""
+
+
+class TelemetryServer:
+    """Serves one program's metrics and checks on all addresses, from a thread of its own.
+
+    Port 0 takes a free one (see `port`). Raises OSError when the port is taken.
+    """
+
+    def __init__(self, port: int, registry: CollectorRegistry, healthy: Check, ready: Check) -> None:
+        checks = {"/healthz": healthy, "/readyz": ready}
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 10
+
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    self._answer(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
+                elif path in checks:
+                    problem = checks[path]()
+                    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+                    self._answer(status, (problem or "ok").encode() + b"\n", "text/plain; charset=utf-8")
+                else:
+                    self._answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain")
+
+            def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Scrapes are no news."""
+
+        self._server = ThreadingHTTPServer(("", port), Handler)
+        self._server.daemon_threads = True
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

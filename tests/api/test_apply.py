@@ -1,0 +1,340 @@
+"""Server-side apply on node labels: who owns what, and what an apply does to others (KEP-555)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.api import APPLY, JSON_PATCH, MERGE, METADATA, NODES, ApiUnderTest, node
+
+NODE = f"{NODES}/n1"
+KEY = "gpu.topology/nvlink-domain"
+
+
+@pytest.fixture
+def made(api: ApiUnderTest) -> dict[str, Any]:
+    created: dict[str, Any] = api.create(NODES, node("n1", labels={"zone": "a"}))
+    return created
+
+
+def labels(api: ApiUnderTest) -> dict[str, str]:
+    found: dict[str, str] = api.get(NODE)["metadata"].get("labels", {})
+    return found
+
+
+def owners(api: ApiUnderTest, key: str) -> set[tuple[str, str]]:
+    """Managers of a label, each with its operation."""
+    return {
+        (entry["manager"], entry["operation"])
+        for entry in api.get(NODE)["metadata"].get("managedFields", ())
+        if f"f:{key}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+    }
+
+
+def merge(api: ApiUnderTest, manager: str, values: dict[str, str | None]) -> None:
+    path = f"{NODE}?fieldManager={manager}"
+    code, answer = api.request("PATCH", path, {"metadata": {"labels": values}}, content_type=MERGE)
+    assert code == 200, answer
+
+
+def apply(api: ApiUnderTest, manager: str, values: dict[str, Any], *, force: bool = False) -> tuple[int, Any]:
+    return api.apply(NODE, node("n1", labels=values), manager, force=force)
+
+
+@pytest.mark.usefixtures("made")
+def test_apply_adds_labels_and_owns_them(api: ApiUnderTest) -> None:
+    code, answer = apply(api, "agent", {KEY: "a"})
+    assert code == 200
+    assert answer["metadata"]["labels"] == {"zone": "a", KEY: "a"}
+    assert owners(api, KEY) == {("agent", "Apply")}
+    entry = next(e for e in answer["metadata"]["managedFields"] if e["manager"] == "agent")
+    assert entry["apiVersion"] == "v1"
+    assert entry["fieldsType"] == "FieldsV1"
+    assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {f"f:{KEY}": {}}}}
+
+
+@pytest.mark.usefixtures("made")
+def test_identical_apply_writes_nothing(api: ApiUnderTest) -> None:
+    _, first = apply(api, "agent", {KEY: "a"})
+    code, second = apply(api, "agent", {KEY: "a"})
+    assert code == 200
+    assert second == first
+
+
+@pytest.mark.usefixtures("made")
+def test_identical_merge_patch_writes_nothing(api: ApiUnderTest) -> None:
+    merge(api, "other", {KEY: "a"})
+    before = api.get(NODE)
+    merge(api, "other", {KEY: "a"})
+    assert api.get(NODE) == before
+
+
+def test_no_op_apply_makes_no_watch_event(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    apply(api, "agent", {KEY: "a"})
+    apply(api, "agent", {KEY: "a"})
+    apply(api, "agent", {KEY: "b"})
+    with api.watch(NODES, f"resourceVersion={made['metadata']['resourceVersion']}&timeoutSeconds=10") as events:
+        seen = []
+        for event in events:
+            seen.append(event["object"]["metadata"]["labels"].get(KEY))
+            if seen[-1] == "b":
+                break
+    assert seen == ["a", "b"]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("kind", ["merge patch", "JSON patch"])
+def test_another_writer_takes_the_key_over(api: ApiUnderTest, kind: str) -> None:
+    apply(api, "agent", {KEY: "a"})
+    if kind == "merge patch":
+        merge(api, "other", {KEY: "b"})
+    else:
+        patch = [{"op": "replace", "path": "/metadata/labels/gpu.topology~1nvlink-domain", "value": "b"}]
+        assert api.request("PATCH", f"{NODE}?fieldManager=other", patch, content_type=JSON_PATCH)[0] == 200
+    assert owners(api, KEY) == {("other", "Update")}
+
+
+@pytest.mark.usefixtures("made")
+def test_apply_over_another_owner_conflicts_unless_forced(api: ApiUnderTest) -> None:
+    merge(api, "other", {KEY: "b"})
+    code, answer = apply(api, "agent", {KEY: "a"})
+    assert code == 409
+    conflict = f'Apply failed with 1 conflict: conflict with "other" using v1: .metadata.labels.{KEY}'
+    assert answer["message"] == conflict
+    assert answer["reason"] == "Conflict"
+    assert answer["details"]["causes"] == [
+        {
+            "reason": "FieldManagerConflict",
+            "message": 'conflict with "other" using v1',
+            "field": f".metadata.labels.{KEY}",
+        }
+    ]
+    assert apply(api, "agent", {KEY: "a"}, force=True)[0] == 200
+    assert labels(api)[KEY] == "a"
+    assert owners(api, KEY) == {("agent", "Apply")}
+
+
+@pytest.mark.usefixtures("made")
+def test_several_conflicts_are_listed_by_manager(api: ApiUnderTest) -> None:
+    apply(api, "first", {"a": "1"})
+    merge(api, "second", {"b": "1"})
+    code, answer = apply(api, "agent", {"a": "2", "b": "2"})
+    assert code == 409
+    assert answer["message"] == (
+        'Apply failed with 2 conflicts: conflicts with "first":\n- .metadata.labels.a\n'
+        'conflicts with "second" using v1:\n- .metadata.labels.b'
+    )
+
+
+@pytest.mark.usefixtures("made")
+def test_force_is_a_go_boolean(api: ApiUnderTest) -> None:
+    merge(api, "other", {KEY: "b"})
+    path = f"{NODE}?fieldManager=agent&force=True"
+    assert api.request("PATCH", path, node("n1", labels={KEY: "a"}), content_type=APPLY)[0] == 200
+
+
+@pytest.mark.usefixtures("made")
+def test_key_left_out_is_removed_when_nobody_else_owns_it(api: ApiUnderTest) -> None:
+    apply(api, "agent", {KEY: "a", "kept": "1"})
+    apply(api, "agent", {"kept": "1"})
+    assert labels(api) == {"zone": "a", "kept": "1"}
+
+
+@pytest.mark.usefixtures("made")
+def test_applying_nothing_removes_all_own_labels(api: ApiUnderTest) -> None:
+    apply(api, "agent", {KEY: "a"})
+    code, answer = api.apply(NODE, node("n1"), "agent")
+    assert code == 200
+    assert answer["metadata"]["labels"] == {"zone": "a"}
+    assert "agent" not in {entry["manager"] for entry in answer["metadata"].get("managedFields", ())}
+
+
+@pytest.mark.usefixtures("made")
+def test_the_last_label_of_a_node_can_go(api: ApiUnderTest) -> None:
+    api.create(NODES, node("bare"))
+    bare = f"{NODES}/bare"
+    api.apply(bare, node("bare", labels={"a": "1"}, annotations={"b": "2"}), "agent")
+    code, answer = api.apply(bare, node("bare"), "agent")
+    assert code == 200
+    assert "labels" not in answer["metadata"]
+    assert "annotations" not in answer["metadata"]
+
+
+@pytest.mark.usefixtures("made")
+def test_co_owned_key_stays_when_one_owner_drops_it(api: ApiUnderTest) -> None:
+    merge(api, "other", {KEY: "a"})
+    apply(api, "agent", {KEY: "a"})
+    assert owners(api, KEY) == {("other", "Update"), ("agent", "Apply")}
+    apply(api, "agent", {})
+    assert labels(api)[KEY] == "a"
+    assert owners(api, KEY) == {("other", "Update")}
+
+
+@pytest.mark.usefixtures("made")
+def test_two_appliers_share_a_value_and_the_last_one_removes_it(api: ApiUnderTest) -> None:
+    assert apply(api, "first", {KEY: "a"})[0] == 200
+    assert apply(api, "second", {KEY: "a"})[0] == 200
+    apply(api, "first", {})
+    assert labels(api)[KEY] == "a"
+    apply(api, "second", {})
+    assert KEY not in labels(api)
+
+
+@pytest.mark.usefixtures("made")
+def test_writing_the_equal_value_gains_no_ownership(api: ApiUnderTest) -> None:
+    apply(api, "agent", {KEY: "a"})
+    merge(api, "other", {KEY: "a"})
+    assert owners(api, KEY) == {("agent", "Apply")}
+
+
+@pytest.mark.usefixtures("made")
+def test_label_removed_by_another_is_restored_without_force(api: ApiUnderTest) -> None:
+    apply(api, "agent", {KEY: "a"})
+    patch = [{"op": "remove", "path": "/metadata/labels/gpu.topology~1nvlink-domain"}]
+    assert api.request("PATCH", NODE, patch, content_type=JSON_PATCH)[0] == 200
+    assert KEY not in labels(api)
+    assert owners(api, KEY) == set()
+    assert apply(api, "agent", {KEY: "a"})[0] == 200
+    assert labels(api)[KEY] == "a"
+
+
+@pytest.mark.usefixtures("made")
+def test_key_once_merge_patched_by_the_same_name_stays_for_ever(api: ApiUnderTest) -> None:
+    merge(api, "agent", {KEY: "a"})
+    apply(api, "agent", {KEY: "a"})
+    assert owners(api, KEY) == {("agent", "Update"), ("agent", "Apply")}
+    apply(api, "agent", {})
+    assert labels(api)[KEY] == "a"
+    merge(api, "agent", {KEY: None})
+    assert KEY not in labels(api)
+
+
+def test_apply_to_a_missing_node_makes_one(api: ApiUnderTest) -> None:
+    code, answer = api.apply(f"{NODES}/ghost", node("ghost", labels={KEY: "a"}), "agent")
+    assert code == 201
+    assert answer["metadata"]["uid"]
+
+
+def test_uid_in_the_body_guards_against_a_missing_node(api: ApiUnderTest) -> None:
+    code, answer = api.apply(f"{NODES}/ghost", node("ghost", uid="0000"), "agent")
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert "uid mismatch: the provided object specified uid 0000" in answer["message"]
+    assert api.request("GET", f"{NODES}/ghost")[0] == 404
+
+
+def test_uid_in_the_body_guards_against_another_node_of_the_name(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    code, answer = api.apply(NODE, node("n1", uid="0000", labels={KEY: "a"}), "agent")
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert 'Node "n1" is invalid: metadata.uid: Invalid value: "0000": field is immutable' in answer["message"]
+    assert KEY not in labels(api)
+    assert api.apply(NODE, node("n1", uid=made["metadata"]["uid"], labels={KEY: "a"}), "agent")[0] == 200
+
+
+@pytest.mark.usefixtures("made")
+def test_null_does_not_delete_but_empties(api: ApiUnderTest) -> None:
+    apply(api, "agent", {KEY: "a"})
+    code, answer = apply(api, "agent", {KEY: None})
+    assert code == 200
+    assert answer["metadata"]["labels"][KEY] == ""
+
+
+@pytest.mark.usefixtures("made")
+def test_apply_needs_a_field_manager_and_a_type(api: ApiUnderTest) -> None:
+    code, answer = api.request("PATCH", NODE, node("n1"), content_type=APPLY)
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert "fieldManager: Required value: is required for apply patch" in answer["message"]
+    code, answer = api.request("PATCH", f"{NODE}?fieldManager=a", {"metadata": {}}, content_type=APPLY)
+    assert (code, answer["message"]) == (400, "invalid object type: /, Kind=")
+
+
+@pytest.mark.usefixtures("made")
+def test_surrogate_escapes_are_refused_and_plain_utf8_is_not(api: ApiUnderTest) -> None:
+    obj = node("n1", annotations={"a": "\U0001f600"})
+    path = f"{NODE}?fieldManager=agent"
+    code, answer = api.request("PATCH", path, json.dumps(obj).encode(), content_type=APPLY)
+    assert code == 400
+    assert answer["message"].endswith("found invalid Unicode character escape code")
+    code, answer = api.request("PATCH", path, json.dumps(obj, ensure_ascii=False).encode(), content_type=APPLY)
+    assert code == 200
+    assert answer["metadata"]["annotations"]["a"] == "\U0001f600"
+
+
+@pytest.mark.usefixtures("made")
+def test_yaml_is_accepted(api: ApiUnderTest) -> None:
+    body = b'apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\n  labels: {made: "2026-01-01"}\n'
+    code, answer = api.request("PATCH", f"{NODE}?fieldManager=agent", body, content_type=APPLY)
+    assert code == 200
+    assert answer["metadata"]["labels"]["made"] == "2026-01-01"
+
+
+@pytest.mark.usefixtures("made")
+def test_reply_can_be_metadata_only(api: ApiUnderTest) -> None:
+    path = f"{NODE}?fieldManager=agent"
+    body = node("n1", labels={KEY: "a"})
+    code, answer = api.request("PATCH", path, body, content_type=APPLY, accept=METADATA)
+    assert code == 200
+    assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert answer["metadata"]["labels"][KEY] == "a"
+    assert "status" not in answer
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(("key", "value"), [("a b", "x"), ("/x", "x"), ("a/b/c", "x"), ("x", "a b"), ("x", "v" * 64)])
+def test_illegal_labels_are_refused(api: ApiUnderTest, key: str, value: str) -> None:
+    code, answer = apply(api, "agent", {key: value})
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert "metadata.labels: Invalid value" in answer["message"]
+
+
+@pytest.mark.usefixtures("made")
+def test_a_label_that_is_no_text_is_refused(api: ApiUnderTest) -> None:
+    code, answer = apply(api, "agent", {"x": 1})
+    assert code == 500
+    assert ".metadata.labels.x: expected string" in answer["message"]
+
+
+@pytest.mark.usefixtures("made")
+def test_managed_fields_cannot_be_applied_but_can_be_blanked(api: ApiUnderTest) -> None:
+    code, answer = api.apply(NODE, node("n1", managedFields=[{}]), "agent")
+    assert (code, answer["message"]) == (400, "metadata.managedFields must be nil")
+    apply(api, "agent", {KEY: "a"})
+    blank = {"metadata": {"managedFields": [{}]}}
+    assert api.request("PATCH", NODE, blank, content_type=MERGE)[0] == 200
+    assert "managedFields" not in api.get(NODE)["metadata"]
+    assert apply(api, "agent", {KEY: "b"})[0] == 409
+    assert apply(api, "agent", {KEY: "b"}, force=True)[0] == 200
+    assert ("agent", "Apply") in owners(api, KEY)
+
+
+@pytest.mark.usefixtures("made")
+def test_dry_run_answers_and_stores_nothing(api: ApiUnderTest) -> None:
+    path = f"{NODE}?fieldManager=agent&dryRun=All"
+    before = api.get(NODE)
+    code, answer = api.request("PATCH", path, node("n1", labels={KEY: "a"}), content_type=APPLY)
+    assert code == 200
+    assert answer["metadata"]["labels"][KEY] == "a"
+    assert api.get(NODE) == before
+    assert api.request("PATCH", path, node("n1", labels={KEY: "a b"}), content_type=APPLY)[0] == 422
+
+
+@pytest.mark.usefixtures("made")
+def test_stale_resource_version_in_an_apply_conflicts(api: ApiUnderTest) -> None:
+    code, answer = api.apply(NODE, node("n1", resourceVersion="1", labels={KEY: "a"}), "agent")
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert "the object has been modified; please apply your changes to the latest version" in answer["message"]
+
+
+@pytest.mark.usefixtures("made")
+def test_status_is_applied_on_its_own_endpoint(api: ApiUnderTest) -> None:
+    condition = {"type": "Topology", "status": "True", "reason": "Known", "message": "", "lastTransitionTime": None}
+    both = {**node("n1"), "status": {"conditions": [condition]}}
+    code, answer = api.apply(NODE, both, "agent")
+    assert code == 200
+    assert "conditions" not in answer["status"]
+    code, answer = api.apply(f"{NODE}/status", both, "agent")
+    assert code == 200
+    assert [entry["type"] for entry in answer["status"]["conditions"]] == ["Topology"]
+    entry = next(e for e in answer["metadata"]["managedFields"] if e.get("subresource") == "status")
+    assert list(entry["fieldsV1"]["f:status"]["f:conditions"]) == ['k:{"type":"Topology"}']

@@ -1,0 +1,268 @@
+"""Create, replace, patch, delete: optimistic locking, preconditions, what is refused and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.api import JSON_PATCH, MERGE, NODES, STRATEGIC, ApiUnderTest, node
+
+NODE = f"{NODES}/n1"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+@pytest.fixture
+def made(api: ApiUnderTest) -> dict[str, Any]:
+    """A node, read again after whatever the server adds to a new one."""
+    api.create(NODES, node("n1", labels={"a": "1"}))
+    found: dict[str, Any] = api.get(NODE)
+    return found
+
+
+def lease(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "leader"}, "spec": spec}
+
+
+def test_create_completes_the_object(api: ApiUnderTest) -> None:
+    made = api.create(NODES, node("n1"))
+    assert made["metadata"]["uid"]
+    assert made["metadata"]["resourceVersion"].isdigit()
+    assert made["metadata"]["creationTimestamp"].endswith("Z")
+    assert made["status"]["nodeInfo"]["kubeletVersion"] == ""
+
+
+@pytest.mark.usefixtures("made")
+def test_create_of_an_existing_name(api: ApiUnderTest) -> None:
+    code, answer = api.request("POST", NODES, node("n1"))
+    assert code == 409
+    assert answer == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'nodes "n1" already exists',
+        "reason": "AlreadyExists",
+        "details": {"name": "n1", "kind": "nodes"},
+        "code": 409,
+    }
+
+
+def test_generated_names_differ(api: ApiUnderTest) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"generateName": "gpu-"}}
+    names = {api.create(NODES, body)["metadata"]["name"] for _ in range(2)}
+    assert len(names) == 2
+    assert all(name.startswith("gpu-") and len(name) == 9 for name in names)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        (node("N_1"), 422, 'metadata.name: Invalid value: "N_1": a lowercase RFC 1123 subdomain'),
+        ({"apiVersion": "v1", "kind": "Node"}, 422, "metadata.name: Required value: name or generateName is required"),
+        (node("x", labels={"a": 1}), 400, "cannot unmarshal number into Go struct field"),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, 400, "cannot be handled as a Node"),
+        ({"apiVersion": "v2", "kind": "Node", "metadata": {"name": "x"}}, 400, "(v2)"),
+        (b"{", 400, "couldn't get version/kind; json parse error"),
+    ],
+)
+def test_create_of_nonsense(api: ApiUnderTest, body: Any, code: int, message: str) -> None:
+    answered, answer = api.request("POST", NODES, body)
+    assert answered == code
+    assert message in answer["message"]
+
+
+def test_unknown_places(api: ApiUnderTest) -> None:
+    code, answer = api.request("GET", f"{NODES}/none")
+    assert (code, answer["message"]) == (404, 'nodes "none" not found')
+    code, answer = api.request("GET", "/api/v1/none")
+    assert (code, answer["message"]) == (404, "the server could not find the requested resource")
+    assert api.request("GET", "/apis/none.example.com/v1/things") == (404, "404 page not found\n")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    code, answer = api.request("POST", "/api/v1/namespaces/none/configmaps", body)
+    assert (code, answer["message"]) == (404, 'namespaces "none" not found')
+    code, answer = api.request("PUT", NODES, node("x"))
+    assert (code, answer["reason"]) == (405, "MethodNotAllowed")
+    code, answer = api.request("POST", NODES, b"x", content_type="text/plain")
+    assert (code, answer["reason"]) == (415, "UnsupportedMediaType")
+
+
+def test_replace_with_the_current_version(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    made["metadata"]["labels"] = {"b": "2"}
+    code, answer = api.request("PUT", NODE, made)
+    assert code == 200
+    assert answer["metadata"]["labels"] == {"b": "2"}
+    assert answer["metadata"]["uid"] == made["metadata"]["uid"]
+    code, answer = api.request("PUT", NODE, made)
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert answer["message"] == (
+        'Operation cannot be fulfilled on nodes "n1": the object has been modified; please apply your changes to the '
+        "latest version and try again"
+    )
+
+
+def test_replace_that_changes_nothing_writes_nothing(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    assert api.request("PUT", NODE, made) == (200, made)
+
+
+@pytest.mark.usefixtures("made")
+def test_replace_guards(api: ApiUnderTest) -> None:
+    code, answer = api.request("PUT", NODE, node("n1", uid="0000"))
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition: 0000, UID in object meta: " in answer["message"]
+    code, answer = api.request("PUT", NODE, node("other"))
+    assert (code, answer["message"]) == (400, "the name of the object (other) does not match the name on the URL (n1)")
+    assert api.request("PUT", f"{NODES}/none", node("none"))[0] == 404
+
+
+@pytest.mark.usefixtures("made")
+def test_merge_patch(api: ApiUnderTest) -> None:
+    patch = {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"unschedulable": True}}
+    code, answer = api.request("PATCH", NODE, patch, content_type=MERGE)
+    assert code == 200
+    assert answer["metadata"]["labels"] == {"b": "2"}
+    assert answer["spec"]["unschedulable"] is True
+
+
+@pytest.mark.usefixtures("made")
+def test_json_patch(api: ApiUnderTest) -> None:
+    steps = [
+        {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+        {"op": "move", "from": "/metadata/labels/a", "path": "/metadata/labels/x.y~1z"},
+        {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.0.0/24"]},
+        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+        {"op": "replace", "path": "/metadata/labels/b", "value": "3"},
+    ]
+    code, answer = api.request("PATCH", NODE, steps, content_type=JSON_PATCH)
+    assert code == 200, answer
+    assert answer["metadata"]["labels"] == {"x.y/z": "1", "b": "3"}
+    assert answer["spec"]["podCIDRs"] == ["10.0.0.0/24"]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "test", "path": "/metadata/name", "value": "x"},
+        {"op": "remove", "path": "/metadata/labels/none"},
+    ],
+)
+def test_json_patch_that_does_not_fit(api: ApiUnderTest, step: dict[str, Any]) -> None:
+    code, answer = api.request("PATCH", NODE, [step], content_type=JSON_PATCH)
+    assert (code, answer["reason"]) == (422, "Invalid")
+
+
+@pytest.mark.usefixtures("made")
+def test_strategic_merge_patch_joins_conditions_by_type(api: ApiUnderTest) -> None:
+    def report(**conditions: str) -> dict[str, Any]:
+        return {"status": {"conditions": [{"type": kind, "status": value} for kind, value in conditions.items()]}}
+
+    api.request("PATCH", f"{NODE}/status", report(Ready="False", Pressure="False"), content_type=STRATEGIC)
+    code, answer = api.request("PATCH", f"{NODE}/status", report(Ready="True"), content_type=STRATEGIC)
+    assert code == 200
+    assert {c["type"]: c["status"] for c in answer["status"]["conditions"]} == {"Ready": "True", "Pressure": "False"}
+    removal = {"status": {"conditions": [{"type": "Pressure", "$patch": "delete"}]}}
+    _, answer = api.request("PATCH", f"{NODE}/status", removal, content_type=STRATEGIC)
+    assert [c["type"] for c in answer["status"]["conditions"]] == ["Ready"]
+    labels = {"metadata": {"labels": {"b": "2", "a": None}}}
+    _, answer = api.request("PATCH", NODE, labels, content_type=STRATEGIC)
+    assert answer["metadata"]["labels"] == {"b": "2"}
+
+
+@pytest.mark.usefixtures("made")
+def test_patch_guards(api: ApiUnderTest) -> None:
+    stale = {"metadata": {"resourceVersion": "1", "labels": {"b": "2"}}}
+    assert api.request("PATCH", NODE, stale, content_type=MERGE)[0] == 409
+    other = {"metadata": {"uid": "0000"}}
+    code, answer = api.request("PATCH", NODE, other, content_type=MERGE)
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert api.request("PATCH", f"{NODES}/none", {}, content_type=MERGE)[0] == 404
+    assert api.request("PATCH", NODE, b"{", content_type=MERGE)[0] == 400
+    assert api.request("PATCH", NODE, {}, content_type="application/json")[0] == 415
+
+
+@pytest.mark.usefixtures("made")
+def test_each_endpoint_leaves_the_others_part_alone(api: ApiUnderTest) -> None:
+    both = {"spec": {"unschedulable": True}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
+    _, answer = api.request("PATCH", NODE, both, content_type=MERGE)
+    assert "capacity" not in answer["status"]
+    both["spec"] = {"unschedulable": False}
+    code, answer = api.request("PATCH", f"{NODE}/status", both, content_type=MERGE)
+    assert code == 200
+    assert answer["spec"]["unschedulable"] is True
+    assert answer["status"]["capacity"] == {"nvidia.com/gpu": "8"}
+
+
+def test_delete(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    wrong = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "0000"}}
+    code, answer = api.request("DELETE", NODE, wrong)
+    assert (code, answer["reason"]) == (409, "Conflict")
+    code, answer = api.request("DELETE", NODE)
+    assert (code, answer["status"]) == (200, "Success")
+    assert answer["details"] == {"name": "n1", "kind": "nodes", "uid": made["metadata"]["uid"]}
+    assert api.request("DELETE", NODE)[0] == 404
+
+
+def test_a_node_made_again_is_another_one(api: ApiUnderTest, made: dict[str, Any]) -> None:
+    api.request("DELETE", NODE)
+    again = api.create(NODES, node("n1"))
+    assert again["metadata"]["uid"] != made["metadata"]["uid"]
+    assert "labels" not in again["metadata"]
+
+
+def test_finalizers_hold_an_object(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1", finalizers=["example.com/hold"]))
+    code, answer = api.request("DELETE", NODE)
+    assert code == 200
+    assert answer["metadata"]["deletionTimestamp"]
+    assert api.get(NODE)["metadata"]["finalizers"] == ["example.com/hold"]
+    api.request("PATCH", NODE, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    assert api.request("GET", NODE)[0] == 404
+
+
+@pytest.mark.usefixtures("made")
+def test_delete_of_a_selection(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n2", labels={"a": "2"}))
+    code, answer = api.request("DELETE", f"{NODES}?labelSelector=a%3D1")
+    assert code == 200
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["n1"]
+    assert [item["metadata"]["name"] for item in api.get(NODES)["items"]] == ["n2"]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_dry_runs_store_nothing(api: ApiUnderTest, method: str) -> None:
+    before = api.get(NODES)["items"]
+    path = NODES if method == "POST" else NODE
+    body = {"POST": node("n2"), "PUT": node("n1", labels={"b": "2"}), "PATCH": {"metadata": {"labels": {"b": "2"}}}}
+    kind = MERGE if method == "PATCH" else "application/json"
+    code, _ = api.request(method, f"{path}?dryRun=All", body.get(method), content_type=kind)
+    assert code in (200, 201)
+    assert api.get(NODES)["items"] == before
+
+
+def test_leases_are_locked_by_version(api: ApiUnderTest) -> None:
+    api.create(LEASES, lease(holderIdentity="one", leaseDurationSeconds=15, leaseTransitions=0))
+    mine = api.get(f"{LEASES}/leader")
+    theirs = api.get(f"{LEASES}/leader")
+    mine["spec"]["renewTime"] = "2026-01-01T00:00:00.000001Z"
+    code, answer = api.request("PUT", f"{LEASES}/leader", mine)
+    assert code == 200
+    assert answer["spec"]["renewTime"] == "2026-01-01T00:00:00.000001Z"
+    theirs["spec"]["holderIdentity"] = "two"
+    code, answer = api.request("PUT", f"{LEASES}/leader", theirs)
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert 'leases.coordination.k8s.io "leader": the object has been modified' in answer["message"]
+    assert api.get(f"{LEASES}/leader")["spec"]["holderIdentity"] == "one"
+
+
+def test_leases_cannot_be_replaced_blindly(api: ApiUnderTest) -> None:
+    api.create(LEASES, lease(holderIdentity="one"))
+    code, answer = api.request("PUT", f"{LEASES}/leader", lease(holderIdentity="two"))
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert "metadata.resourceVersion: Invalid value" in answer["message"]
+
+
+def test_only_one_creates_a_lease(api: ApiUnderTest) -> None:
+    codes = [api.request("POST", LEASES, lease(holderIdentity=name))[0] for name in ("one", "two")]
+    assert codes == [201, 409]

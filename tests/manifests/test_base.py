@@ -1,0 +1,138 @@
+"""What the rendered base promises, checked without a cluster."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.manifests.support import Manifests
+from topology.version import __version__
+
+PROGRAMS = ("agent", "controller")
+SELECTED_BY = {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"}
+
+
+def container(base: Manifests, program: str) -> dict[str, Any]:
+    (only,) = base.pod_template(program)["spec"]["containers"]
+    found: dict[str, Any] = only
+    return found
+
+
+def test_every_object_appears_once(base: Manifests) -> None:
+    names = Counter((o["kind"], o["metadata"]["name"]) for o in base)
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_namespaced_objects_live_in_the_namespace_of_the_install_or_say_why_not(base: Manifests) -> None:
+    namespaces = {o["metadata"]["namespace"] for o in base if "namespace" in o["metadata"]}
+    elsewhere = [o["metadata"]["name"] for o in base if o["metadata"].get("namespace") == "default"]
+    assert namespaces == {"toposcope-system", "default"}
+    assert elsewhere == ["toposcope-agent-events"] * 2  # Role and RoleBinding: Events about Nodes live in `default`
+
+
+def test_every_object_carries_the_recommended_labels(base: Manifests) -> None:
+    for o in base:
+        labels = o["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "toposcope", o["kind"]
+        assert labels["app.kubernetes.io/instance"] == "toposcope", o["kind"]
+        assert labels["app.kubernetes.io/part-of"] == "toposcope", o["kind"]
+        assert labels["app.kubernetes.io/managed-by"] == "kustomize", o["kind"]
+        assert labels["app.kubernetes.io/version"] == __version__, o["kind"]
+
+
+@pytest.mark.parametrize(("kind", "program"), [("DaemonSet", "agent"), ("Deployment", "controller")])
+def test_selectors_use_only_labels_that_no_upgrade_changes(base: Manifests, kind: str, program: str) -> None:
+    spec = base.get(kind, f"toposcope-{program}")["spec"]
+    selector = spec["selector"]["matchLabels"]
+    assert set(selector) == SELECTED_BY
+    assert selector.items() <= spec["template"]["metadata"]["labels"].items()
+    assert selector["app.kubernetes.io/component"] == program
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_pods_ask_for_no_more_than_restricted_allows(base: Manifests, program: str) -> None:
+    pod = base.pod_template(program)["spec"]
+    of_pod, of_container = pod["securityContext"], container(base, program)["securityContext"]
+    assert of_pod["runAsNonRoot"] is True
+    assert (of_pod["runAsUser"], of_pod["runAsGroup"]) == (65532, 65532)
+    assert of_pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert of_container == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"volumes", "hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+
+
+@pytest.mark.parametrize(("program", "port"), [("agent", 9464), ("controller", 9465)])
+def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, port: int) -> None:
+    c = container(base, program)
+    assert c["args"] == [program, "--metrics-port", str(port)]
+    assert c["image"] == f"toposcope:{__version__}"
+    assert c["ports"] == [{"name": "metrics", "containerPort": port}]
+    assert c["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert c["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_memory_is_limited_and_cpu_is_not(base: Manifests, program: str) -> None:
+    resources = container(base, program)["resources"]
+    assert set(resources["limits"]) == {"memory"}
+    assert set(resources["requests"]) == {"cpu", "memory"}
+
+
+def test_the_agent_sees_every_gpu_and_takes_none(base: Manifests) -> None:
+    c = container(base, "agent")
+    env = {e["name"]: e for e in c["env"]}
+    assert env["NVIDIA_VISIBLE_DEVICES"]["value"] == "all"
+    assert env["NVIDIA_DRIVER_CAPABILITIES"]["value"] == "utility"
+    assert env["NODE_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+    assert not any("gpu" in name for part in c["resources"].values() for name in part)
+
+
+def test_the_agent_survives_pressure_and_rolls_out_in_steps(base: Manifests) -> None:
+    spec = base.get("DaemonSet", "toposcope-agent")["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "10%"
+    assert spec["template"]["spec"]["priorityClassName"] == "system-node-critical"
+    assert spec["template"]["spec"]["runtimeClassName"] == "nvidia"
+    assert {"key": "nvidia.com/gpu", "operator": "Exists"} in spec["template"]["spec"]["tolerations"]
+
+
+def test_there_is_never_more_than_one_controller(base: Manifests) -> None:
+    spec = base.get("Deployment", "toposcope-controller")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert spec["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
+
+
+def test_the_namespace_enforces_restricted(base: Manifests) -> None:
+    labels = base.get("Namespace", "toposcope-system")["metadata"]["labels"]
+    assert [labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")] == ["restricted"] * 3
+
+
+def test_the_default_topology_leaves_everything_to_inference(base: Manifests) -> None:
+    assert base.get("ClusterTopology", "cluster")["spec"] == {}
+
+
+def test_policies_are_bound_and_fail_closed(base: Manifests) -> None:
+    policies = [o for o in base if o["kind"] == "ValidatingAdmissionPolicy"]
+    bindings = [o["spec"] for o in base if o["kind"] == "ValidatingAdmissionPolicyBinding"]
+    assert {p["spec"]["failurePolicy"] for p in policies} == {"Fail"}
+    assert all(b["validationActions"] == ["Deny"] for b in bindings)
+    assert sorted(b["policyName"] for b in bindings) == sorted(p["metadata"]["name"] for p in policies)
+
+
+def test_policies_speak_of_the_service_account_that_the_agent_runs_as(base: Manifests) -> None:
+    daemonset = base.get("DaemonSet", "toposcope-agent")
+    account = daemonset["spec"]["template"]["spec"]["serviceAccountName"]
+    user = f"system:serviceaccount:{daemonset['metadata']['namespace']}:{account}"
+    for policy in (o for o in base if o["kind"] == "ValidatingAdmissionPolicy"):
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"] == f"request.userInfo.username == '{user}'"
+
+
+def test_nobody_is_granted_a_wildcard_or_a_way_to_make_nodes(base: Manifests) -> None:
+    for role in (o for o in base if o["kind"] in {"Role", "ClusterRole"}):
+        for rule in role["rules"]:
+            assert not any("*" in words for words in rule.values()), role["metadata"]["name"]
+            if "nodes" in rule["resources"]:
+                assert set(rule["verbs"]) <= {"get", "list", "watch", "patch"}, role["metadata"]["name"]

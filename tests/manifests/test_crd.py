@@ -1,0 +1,88 @@
+"""The CustomResourceDefinition as a document: complete, structural and readable with `kubectl explain`."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+
+def fields(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+    """Every schema below and including this one, with the path that an error message gives it."""
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from fields(child, f"{path}.{name}" if path else name)
+    if "items" in schema:
+        yield from fields(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from fields(schema["additionalProperties"], f"{path}[*]")
+
+
+def schema_of(crd: Schema) -> Schema:
+    (version,) = crd["spec"]["versions"]
+    found: Schema = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def test_names_keep_out_of_the_way_of_other_projects(crd: Schema) -> None:
+    assert crd["metadata"]["name"] == "clustertopologies.gpu.topology"
+    assert crd["spec"]["scope"] == "Cluster"
+    # A CRD whose short name is taken is not served; Grove has `ct`, Kueue has `topo`.
+    assert crd["spec"]["names"]["shortNames"] == ["gtopo"]
+    (version,) = crd["spec"]["versions"]
+    assert (version["name"], version["served"], version["storage"]) == ("v1alpha1", True, True)
+    assert version["subresources"] == {"status": {}}
+
+
+def test_every_schema_has_one_type_and_nothing_is_left_open(crd: Schema) -> None:
+    for path, schema in fields(schema_of(crd), ""):
+        assert schema["type"] in {"object", "array", "string", "integer", "boolean"}, path
+        assert "x-kubernetes-preserve-unknown-fields" not in schema, path
+        assert not {"anyOf", "oneOf", "allOf", "not"} & schema.keys(), path
+
+
+def test_every_field_is_explained(crd: Schema) -> None:
+    # The API server describes metadata itself and refuses a description of it.
+    bare = [path for path, schema in fields(schema_of(crd), "") if not schema.get("description")]
+    assert bare == ["metadata"]
+
+
+def test_everything_is_bounded(crd: Schema) -> None:
+    bound = {"array": "maxItems", "string": "maxLength"}
+    unbounded = [
+        path
+        for path, schema in fields(schema_of(crd), "")
+        if schema["type"] in bound
+        and bound[schema["type"]] not in schema
+        and "enum" not in schema
+        and "format" not in schema
+        and path not in {"apiVersion", "kind"}
+    ]
+    assert unbounded == []
+
+
+def test_lists_say_how_they_merge(crd: Schema) -> None:
+    for path, schema in fields(schema_of(crd), ""):
+        if schema["type"] == "array":
+            assert schema["x-kubernetes-list-type"] in {"atomic", "set", "map"}, path
+
+
+def test_status_carries_a_handful_of_names_and_no_node_lists(crd: Schema) -> None:
+    by_path = dict(fields(schema_of(crd), ""))
+    assert by_path["status.levels[].missingNodes"]["maxItems"] == 10
+
+
+def test_every_rule_has_a_message(crd: Schema) -> None:
+    for path, schema in fields(schema_of(crd), ""):
+        for rule in schema.get("x-kubernetes-validations", ()):
+            assert rule["message"], path
+
+
+def test_printer_columns_point_at_fields_that_exist(crd: Schema) -> None:
+    (version,) = crd["spec"]["versions"]
+    known = {path for path, _ in fields(schema_of(crd), "")}
+    columns = {c["name"]: c for c in version["additionalPrinterColumns"]}
+    assert list(columns) == ["Ready", "LevelsAvailable", "Levels", "Nodes", "GPUs", "Age", "Message"]
+    for name, column in columns.items():
+        path = re.sub(r"\[\?\(.*?\)\]", "[]", column["jsonPath"]).removeprefix(".")
+        assert path in known or path == "metadata.creationTimestamp", name

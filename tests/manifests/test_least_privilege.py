@@ -1,0 +1,370 @@
+"""What the tokens of the agent and of the controller may do on a real API server, and what they may not."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
+
+pytestmark = pytest.mark.real_api("RBAC, TokenRequest and ValidatingAdmissionPolicy")
+
+OWN, OTHER = f"{NODES}/confined-own", f"{NODES}/confined-other"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+# What a Node brings along that is not ours to touch.
+FOREIGN = {
+    "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
+    "annotations": {"example.com/note": "keep"},
+}
+# All of an Event that an update may change.
+SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
+
+ONLY_LABELS = "the agent may only write labels under gpu.topology/"
+ONLY_ANNOTATIONS = "the agent may only write annotations under gpu.topology/"
+ONLY_SPEC = "the agent may not write Node.spec"
+ONLY_OWN_NODE = "the agent on node confined-own may not write node confined-other"
+ONLY_OWN_EVENTS = "the agent may only write Events of its own"
+NO_OWNERS = "the agent may not write finalizers or ownerReferences"
+NO_CLAIM = "the agent's token carries no node claim"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request, and for a refused one what the answer must say."""
+
+    what: str
+    method: str
+    path: str
+    body: Any = None
+    media: str = "application/json"
+    says: str = ""
+
+
+def apply_metadata(path: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "path": f"{path}?fieldManager=toposcope-agent&force=true",
+        "body": {"apiVersion": "v1", "kind": "Node", "metadata": {"name": path.rpartition("/")[2], **metadata}},
+        "media": APPLY,
+    }
+
+
+def event(
+    name: str, *, kind: str = "Node", about: str = "confined-own", by: str = "gpu.topology/agent"
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "regarding": {"apiVersion": "v1", "kind": kind, "name": about},
+        "reportingController": by,
+        "reportingInstance": "confined-own",
+        "action": "Discover",
+        "reason": "GpuMissing",
+        "type": "Warning",
+    }
+
+
+def rbac(verb: str, resource: str) -> str:
+    return f'cannot {verb} resource "{resource}"'
+
+
+AGENT_MAY = (
+    Attempt("read its Node", "GET", OWN),
+    Attempt(
+        "apply its labels and annotation",
+        "PATCH",
+        **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}, annotations={"gpu.topology/matrix": "{}"}),
+    ),
+    Attempt("drop them again", "PATCH", **apply_metadata(OWN)),
+    Attempt("report on its Node", "POST", EVENTS, event("confined-own.1")),
+    Attempt("count its Event on", "PATCH", f"{EVENTS}/confined-own.1", SERIES, MERGE),
+)
+
+AGENT_MAY_NOT = (
+    # Foreign keys, in every way that a patch can touch them.
+    *(
+        Attempt(f"label {key}", "PATCH", **apply_metadata(OWN, labels={key: "x"}), says=ONLY_LABELS)
+        for key in (
+            "node-role.kubernetes.io/control-plane",
+            "nvidia.com/gpu.clique",
+            "gpu.topology.example.com/gpus",
+            "x.gpu.topology/gpus",
+            "gpu.topology",
+        )
+    ),
+    Attempt(
+        "overwrite a label", "PATCH", OWN, {"metadata": {"labels": {"example.com/pool": "x"}}}, MERGE, says=ONLY_LABELS
+    ),
+    Attempt(
+        "remove a label", "PATCH", OWN, {"metadata": {"labels": {"example.com/pool": None}}}, MERGE, says=ONLY_LABELS
+    ),
+    Attempt(
+        "remove all labels",
+        "PATCH",
+        OWN,
+        [{"op": "remove", "path": "/metadata/labels"}],
+        JSON_PATCH,
+        says=ONLY_LABELS,
+    ),
+    Attempt(
+        "hide a foreign label among its own",
+        "PATCH",
+        **apply_metadata(OWN, labels={"gpu.topology/gpus": "8", "example.com/pool": "x"}),
+        says=ONLY_LABELS,
+    ),
+    Attempt("annotate", "PATCH", **apply_metadata(OWN, annotations={"example.com/new": "x"}), says=ONLY_ANNOTATIONS),
+    Attempt(
+        "remove all annotations",
+        "PATCH",
+        OWN,
+        [{"op": "remove", "path": "/metadata/annotations"}],
+        JSON_PATCH,
+        says=ONLY_ANNOTATIONS,
+    ),
+    # The rest of its Node.
+    Attempt("cordon", "PATCH", OWN, {"spec": {"unschedulable": True}}, MERGE, says=ONLY_SPEC),
+    Attempt("taint", "PATCH", OWN, {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, MERGE, says=ONLY_SPEC),
+    Attempt("hold the Node", "PATCH", OWN, {"metadata": {"finalizers": ["a.b/c"]}}, MERGE, says=NO_OWNERS),
+    Attempt(
+        "have the Node collected",
+        "PATCH",
+        OWN,
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
+        MERGE,
+        says=NO_OWNERS,
+    ),
+    Attempt("write status", "PATCH", f"{OWN}/status", {"status": {}}, MERGE, says=rbac("patch", "nodes/status")),
+    Attempt("replace", "PUT", OWN, {"apiVersion": "v1", "kind": "Node", "metadata": {}}, says=rbac("update", "nodes")),
+    Attempt("delete", "DELETE", OWN, says=rbac("delete", "nodes")),
+    Attempt("reach through the kubelet", "GET", f"{OWN}/proxy/", says=rbac("get", "nodes/proxy")),
+    # Other Nodes.
+    Attempt(
+        "label another Node", "PATCH", **apply_metadata(OTHER, labels={"gpu.topology/gpus": "8"}), says=ONLY_OWN_NODE
+    ),
+    Attempt("list", "GET", NODES, says=rbac("list", "nodes")),
+    Attempt("watch", "GET", f"{NODES}?watch=true", says=rbac("watch", "nodes")),
+    Attempt("delete all", "DELETE", NODES, says=rbac("deletecollection", "nodes")),
+    Attempt(
+        "create",
+        "POST",
+        NODES,
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}},
+        says=rbac("create", "nodes"),
+    ),
+    Attempt("apply to a Node that is gone", "PATCH", **apply_metadata(f"{NODES}/ghost"), says=rbac("create", "nodes")),
+    # Events about anything else, or in another's name.
+    Attempt(
+        "report on another Node",
+        "POST",
+        EVENTS,
+        event("a.1", about="confined-other"),
+        says="the agent on node confined-own may not write Events about Node confined-other",
+    ),
+    Attempt("report on a Pod", "POST", EVENTS, event("a.2", kind="Pod"), says="may not write Events about Pod"),
+    Attempt("speak for the kubelet", "POST", EVENTS, event("a.3", by="kubelet"), says=ONLY_OWN_EVENTS),
+    Attempt(
+        "rewrite the kubelet's Event",
+        "PATCH",
+        f"{EVENTS}/confined-own.kubelet",
+        SERIES,
+        MERGE,
+        says=ONLY_OWN_EVENTS,
+    ),
+    Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
+    Attempt(
+        "report elsewhere",
+        "POST",
+        EVENTS.replace("default", "kube-system"),
+        event("a.4"),
+        says=rbac("create", "events"),
+    ),
+    # Everything else.
+    Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
+    Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
+    Attempt("read topologies", "GET", TOPOLOGIES, says=rbac("list", "clustertopologies")),
+    Attempt(
+        "make another token",
+        "POST",
+        f"{NAMESPACE}/serviceaccounts/toposcope-controller/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+        says=rbac("create", "serviceaccounts/token"),
+    ),
+)
+
+# All as expected once rights and policies have taken effect.
+PROBES = (
+    Attempt("read", "GET", OWN),
+    Attempt("report", "POST", f"{EVENTS}?dryRun=All", event("a.0")),
+    Attempt("lie", "POST", f"{EVENTS}?dryRun=All", event("a.0", by="kubelet"), says=ONLY_OWN_EVENTS),
+    Attempt("label", "PATCH", f"{OWN}?dryRun=All", {"metadata": {"labels": {"a": "b"}}}, MERGE, says=ONLY_LABELS),
+)
+
+CONTROLLER_MAY = (
+    Attempt("list Nodes", "GET", NODES),
+    Attempt("read a Node", "GET", OWN),
+    Attempt("list topologies", "GET", TOPOLOGIES),
+    Attempt("patch a topology", "PATCH", f"{TOPOLOGIES}/cluster", {"metadata": {"annotations": {"a/b": "c"}}}, MERGE),
+    Attempt("patch status", "PATCH", f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 2}}, MERGE),
+    Attempt(
+        "apply status",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster/status?fieldManager=toposcope-controller&force=true",
+        {
+            "apiVersion": "gpu.topology/v1alpha1",
+            "kind": "ClusterTopology",
+            "metadata": {"name": "cluster"},
+            "status": {"nodes": 2, "levelPath": "zone > host"},
+        },
+        APPLY,
+    ),
+    Attempt(
+        "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
+    ),
+)
+
+CONTROLLER_MAY_NOT = (
+    Attempt(
+        "label a Node", "PATCH", **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}), says=rbac("patch", "nodes")
+    ),
+    Attempt("cordon", "PATCH", OWN, {"spec": {"unschedulable": True}}, MERGE, says=rbac("patch", "nodes")),
+    Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
+    Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=rbac("delete", "clustertopologies")),
+    Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
+    Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
+    Attempt(
+        "switch the policy off",
+        "DELETE",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/toposcope-agent.gpu.topology",
+        says=rbac("delete", "validatingadmissionpolicybindings"),
+    ),
+)
+
+# Bindings are Grove's: their kind need not be served for the right to be checked.
+BINDING_VERBS = {
+    **dict.fromkeys(("get", "list", "watch", "create", "patch", "delete"), True),
+    **dict.fromkeys(("update", "deletecollection"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """An installed base, two Nodes and an agent on the first of them."""
+
+    api: ApiUnderTest
+    agent: str
+    agent_without_claim: str
+    controller: str
+
+    def surprises(self, attempts: tuple[Attempt, ...], token: str) -> dict[str, tuple[int, str]]:
+        """The attempts that did not end as the table says."""
+        found = {}
+        for a in attempts:
+            code, answer = self.api.request(a.method, a.path, a.body, content_type=a.media, token=token)
+            message = answer.get("message", "")
+            as_expected = code == 403 and a.says in message if a.says else code in {200, 201}
+            if not as_expected:
+                found[a.what] = (code, message)
+        return found
+
+    def untouched(self) -> list[dict[str, Any]]:
+        """All of both Nodes that is not the agent's to write."""
+        return [without_ours(self.api.get(path)) for path in (OWN, OTHER)]
+
+
+def without_ours(entry: dict[str, Any]) -> dict[str, Any]:
+    metadata = {k: v for k, v in entry["metadata"].items() if k not in {"managedFields", "resourceVersion"}}
+    for field in ("labels", "annotations"):
+        metadata[field] = {k: v for k, v in metadata[field].items() if not k.startswith("gpu.topology/")}
+    return {**entry, "metadata": metadata}
+
+
+def make_node(api: ApiUnderTest, path: str) -> None:
+    api.create(NODES, node(path.rpartition("/")[2], **FOREIGN))
+
+
+def unbound_token(api: ApiUnderTest, account: str) -> str:
+    """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token: str = api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", request)["status"]["token"]
+    return token
+
+
+@pytest.fixture
+def cluster(installed: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
+    api = installed
+    for path in (OWN, OTHER):
+        make_node(api, path)
+    pod = api.create(f"{NAMESPACE}/pods", base.pod("agent", "confined", nodeName="confined-own"))
+    api.create(EVENTS, event("confined-own.kubelet", by="kubelet"))
+    cluster = Cluster(
+        api,
+        agent=pod_token(api, pod),
+        agent_without_claim=unbound_token(api, "toposcope-agent"),
+        controller=unbound_token(api, "toposcope-controller"),
+    )
+    # Roles and policies take effect a moment after they are written.
+    wait_until(lambda: not cluster.surprises(PROBES, cluster.agent), "the agent is let in and confined")
+    wait_until(lambda: not cluster.surprises(CONTROLLER_MAY[:1], cluster.controller), "the controller is let in")
+    yield cluster
+    api.request("DELETE", f"{NAMESPACE}/pods/confined?gracePeriodSeconds=0")
+
+
+def test_the_agent_may_do_its_work(cluster: Cluster) -> None:
+    before = cluster.untouched()
+    assert cluster.surprises(AGENT_MAY, cluster.agent) == {}
+    assert cluster.untouched() == before
+
+
+def test_the_agent_may_do_nothing_else(cluster: Cluster) -> None:
+    before = cluster.untouched()
+    assert cluster.surprises(AGENT_MAY_NOT, cluster.agent) == {}
+    assert cluster.untouched() == before
+    assert cluster.api.request("GET", f"{NODES}/ghost")[0] == 404
+
+
+def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
+    attempts = (
+        Attempt("label", "PATCH", **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}), says=NO_CLAIM),
+        Attempt("report", "POST", EVENTS, event("a.6"), says=NO_CLAIM),
+    )
+    assert cluster.surprises(attempts, cluster.agent_without_claim) == {}
+
+
+def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) -> None:
+    assert cluster.api.request("DELETE", OWN)[0] == 200
+    make_node(cluster.api, OWN)
+    label = apply_metadata(OWN, labels={"gpu.topology/gpus": "8"})
+    says = "the agent on node confined-own may not write node confined-own"
+    assert cluster.surprises((Attempt("label", "PATCH", **label, says=says),), cluster.agent) == {}
+
+
+def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
+    label = {"metadata": {"labels": {"example.com/pool": "h200"}}}
+    assert cluster.api.request("PATCH", OTHER, label, content_type=MERGE)[0] == 200
+
+
+def test_the_controller_may_do_its_work(cluster: Cluster) -> None:
+    assert cluster.surprises(CONTROLLER_MAY, cluster.controller) == {}
+
+
+def test_the_controller_may_do_nothing_else(cluster: Cluster) -> None:
+    before = cluster.untouched()
+    assert cluster.surprises(CONTROLLER_MAY_NOT, cluster.controller) == {}
+    assert cluster.untouched() == before
+
+
+def test_the_controller_publishes_to_grove(cluster: Cluster) -> None:
+    granted = {}
+    for verb in BINDING_VERBS:
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"group": "grove.io", "resource": "clustertopologybindings", "verb": verb}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        _, answer = cluster.api.request("POST", path, review, token=cluster.controller)
+        granted[verb] = answer["status"]["allowed"]
+    assert granted == BINDING_VERBS
