@@ -25,7 +25,8 @@ _LINK_UP: Final = frozenset({1, 2})
 _VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 """NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
 
-_REMOTE_GPU, _REMOTE_SWITCH = 0, 2
+_REMOTE_GPU, _REMOTE_CPU, _REMOTE_SWITCH = 0, 1, 2
+"""nvmlIntNvLinkDeviceType_t."""
 _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 """What a link into a switch outside the node answers (GB200, virtual machines)."""
 
@@ -121,7 +122,7 @@ class _Wiring:
             remote = _remote(link)
             if remote in self._gpus:
                 ends.peers[remote] += 1
-            elif link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or (remote is None and _untyped(link)):
+            elif link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or _hidden_switch(gpu, link, remote):
                 ends.into_switches += 1
                 if remote is None:
                     self._nameless = True
@@ -157,9 +158,13 @@ def _remote(link: RawLink) -> str | None:
         return None
 
 
-def _untyped(link: RawLink) -> bool:
-    """Whether the link's type is unknown but its address says "outside the node", which only switches do."""
-    return link.remote_type not in (_REMOTE_GPU, 1) and (link.remote_pci or "").lower() == _NO_ADDRESS
+def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
+    """Whether a link of unknown type (drivers before 470) leads to a switch that shows no address.
+
+    A POWER9 CPU at the far end looks just so; the count of switch links, where the driver gives one, tells them apart.
+    """
+    typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
+    return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0
 
 
 def _gpu(raw: RawGpu, numa: _Numa) -> hw.Gpu:

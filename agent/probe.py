@@ -14,6 +14,7 @@ from topology.pci import normal_address
 
 _LINK_COUNT: Final = 91
 _SPEED_COMMON: Final = 90
+_SWITCH_LINKS: Final = 147
 _SPEED: Final = 164
 _STATE: Final = 165
 _SUCCESS: Final = 0
@@ -83,7 +84,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name = nvml.value("nvmlDeviceGetName", handle)
     nvml.enter(f"NVLinks of GPU {index}")
-    links = _links(nvml, handle)
+    links, switch_links = _links(nvml, handle)
     nvml.enter(f"fabric of GPU {index}")
     fabric = _fabric(nvml, handle)
     return RawGpu(
@@ -92,6 +93,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         uuid=uuid,
         name=name,
         links=links,
+        switch_links=switch_links,
         fabric=fabric if isinstance(fabric, RawFabric) else None,
         fabric_error=fabric.text if isinstance(fabric, Refusal) and not fabric.absent else None,
     )
@@ -101,12 +103,12 @@ def _string(value: bytes | str) -> str:
     return value.decode("ascii", "replace") if isinstance(value, bytes) else value
 
 
-def _links(nvml: Nvml, handle: Any) -> tuple[RawLink, ...]:
-    """All links of a GPU; none when it has no NVLink.
+def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None]:
+    """All links of a GPU (none when it has no NVLink), and how many of them NVML says lead into switches.
 
     The count comes from field 91: the binding's constant is that of another driver version.
     """
-    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON])
+    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS])
     count = common.get((_LINK_COUNT, 0)) or 0
     numbers = range(count)
     fields = _fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
@@ -129,7 +131,7 @@ def _links(nvml: Nvml, handle: Any) -> tuple[RawLink, ...]:
                 mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
             )
         )
-    return tuple(links)
+    return tuple(links), common.get((_SWITCH_LINKS, 0))
 
 
 def _fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:

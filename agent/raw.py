@@ -42,6 +42,8 @@ class RawGpu:
     uuid: str | None
     name: str | None
     links: tuple[RawLink, ...]
+    switch_links: int | None
+    """How many links lead into NVSwitches, by NVML's own count (field 147)."""
     fabric: RawFabric | None
     fabric_error: str | None = None
     """Why there is no `fabric`, unless the GPU or driver simply has none."""

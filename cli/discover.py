@@ -14,10 +14,11 @@ from rich.text import Text
 
 from agent.describe import Description, describe
 from agent.isolation import KeeperGone, ProbeFailed
+from cli.colours import matrix_text
 from cli.hardware import HardwareError, add_profile_argument, hardware
 from topology.hardware import NodeTopology
 from topology.keys import MATRIX
-from topology.matrix import nv_links, table
+from topology.matrix import table
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
 
@@ -97,7 +98,7 @@ def _matrix(_: Description, topology: NodeTopology) -> None:
 
 def _table(found: Description, topology: NodeTopology) -> None:
     console = Console(highlight=False, emoji=False, markup=False)
-    console.print(matrix_text(topology), soft_wrap=True)
+    console.print(matrix_text(topology.matrix), soft_wrap=True)
     if topology.nics:
         console.print()
         for number, nic in enumerate(topology.nics):
@@ -111,27 +112,6 @@ def _table(found: Description, topology: NodeTopology) -> None:
         )
     for reason in topology.reasons:
         console.print(f"! {reason}", style="yellow", soft_wrap=True)
-
-
-def matrix_text(topology: NodeTopology) -> Text:
-    """The matrix for a terminal: NVLink stands out, paths across sockets step back. Reads the same without colour."""
-    text = Text()
-    for line in table(topology.matrix).splitlines(keepends=True):
-        for word in _words(line):
-            text.append(word, style=_style(word.strip()))
-    return text
-
-
-def _words(line: str) -> list[str]:
-    """The line cut before each cell, so that joining the parts gives the line again."""
-    starts = [i for i in range(len(line)) if i == 0 or (line[i - 1] == " " and line[i] != " ")]
-    return [line[a:b] for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]
-
-
-def _style(cell: str) -> str:
-    if nv_links(cell):
-        return "bold green"
-    return {"PIX": "cyan", "PXB": "cyan", "SYS": "dim"}.get(cell, "")
 
 
 _PRINT: Final[dict[str, Callable[[Description, NodeTopology], None]]] = {

@@ -6,9 +6,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.isolation import ProbeProcess
 from agent.nvml import open_pynvml
+
+if TYPE_CHECKING:
+    from simulator.machine import Machine
 
 
 class HardwareError(Exception):
@@ -39,9 +43,7 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
     from simulator.capture import CaptureError, machine_from_capture  # noqa: PLC0415 - production agents never load the simulator
     from simulator.document import DocumentError  # noqa: PLC0415 - same
     from simulator.machine import with_identity  # noqa: PLC0415 - same
-    from simulator.nvml import SimulatedNvml  # noqa: PLC0415 - same
     from simulator.profile import load_profile, profile_names  # noqa: PLC0415 - same
-    from simulator.sysfs import write_sysfs  # noqa: PLC0415 - same
 
     if arguments.profile == "list":
         raise HardwareError("profiles that ship: " + ", ".join(profile_names()))
@@ -51,11 +53,20 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
         raise HardwareError(str(error)) from error
     for note in machine.notes:
         print(f"note: {note}", file=sys.stderr)
-    machine = with_identity(machine, node_name)
+    with simulated(with_identity(machine, node_name), arguments.faults) as probe:
+        yield probe
+
+
+@contextlib.contextmanager
+def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]:
+    """The process that probes a simulated machine: simulated NVML, and a sysfs tree in a temporary folder."""
+    from simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
+    from simulator.sysfs import write_sysfs  # noqa: PLC0415 - same
+
     with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
         root = Path(folder) / "sys"
         write_sysfs(machine, root)
-        with ProbeProcess(lambda: SimulatedNvml(machine, faults_file=arguments.faults), root) as probe:
+        with ProbeProcess(lambda: SimulatedNvml(machine, faults_file=faults), root) as probe:
             yield probe
 
 

@@ -17,7 +17,8 @@ _ESCAPE: Final = re.compile(r"(?:\x1b|\^\[)?\[[0-9;]*m")
 _TAB: Final = 8
 _TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _TAIL: Final = re.compile("|".join(_TAIL_COLUMNS))
-_CELL: Final = re.compile(r"\s*(X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC)")
+_WORD: Final = r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
+_CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
 _NUMBERED: Final = r"GPU\d+|NIC\d+"
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")
 _GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")

@@ -66,6 +66,8 @@ def _field_test(resource: Resource, path: str, value: str, *, equal: bool) -> Pr
         return lambda item: (item.key[1] == value) is equal
     if path == "metadata.namespace":
         return lambda item: (item.key[0] == value) is equal
+    first, dot, rest = path.partition(".")
+    path = resource.renamed.get(first, first) + dot + rest
     if path not in resource.selectable:
         raise bad_request(f"field label not supported: {path}")
     names = path.split(".")

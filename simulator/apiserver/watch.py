@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from simulator.apiserver.errors import ApiError
+from simulator.apiserver.store import stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +66,11 @@ class Watch:
         before, after = self.sees(change.before), self.sees(change.after)
         if after:
             return self.line("MODIFIED" if before else "ADDED", change.last)
-        return self.line("DELETED", change.last) if before else b""
+        if change.before is None or not before:
+            return b""
+        # One that left the selection is shown as it was, at the version that took it out.
+        left = stored(change.before.decode(), change.revision) if change.after else change.last
+        return self.line("DELETED", left)
 
 
 def events(

@@ -6,8 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.apiserver import crds, meta, ownership
-from simulator.apiserver.errors import Cause, bad_request, conflict, invalid, required, wrong
+from simulator.apiserver import crds, events, meta, ownership
+from simulator.apiserver.errors import Cause, bad_request, conflict, invalid, wrong
 from simulator.apiserver.fields import TypedPatchError, typed_patch_error
 from simulator.apiserver.resources import CRDS, Resource
 from simulator.apiserver.schema import fill_defaults, prune, validate
@@ -160,7 +160,7 @@ def updated(target: Target, live: Object, obj: Object, *, applied: bool, replace
     if (resource.custom or resource is CRDS) and _specified(resource, obj) != _specified(resource, live):
         obj["metadata"]["generation"] = now.get("generation", 0) + 1
     if obj != live:
-        target.failed(list(_problems(resource, obj)))
+        target.failed(list(_problems(resource, obj, live)))
     return obj
 
 
@@ -187,26 +187,14 @@ def _specified(resource: Resource, obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ignored}
 
 
-def _problems(resource: Resource, obj: Object) -> Iterator[Cause]:
+def _problems(resource: Resource, obj: Object, live: Object | None = None) -> Iterator[Cause]:
     yield from meta.check(obj["metadata"])
     if resource is CRDS:
         yield from crds.check(obj)
     elif resource.custom:
         yield from validate({"apiVersion": "", "kind": "", **obj}, resource.schema)
     elif resource.storage == "events":
-        yield from _event_problems(resource, obj)
-
-
-def _event_problems(resource: Resource, obj: Object) -> Iterator[Cause]:
-    """Apply ValidateEventCreate (pkg/apis/core/validation/events.go), the rules a recorder meets."""
-    namespace = obj.get("involvedObject", {}).get("namespace", "")
-    if obj["metadata"]["namespace"] != (namespace or "default"):
-        yield wrong("involvedObject.namespace", namespace, "does not match event.namespace")
-    if not resource.group:
-        return
-    for name in ("eventTime", "reportingController", "reportingInstance", "action", "reason"):
-        if not obj.get(resource.renamed.get(name, name)):
-            yield required(name)
+        yield from events.check(obj, live, newer=bool(resource.group))
 
 
 def apply(target: Target, live: Object, config: Object, *, force: bool) -> Object:

@@ -58,17 +58,40 @@ def test_the_newer_group_requires_its_fields(api: ApiUnderTest, missing: str) ->
     assert f"{missing}: " in answer["message"]
 
 
-def test_the_object_must_be_in_the_events_namespace(api: ApiUnderTest) -> None:
-    code, answer = api.request("POST", NEW, event(regarding={**REGARDING, "namespace": "elsewhere"}))
+def test_the_older_group_checks_the_namespace_of_the_object(api: ApiUnderTest) -> None:
+    about = {**REGARDING, "namespace": "elsewhere"}
+    body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "old"}, "involvedObject": about}
+    code, answer = api.request("POST", OLD, body)
     assert (code, answer["reason"]) == (422, "Invalid")
     assert 'Invalid value: "elsewhere": does not match event.namespace' in answer["message"]
 
 
-def test_cluster_scoped_objects_have_their_events_in_default(api: ApiUnderTest) -> None:
+@pytest.mark.parametrize(("namespace", "code"), [("default", 201), ("kube-system", 201), ("kube-public", 422)])
+def test_cluster_scoped_objects_have_their_events_in_default(api: ApiUnderTest, namespace: str, code: int) -> None:
     about = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1"}
-    assert api.request("POST", NEW, event(regarding=about))[0] == 201
-    elsewhere = NEW.replace("/default/", "/kube-system/")
-    assert api.request("POST", elsewhere, event(regarding=about))[0] == 422
+    path = NEW.replace("/default/", f"/{namespace}/")
+    assert api.request("POST", path, event(regarding=about))[0] == code
+    api.request("DELETE", f"{path}/p.1")
+
+
+def test_only_the_series_of_an_event_changes(api: ApiUnderTest) -> None:
+    api.create(NEW, event())
+    code, answer = api.request("PATCH", f"{NEW}/p.1", {"note": "something else"}, content_type=MERGE)
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert "field is immutable" in answer["message"]
+    one = {"series": {"count": 1, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
+    code, answer = api.request("PATCH", f"{NEW}/p.1", one, content_type=MERGE)
+    assert code == 422
+    assert "series.count" in answer["message"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"type": "Odd"}, {"deprecatedCount": 1}, {"reason": "r" * 129}, {"note": "n" * 1025}, {"series": {"count": 1}}],
+)
+def test_what_the_newer_group_refuses(api: ApiUnderTest, wrong: dict[str, Any]) -> None:
+    code, answer = api.request("POST", NEW, event(**wrong))
+    assert (code, answer["reason"]) == (422, "Invalid")
 
 
 def test_the_older_group_takes_less(api: ApiUnderTest) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from itertools import islice
+from itertools import islice, pairwise
 
 from simulator.cluster import BLOCK_KEY, RACK_KEY, REGION_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
@@ -42,7 +42,7 @@ def test_levels_are_known_keys_and_nest() -> None:
     large = [node["metadata"]["labels"] for node in large_cluster(2000)]
     for labels in (demo, large):
         chain = (*LEVELS, *([keys.NVLINK_DOMAIN] if keys.NVLINK_DOMAIN in labels[0] else []), keys.HOSTNAME)
-        for broad, narrow in zip(chain, chain[1:], strict=False):
+        for broad, narrow in pairwise(chain):
             parents = defaultdict(set)
             for node in labels:
                 parents[node[narrow]].add(node[broad])

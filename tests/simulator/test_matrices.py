@@ -1,9 +1,12 @@
 """What a reader of the simulated NVML and sysfs would find, cell for cell: a small discovery of the tests' own."""
 
+import functools
 import os
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pynvml
 import pytest
@@ -16,6 +19,7 @@ from simulator.sysfs import write_sysfs
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
 PLEDGE = "matrix complete"
+Cells: TypeAlias = dict[tuple[str, str], str]
 LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 ROWS = {
@@ -67,7 +71,7 @@ TWINS = {
 }
 
 
-def seen(machine: Machine, root: Path) -> dict[tuple[str, str], str]:
+def seen(machine: Machine, root: Path) -> Cells:
     """The link matrix, found through NVML calls and sysfs files alone. NICs are named as the kernel names them."""
     write_sysfs(machine, root)
     nvml = SimulatedNvml(machine)
@@ -88,12 +92,12 @@ def seen(machine: Machine, root: Path) -> dict[tuple[str, str], str]:
     return cells
 
 
-def links_between(nvml: SimulatedNvml, a: object, b: object, address: str) -> int:
+def links_between(nvml: SimulatedNvml, a: Any, b: Any, address: str) -> int:
     direct = sum(remote == address for remote in remote_ends(nvml, a))
     return direct or min(nvml.nvmlDeviceGetFieldValues(gpu, [147])[0].value.uiVal for gpu in (a, b))
 
 
-def remote_ends(nvml: SimulatedNvml, gpu: object) -> list[str]:
+def remote_ends(nvml: SimulatedNvml, gpu: Any) -> list[str]:
     count = nvml.nvmlDeviceGetFieldValues(gpu, [91])[0].value.uiVal
     live = [link for link in range(count) if nvml.nvmlDeviceGetNvLinkState(gpu, link)]
     return [nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link).busId.lower()[4:] for link in live]
@@ -117,7 +121,7 @@ def captures() -> list[Path]:
     return [path for path in sorted(CAPTURES.glob("*.txt")) if PLEDGE in path.read_text()]
 
 
-def captured(text: str) -> dict[tuple[str, str], str]:
+def captured(text: str) -> Cells:
     header = next(line for line in text.splitlines() if line.split()[:2] == ["GPU0", "GPU1"])
     devices = header.partition("CPU")[0].split()
     legend = dict(re.findall(r"^ *(NIC\d+): (\S+)$", text, re.MULTILINE))
@@ -130,9 +134,15 @@ def captured(text: str) -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cells]:
+    """The matrix of a shipped profile, found once."""
+    return functools.cache(lambda name: seen(load_profile(name), tmp_path_factory.mktemp(name)))
+
+
 @pytest.mark.parametrize(("profile", "device"), ROWS)
-def test_a_profile_shows_the_rows_of_its_product(profile: str, device: str, tmp_path: Path) -> None:
-    cells = seen(load_profile(profile), tmp_path)
+def test_a_profile_shows_the_rows_of_its_product(profile: str, device: str, shown: Callable[[str], Cells]) -> None:
+    cells = shown(profile)
     assert [cell for (row, _), cell in cells.items() if row == device] == ROWS[profile, device].split()
 
 
@@ -141,8 +151,8 @@ def test_every_profile_has_an_expected_row() -> None:
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_a_matrix_is_symmetric_and_keeps_nvlink_for_gpus(profile: str, tmp_path: Path) -> None:
-    cells = seen(load_profile(profile), tmp_path)
+def test_a_matrix_is_symmetric_and_keeps_nvlink_for_gpus(profile: str, shown: Callable[[str], Cells]) -> None:
+    cells = shown(profile)
     assert all(cells[b, a] == cell for (a, b), cell in cells.items())
     assert all({a[:3], b[:3]} == {"GPU"} for (a, b), cell in cells.items() if cell.startswith("NV"))
 
@@ -159,8 +169,8 @@ def test_a_machine_built_from_a_capture_shows_it_again(capture: Path, tmp_path: 
 
 @pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures of real machines are not part of this repository")
 @pytest.mark.parametrize("capture", TWINS)
-def test_a_profile_agrees_with_the_capture_of_its_product(capture: str, tmp_path: Path) -> None:
-    found = seen(load_profile(TWINS[capture]), tmp_path)
+def test_a_profile_agrees_with_the_capture_of_its_product(capture: str, shown: Callable[[str], Cells]) -> None:
+    found = shown(TWINS[capture])
     expected = captured((CAPTURES / f"{capture}.txt").read_text())
     if {name for name, _ in found} != {name for name, _ in expected}:
         # The capture names its NICs by number or after devices of its own: by position then.

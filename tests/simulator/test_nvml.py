@@ -257,7 +257,7 @@ def test_p2p_status() -> None:
         nvml.nvmlDeviceGetP2PStatus(gpus[0], gpus[1], 5)
     switched = started("hgx-h100-8")
     pair = [switched.nvmlDeviceGetHandleByIndex(i) for i in (0, 7)]
-    assert switched.nvmlDeviceGetP2PStatus(*pair, 2) == pynvml.NVML_P2P_STATUS_OK
+    assert switched.nvmlDeviceGetP2PStatus(pair[0], pair[1], 2) == pynvml.NVML_P2P_STATUS_OK
 
 
 def test_mig_devices_hang_below_their_parent() -> None:

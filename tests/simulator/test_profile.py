@@ -118,7 +118,7 @@ def test_too_many_ports_on_one_bus(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
-    with pytest.raises(ProfileError, match="dgx-h300: neither a profile file nor a shipped profile; .*dgx-h200"):
+    with pytest.raises(ProfileError, match=r"dgx-h300: neither a profile file nor a shipped profile; .*dgx-h200"):
         load_profile("dgx-h300")
 
 

@@ -134,7 +134,7 @@ class ApiUnderTest:
 
 def crd_conditions(crd: dict[str, Any]) -> dict[str, str]:
     """Status of each condition."""
-    return {entry["type"]: entry["status"] for entry in crd.get("status", {}).get("conditions", ())}
+    return {entry["type"]: entry["status"] for entry in (crd.get("status", {}).get("conditions") or ())}
 
 
 def node(name: str, **metadata: Any) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""How the demo draws a link matrix and a domain tree."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich.text import Text
+from rich.tree import Tree
+
+from cli.colours import matrix_text
+from topology.hierarchy import Domain, tree
+from topology.levels import Level
+from topology.matrix import LinkMatrix
+from topology.node import NodeFacts
+
+_FEW: Final = 3
+
+
+def colour_matrix(annotation: Mapping[str, Any]) -> Text:
+    """The matrix of a node's annotation, whose rows stop at the diagonal."""
+    half = [row.split() for row in annotation["matrix"]]
+    names = [f"GPU{gpu['index']}" for gpu in annotation["gpus"]] + [f"NIC{i}" for i in range(len(annotation["nics"]))]
+    cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in range(len(half))) for i in range(len(half)))
+    return matrix_text(LinkMatrix(tuple(names), cells))
+
+
+_STATUS: Final = {"True": "green", "False": "bold red", "Unknown": "yellow"}
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Text:
+    """Aligned columns that are never wrapped, so that what is shown can be copied."""
+    lines = [header, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    text = Text()
+    for number, line in enumerate(lines):
+        for i, cell in enumerate(line):
+            style = "bold" if number == 0 else _STATUS.get(cell, "cyan" if i == 0 else "")
+            last = i == len(line) - 1
+            text.append(cell if last else cell.ljust(widths[i] + 2), style=style)
+        text.append("" if number == len(lines) - 1 else "\n")
+    return text
+
+
+def domain_tree(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> Tree:
+    """The domains with their node and GPU counts; hosts of one parent on one line."""
+    root = tree(levels, nodes)
+    drawing = Tree(_line("cluster", "", root))
+    _grow(drawing, root, levels)
+    return drawing
+
+
+def _line(level: str, value: str, domain: Domain) -> Text:
+    nodes = "1 node" if domain.nodes == 1 else f"{domain.nodes} nodes"
+    return Text.assemble((level, "cyan"), " ", (value, "bold"), f" {nodes}, {domain.gpus} GPUs")
+
+
+def _grow(drawing: Tree, domain: Domain, levels: Sequence[Level]) -> None:
+    level, *below = levels
+    if not below:
+        drawing.add(Text.assemble((level.domain, "cyan"), " ", _span(sorted(domain.children))))
+        return
+    for value, child in sorted(domain.children.items()):
+        if len(below) == 1 and list(child.children) == [value]:
+            # A node that is its own NVLink domain: one line says both.
+            drawing.add(_line(f"{level.domain} = {below[0].domain}", value, child))
+        else:
+            _grow(drawing.add(_line(level.domain, value, child)), child, below)
+
+
+def _span(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _FEW else f"{names[0]} ... {names[-1]} ({len(names)})"

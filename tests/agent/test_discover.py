@@ -1,0 +1,189 @@
+"""Shipped machines, whole and broken, through simulated NVML and sysfs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.describe import describe
+from agent.labels import labels_for
+from simulator.faults import CallFault, Faults
+from simulator.machine import Fabric as FabricAnswer
+from simulator.machine import Machine
+from simulator.profile import load_profile, profile_names
+from tests.support.machines import discovered, probed
+from topology.hardware import Fabric, Interconnect, State
+from topology.keys import PREFIX
+from topology.values import is_label_value
+
+NO_LABEL = ""
+
+
+def labels(machine: Machine, folder: Path, faults: Faults | None = None, node: str = "n1") -> dict[str, str]:
+    known = labels_for(discovered(machine, folder, faults), node).known
+    return {key.removeprefix(PREFIX): value for key, value in known.items()}
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        (
+            "dgx-h200",
+            "fabric=not-supported gpu-product=NVIDIA-H200 gpus=8 gpus-per-numa=4-4 interconnect=nvswitch numa-nodes=2 "
+            "nvlink-bandwidth=478 nvlink-domain=n1 nvlink-domain-size=8 nvlink-domains=1 nvlink-links=18 "
+            "nvlink-version=4.0 nvswitches=4 rail-aligned=true state=ok",
+        ),
+        (
+            "l40s-4",
+            "fabric=not-supported gpu-product=NVIDIA-L40S gpus=4 gpus-per-numa=2-2 interconnect=pcie numa-nodes=2 "
+            "nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=4 nvlink-links=0 nvswitches=0 rail-aligned=false "
+            "state=ok",
+        ),
+        (
+            "dgx1-v100",
+            "fabric=not-supported gpus=8 gpus-per-numa=4-4 interconnect=nvlink numa-nodes=2 nvlink-domain=n1 "
+            "nvlink-domain-size=8 nvlink-domains=1 nvlink-links=6 nvlink-version=2.2 nvlink-bandwidth=154 nvswitches=0 "
+            "state=ok",
+        ),
+        ("dgx-a100", "gpus=8 numa-nodes=8 gpus-per-numa=0-2-0-2-0-2-0-2 nvlink-links=12 nvlink-version=3.1 state=ok"),
+        ("t4-1", "gpus=1 interconnect=none nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=1 state=ok"),
+        (
+            "power9-v100",
+            "gpus=2 interconnect=pcie nvlink-domains=2 nvswitches=0 numa-nodes=2 gpus-per-numa=1-1 state=ok",
+        ),
+        ("rtx3090-2-nvlink", "gpus=2 interconnect=nvlink nvlink-domains=1 nvlink-links=4 state=ok"),
+        ("dgx2", "gpus=16 interconnect=nvswitch nvlink-domain-size=16 nvlink-links=6 state=ok"),
+    ],
+)
+def test_labels_of_shipped_machines(profile: str, expected: str, tmp_path: Path) -> None:
+    found = labels(load_profile(profile), tmp_path)
+    wanted = dict(pair.split("=") for pair in expected.split())
+    assert {key: found.get(key, NO_LABEL) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_every_shipped_machine_is_whole_and_every_label_legal(profile: str, tmp_path: Path) -> None:
+    topology = discovered(load_profile(profile), tmp_path)
+    assert (topology.state, topology.reasons) == (State.OK, ())
+    known = labels_for(topology, "a-node").known
+    assert all(is_label_value(value) for value in known.values())
+    assert f"{PREFIX}nvlink-domain" in known
+
+
+def test_a_gb200_tray_is_in_its_racks_clique(tmp_path: Path) -> None:
+    machine = load_profile("gb200-nvl72-tray")
+    topology = discovered(machine, tmp_path)
+    assert topology.fabric is Fabric.COMPLETED
+    uuid, _, clique = (topology.clique or "").rpartition(".")
+    assert (len(uuid), clique) == (36, "32766")
+    assert topology.interconnect is Interconnect.NVSWITCH
+    assert topology.nvswitches is None  # they sit in other trays
+    found = labels(machine, tmp_path)
+    assert found["nvlink-domain"] == topology.clique
+    assert (found["numa-nodes"], found["gpus-per-numa"]) == ("2", "2-2")  # of 34, most without CPUs
+
+
+def test_a_lost_gpu_is_named_by_its_address(tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    for faults in (Faults(lost=frozenset({3})), Faults(vanished=frozenset({3}))):
+        topology = discovered(machine, tmp_path, faults)
+        address = machine.gpus[3].function.address
+        assert topology.reasons == (f"GPU {address} is on the PCI bus but not in NVML",)
+        assert topology.state is State.DEGRADED
+        assert labels_for(topology, "n1").known[f"{PREFIX}gpus"] == "7"
+
+
+def test_a_dead_link_makes_the_node_degraded_and_says_where(tmp_path: Path) -> None:
+    topology = discovered(load_profile("dgx-h200"), tmp_path, Faults(links_down={3: frozenset({5})}))
+    assert topology.reasons == ("GPU 3: 17 of 18 NVLinks active",)
+    assert topology.matrix.cells[3][0] == "NV17"
+    assert topology.matrix.cells[0][1] == "NV18"
+
+
+def test_a_gpu_thrown_out_of_the_fabric_is_its_own_domain(tmp_path: Path) -> None:
+    """As recorded on an 8-GPU B200: one GPU with NODE and SYS to all others."""
+    topology = discovered(load_profile("hgx-b200-8"), tmp_path, Faults(links_down={2: None}))
+    assert [len(domain) for domain in topology.nvlink_domains] == [7, 1]
+    assert set(topology.matrix.cells[2][:8]) == {"X", "NODE", "SYS"}
+    assert topology.reasons == ("GPU 2: 0 of 18 NVLinks active",)
+    # What a job on the largest domain can count on has not changed.
+    assert labels_for(topology, "n1").known[f"{PREFIX}nvlink-links"] == "18"
+
+
+@pytest.mark.parametrize("state", [1, 2])
+def test_while_the_fabric_registers_the_domain_is_not_known(state: int, tmp_path: Path) -> None:
+    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, Faults(fabric={1: {"state": state}}))
+    assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
+    assert topology.reasons == ("GPU 1: still registering with the NVLink fabric",)
+    made = labels_for(topology, "n1")
+    assert made.unknown == {f"{PREFIX}nvlink-domain"}
+    assert f"{PREFIX}nvlink-domain" not in made.known
+
+
+@pytest.mark.parametrize(
+    ("fabric", "words"),
+    [
+        ({1: {"clique": 7}}, "in 2 fabric cliques"),
+        ({1: {"status": 999}}, "GPU 1: fabric registration ended with NVML status 999"),
+        ({1: {"state": 0}}, "GPU 1: not in the NVLink fabric"),
+    ],
+)
+def test_gpus_that_disagree_are_a_fault_and_no_clique(
+    fabric: dict[int, dict[str, int]], words: str, tmp_path: Path
+) -> None:
+    topology = discovered(load_profile("gb200-nvl72-tray"), tmp_path, Faults(fabric=fabric))
+    assert (topology.fabric, topology.clique, topology.state) == (Fabric.FAILED, None, State.DEGRADED)
+    assert any(words in reason for reason in topology.reasons), topology.reasons
+    # NVLink ends at this node then, and the node says so.
+    assert labels_for(topology, "n1").known[f"{PREFIX}nvlink-domain"] == "n1"
+
+
+@pytest.mark.parametrize("status", [0, 999])
+def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) -> None:
+    """HGX boards without multi-node NVLink answer so (torchcomms#1385, torchcomms#936)."""
+    machine = load_profile("dgx-h200")
+    gpus = tuple(replace(gpu, fabric=FabricAnswer(state=3, status=status)) for gpu in machine.gpus)
+    topology = discovered(replace(machine, gpus=gpus), tmp_path)
+    assert (topology.fabric, topology.state) == (Fabric.NOT_SUPPORTED, State.OK)
+
+
+@pytest.mark.parametrize("driver", ["470.256.02", "525.60.13", "535.104.05", "550.54.15", "580.95.05"])
+def test_older_drivers_tell_the_same_matrix(driver: str, tmp_path: Path) -> None:
+    machine = load_profile("dgx-a100")
+    newest = discovered(machine, tmp_path).matrix
+    assert discovered(replace(machine, driver=driver), tmp_path).matrix == newest
+
+
+def test_nvml_that_does_not_start_says_what_to_do_and_which_gpus_wait(tmp_path: Path) -> None:
+    machine = load_profile("l40s-4")
+    for error, words in (
+        (12, "runtimeClassName"),
+        (9, "modprobe"),
+        (18, "reboot"),
+        (4, "permission"),
+        (999, "restart"),
+    ):
+        found = describe(probed(machine, tmp_path, Faults(init_error=error)), "n1")
+        assert words in found.problem
+        assert machine.gpus[0].function.address in found.problem
+        assert found.labels.known == {f"{PREFIX}state": "unknown"}
+        assert f"{PREFIX}gpus" in found.labels.unknown
+
+
+def test_all_gpus_lost_is_unknown_and_not_zero(tmp_path: Path) -> None:
+    machine = load_profile("l40s-4")
+    found = describe(probed(machine, tmp_path, Faults(lost=frozenset(range(4)))), "n1")
+    assert "NVML does not answer" in found.problem
+    assert f"{PREFIX}gpus" in found.labels.unknown
+
+
+def test_one_failing_call_costs_only_its_own_fact(tmp_path: Path) -> None:
+    faults = Faults(calls=(CallFault("nvmlDeviceGetName", outcome=999),))
+    found = labels(load_profile("dgx-h200"), tmp_path, faults)
+    assert "gpu-product" not in found
+    assert (found["gpus"], found["nvlink-links"]) == ("8", "18")
+
+
+def test_unknown_numa_on_a_single_node_machine_is_that_node(tmp_path: Path) -> None:
+    found = labels(load_profile("gh200"), tmp_path)
+    assert found["gpus-per-numa"] == "1"

@@ -1,0 +1,64 @@
+import pytest
+
+from topology.catalogue import CATALOGUE, DOMAINS, infer_levels
+from topology.levels import Level, level_problems
+
+
+def test_everything_that_inference_can_name_can_be_published() -> None:
+    assert tuple(CATALOGUE) == DOMAINS
+    for domain, keys in CATALOGUE.items():
+        for key in keys:
+            assert level_problems([Level(domain, key)]) == []
+
+
+def test_no_key_stands_for_two_domains() -> None:
+    keys = [key for each in CATALOGUE.values() for key in each]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        ([("Rack", "a/b")], "lower-case"),
+        ([("rack-", "a/b")], "not end with"),
+        ([("1rack", "a/b")], "begin with a letter"),
+        ([("numa", "a/b")], "inside a node"),
+        ([("rack", "Example.com/rack")], "lower-case DNS prefix"),
+        ([("rack", "a..b/rack")], "lower-case DNS prefix"),
+        ([("rack", "x" * 60 + "/rack")], "65 characters"),
+        ([("rack", "a/b"), ("rack", "a/c")], "stands there twice"),
+        ([("rack", "a/b"), ("block", "a/b")], "label of its own"),
+        ([("host", "kubernetes.io/hostname"), ("rack", "a/b")], "must be the last level"),
+        ([(f"d{i}", f"a/k{i}") for i in range(17)], "17 entries"),
+    ],
+)
+def test_what_one_of_the_schedulers_refuses_is_named(levels: list[tuple[str, str]], words: str) -> None:
+    problems = level_problems([Level(*each) for each in levels])
+    assert any(words in problem for problem in problems), problems
+    assert all(problem.startswith("spec.levels") for problem in problems)
+
+
+def test_inference_takes_one_key_a_domain_broadest_first() -> None:
+    full = {
+        "kubernetes.io/hostname",
+        "gpu.topology/nvlink-domain",
+        "nvidia.com/gpu.clique",
+        "topology.kubernetes.io/zone",
+        "topology.k8s.aws/network-node-layer-2",
+        "topology.k8s.aws/network-node-layer-1",
+    }
+    assert infer_levels(full) == (
+        Level("zone", "topology.kubernetes.io/zone"),
+        Level("fabric", "topology.k8s.aws/network-node-layer-1"),
+        Level("block", "topology.k8s.aws/network-node-layer-2"),
+        Level("nvlink-domain", "gpu.topology/nvlink-domain"),
+        Level("host", "kubernetes.io/hostname"),
+    )
+
+
+def test_numbers_in_keys_do_not_decide_the_order() -> None:
+    """AWS counts from the farthest, Topograph from the nearest."""
+    fabric = infer_levels({f"fabric.topograph.run/tier-{i}" for i in range(4)})
+    assert [level.key[-1] for level in fabric] == ["3", "2", "1", "0"]
+    aws = infer_levels({f"topology.k8s.aws/network-node-layer-{i}" for i in range(1, 5)})
+    assert [level.key[-1] for level in aws] == ["1", "2", "3", "4"]

@@ -1,0 +1,84 @@
+import random
+
+from topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, table
+from topology.shape import shape
+
+
+def matrix(text: str) -> LinkMatrix:
+    header, *rows = (line.split() for line in text.strip().splitlines())
+    return LinkMatrix(tuple(header), tuple(tuple(row) for row in rows))
+
+
+BRIDGED = matrix("""
+GPU0 GPU1 GPU2 GPU3 NIC0 NIC1
+X    NV4  SYS  SYS  PXB  SYS
+NV4  X    SYS  SYS  PXB  SYS
+SYS  SYS  X    NV4  SYS  PIX
+SYS  SYS  NV4  X    SYS  PIX
+PXB  PXB  SYS  SYS  X    SYS
+SYS  SYS  PIX  PIX  SYS  X
+""")
+
+
+def test_nvlink_domains_are_the_components_of_the_nv_cells() -> None:
+    assert nvlink_domains(BRIDGED) == ((0, 1), (2, 3))
+    chain = matrix("GPU0 GPU1 GPU2\nX NV1 SYS\nNV1 X NV2\nSYS NV2 X")
+    assert nvlink_domains(chain) == ((0, 1, 2),)
+
+
+def test_a_gpu_thrown_out_of_nvlink_is_a_domain_of_its_own_and_comes_last() -> None:
+    out = matrix("GPU0 GPU1 GPU2\nX NODE NODE\nNODE X NV18\nNODE NV18 X")
+    assert nvlink_domains(out) == ((1, 2), (0,))
+
+
+def test_only_nv_cells_count_links() -> None:
+    assert [nv_links(cell) for cell in ("X", "NV18", "NV1", "NODE", "SYS")] == [0, 18, 1, 0, 0]
+
+
+def test_rails_need_a_card_for_each_gpu() -> None:
+    assert not rail_aligned(near_cards(BRIDGED, ["a", "b"]))
+    assert rail_aligned([[0, 1], [0], [2]])
+    assert not rail_aligned([[0], [0], [1, 2]])
+    assert not rail_aligned([[]])
+
+
+def test_two_ports_of_one_card_are_one_rail() -> None:
+    two_ports = matrix("GPU0 GPU1 NIC0 NIC1\nX SYS PIX PIX\nSYS X PIX PIX\nPIX PIX X PIX\nPIX PIX PIX X")
+    assert rail_aligned(near_cards(two_ports, ["one", "other"]))
+    assert not rail_aligned(near_cards(two_ports, ["one", "one"]))
+
+
+def test_the_table_reads_back() -> None:
+    assert matrix(
+        "\n".join(
+            line.removeprefix("GPU0").removeprefix("GPU1")
+            for line in table(matrix("GPU0 GPU1\nX NV2\nNV2 X")).splitlines()
+        )
+    )
+
+
+def permuted(original: LinkMatrix, numa: list[int | None], order: list[int]) -> tuple[LinkMatrix, list[int | None]]:
+    cells = tuple(tuple(original.cells[i][j] for j in order) for i in order)
+    return LinkMatrix(original.devices, cells), [numa[i] for i in order]
+
+
+def test_shape_does_not_depend_on_the_order_in_which_devices_are_counted() -> None:
+    numa: list[int | None] = [0, 0, 1, 1, 0, 1]
+    dice = random.Random(3)
+    for _ in range(20):
+        order = dice.sample(range(4), 4) + dice.sample([4, 5], 2)
+        assert shape(*permuted(BRIDGED, numa, order)) == shape(BRIDGED, numa)
+
+
+def test_shape_does_not_depend_on_numa_numbers_but_on_who_shares_a_node() -> None:
+    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) == shape(BRIDGED, [6, 6, 2, 2, 6, 2])
+    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [0, 1, 0, 1, 0, 1])
+    assert shape(BRIDGED, [0, 0, 1, 1, 0, 1]) != shape(BRIDGED, [None] * 6)
+
+
+def test_shape_sees_one_changed_cell() -> None:
+    cells = [list(row) for row in BRIDGED.cells]
+    cells[0][1] = cells[1][0] = "NV3"
+    worse = LinkMatrix(BRIDGED.devices, tuple(map(tuple, cells)))
+    assert shape(worse, [None] * 6) != shape(BRIDGED, [None] * 6)
+    assert len(shape(worse, [None] * 6)) == 10

@@ -1,0 +1,42 @@
+import pytest
+
+from topology.values import is_label_value, label_safe, short_name
+
+
+@pytest.mark.parametrize("text", ["", "a", "4-4", "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766", "x" * 63])
+def test_what_the_api_server_accepts(text: str) -> None:
+    assert is_label_value(text)
+
+
+@pytest.mark.parametrize("text", ["-a", "a.", "a b", "ä", "x" * 64, "a\n", "٣"])
+def test_what_the_api_server_refuses(text: str) -> None:
+    assert not is_label_value(text)
+
+
+@pytest.mark.parametrize(
+    ("product", "label"),
+    [
+        ("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"),
+        ("Tesla V100-SXM2-32GB", "Tesla-V100-SXM2-32GB"),
+        ("NVIDIA RTX™ 6000 (Ada)", "NVIDIA-RTX-6000-Ada"),
+        ("  spaced  ", "spaced"),
+        ("☃", None),
+        ("", None),
+        ("x" * 80, "x" * 63),
+    ],
+)
+def test_products_read_as_in_gpu_feature_discovery(product: str, label: str | None) -> None:
+    assert label_safe(product) == label
+
+
+def test_a_node_name_is_its_own_short_name_until_it_is_too_long() -> None:
+    assert short_name("gpu-17.example.com") == "gpu-17.example.com"
+    assert short_name("x" * 63) == "x" * 63
+    long = [f"{'x' * 60}.cluster-{i}.example.com" for i in range(2)]
+    short = [short_name(name) for name in long]
+    assert all(is_label_value(name) for name in short)
+    assert short[0] != short[1]
+
+
+def test_cutting_a_name_leaves_no_dot_or_dash_at_the_end() -> None:
+    assert is_label_value(short_name("x" * 51 + "." + "y" * 60))
