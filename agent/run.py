@@ -129,7 +129,7 @@ def explain(error: KubeError) -> str:
     if isinstance(error, ApiError):
         match error.status:
             case 403:
-                return f"{error}; check the ClusterRoleBinding toposcope-agent and the ValidatingAdmissionPolicies toposcope-agent*"
+                return f"{error}; check the ClusterRoleBinding and the ValidatingAdmissionPolicies toposcope-agent*"
             case 404:
                 return f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"
     return str(error)

@@ -200,6 +200,7 @@ class SimulatedNvml:
         visible = self._visible()
         if not 0 <= index < len(visible):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        self._suffer("nvmlDeviceGetHandleByIndex", visible[index])
         self._reach(visible[index])
         return _Handle(visible[index])
 

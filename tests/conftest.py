@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kube.client import ApiClient
+from kube.config import load
 from simulator.apiserver import EmbeddedApiServer
-from tests.support.api import CRDS, NODES, ApiUnderTest
+from tests.support.api import CRDS, KEPT, NODES, ApiUnderTest
 from tests.support.real_apiserver import RealApiServer, UnavailableError, find_binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
@@ -78,7 +81,13 @@ def _clean(api: ApiUnderTest) -> None:
             code, answer = api.request("DELETE", path, options)
             assert code == 200, answer
     for crd in api.get(CRDS)["items"]:
-        api.remove_crd(crd["metadata"]["name"])
+        if KEPT in crd["metadata"].get("labels", {}):
+            served = (
+                f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
+            )
+            api.request("DELETE", served)
+        else:
+            api.remove_crd(crd["metadata"]["name"])
     for namespace in api.get("/api/v1/namespaces")["items"]:
         if namespace["metadata"]["name"] not in _STARTING_NAMESPACES:
             _remove_namespace(api, namespace)
@@ -100,3 +109,16 @@ def _remove_namespace(api: ApiUnderTest, namespace: dict[str, Any]) -> None:
     if code == 200:
         terminating["spec"]["finalizers"] = []
         api.request("PUT", f"{path}/finalize", terminating)
+
+
+@pytest.fixture
+def clients(api: ApiUnderTest) -> Iterator[Callable[[], ApiClient]]:
+    """Production clients of `api`, closed at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make() -> ApiClient:
+            client = ApiClient(load(str(api.kubeconfig)))
+            stack.callback(client.close)
+            return client
+
+        yield make

@@ -29,21 +29,27 @@ def labels(machine: Machine, folder: Path, faults: Faults | None = None, node: s
     [
         (
             "dgx-h200",
-            "fabric=not-supported gpu-product=NVIDIA-H200 gpus=8 gpus-per-numa=4-4 interconnect=nvswitch numa-nodes=2 "
-            "nvlink-bandwidth=478 nvlink-domain=n1 nvlink-domain-size=8 nvlink-domains=1 nvlink-links=18 "
-            "nvlink-version=4.0 nvswitches=4 rail-aligned=true state=ok",
+            (
+                "fabric=not-supported gpu-product=NVIDIA-H200 gpus=8 gpus-per-numa=4-4 interconnect=nvswitch "
+                "numa-nodes=2 nvlink-bandwidth=478 nvlink-domain=n1 nvlink-domain-size=8 nvlink-domains=1 "
+                "nvlink-links=18 nvlink-version=4.0 nvswitches=4 rail-aligned=true state=ok"
+            ),
         ),
         (
             "l40s-4",
-            "fabric=not-supported gpu-product=NVIDIA-L40S gpus=4 gpus-per-numa=2-2 interconnect=pcie numa-nodes=2 "
-            "nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=4 nvlink-links=0 nvswitches=0 rail-aligned=false "
-            "state=ok",
+            (
+                "fabric=not-supported gpu-product=NVIDIA-L40S gpus=4 gpus-per-numa=2-2 interconnect=pcie numa-nodes=2 "
+                "nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=4 nvlink-links=0 nvswitches=0 rail-aligned=false "
+                "state=ok"
+            ),
         ),
         (
             "dgx1-v100",
-            "fabric=not-supported gpus=8 gpus-per-numa=4-4 interconnect=nvlink numa-nodes=2 nvlink-domain=n1 "
-            "nvlink-domain-size=8 nvlink-domains=1 nvlink-links=6 nvlink-version=2.2 nvlink-bandwidth=154 nvswitches=0 "
-            "state=ok",
+            (
+                "fabric=not-supported gpus=8 gpus-per-numa=4-4 interconnect=nvlink numa-nodes=2 nvlink-domain=n1 "
+                "nvlink-domain-size=8 nvlink-domains=1 nvlink-links=6 nvlink-version=2.2 nvlink-bandwidth=154 "
+                "nvswitches=0 state=ok"
+            ),
         ),
         ("dgx-a100", "gpus=8 numa-nodes=8 gpus-per-numa=0-2-0-2-0-2-0-2 nvlink-links=12 nvlink-version=3.1 state=ok"),
         ("t4-1", "gpus=1 interconnect=none nvlink-domain=n1 nvlink-domain-size=1 nvlink-domains=1 state=ok"),

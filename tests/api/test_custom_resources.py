@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.api.widgets import GROUP, NAME, WIDGETS, widget, widget_crd
+from tests.api.widgets import GROUP, WIDGETS, gizmo_crd, widget, widget_crd
 from tests.support.api import CRDS, MERGE, ApiUnderTest, crd_conditions, wait_until
 
 W1 = f"{WIDGETS}/w1"
+GIZMOS = f"/apis/{GROUP}/v1/gizmos"
 
 
 @pytest.fixture
 def served(api: ApiUnderTest) -> ApiUnderTest:
-    api.install_crd(widget_crd())
+    api.ensure_crd(widget_crd())
     return api
 
 
@@ -27,15 +28,15 @@ def managers(obj: dict[str, Any]) -> dict[tuple[str, str], Any]:
 
 
 def test_crd_is_completed_and_established(api: ApiUnderTest) -> None:
-    made = api.create(CRDS, widget_crd())
-    assert made["spec"]["names"]["singular"] == "widget"
-    assert made["spec"]["names"]["listKind"] == "WidgetList"
+    made = api.create(CRDS, gizmo_crd())
+    assert made["spec"]["names"]["singular"] == "gizmo"
+    assert made["spec"]["names"]["listKind"] == "GizmoList"
     assert made["metadata"]["generation"] == 1
-    crd = api.settled_crd(NAME)
+    crd = api.settled_crd(f"gizmos.{GROUP}")
     assert crd_conditions(crd) == {"NamesAccepted": "True", "Established": "True"}
     reasons = {condition["reason"] for condition in crd["status"]["conditions"]}
     assert reasons == {"NoConflicts", "InitialNamesAccepted"}
-    assert crd["status"]["acceptedNames"]["shortNames"] == ["wg"]
+    assert crd["status"]["acceptedNames"]["shortNames"] == ["gz"]
     assert crd["status"]["storedVersions"] == ["v1"]
 
 
@@ -57,33 +58,33 @@ def test_unserved_resource_of_a_custom_group(served: ApiUnderTest) -> None:
     assert answer["details"] == {"name": "none", "group": GROUP, "kind": "widgets"}
 
 
-def test_removed_crd_takes_its_objects_along(served: ApiUnderTest) -> None:
-    served.create(WIDGETS, widget())
-    served.remove_crd(NAME)
-    wait_until(lambda: served.request("GET", WIDGETS)[0] == 404, "widgets are no longer served")
-    served.install_crd(widget_crd())
-    assert served.get(WIDGETS)["items"] == []
+def test_removed_crd_takes_its_objects_along(api: ApiUnderTest) -> None:
+    api.install_crd(gizmo_crd())
+    api.create(GIZMOS, {**widget(), "kind": "Gizmo"})
+    api.remove_crd(f"gizmos.{GROUP}")
+    wait_until(lambda: api.request("GET", GIZMOS)[0] == 404, "gizmos are no longer served")
+    api.install_crd(gizmo_crd())
+    assert api.get(GIZMOS)["items"] == []
 
 
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
-        ({"plural": "gadgets", "kind": "Gadget"}, "ShortNamesConflict"),
-        ({"plural": "gadgets", "kind": "Widget", "shortNames": []}, "ListKindConflict"),
-        ({"plural": "gadgets", "kind": "Gadget", "shortNames": [], "singular": "widget"}, "SingularConflict"),
+        ({"kind": "Gadget", "shortNames": ["gz", "gd"]}, "ShortNamesConflict"),
+        ({"kind": "Gizmo"}, "ListKindConflict"),
+        ({"kind": "Gadget", "singular": "gizmo"}, "SingularConflict"),
     ],
 )
-def test_second_crd_with_a_taken_name_waits(served: ApiUnderTest, names: dict[str, Any], reason: str) -> None:
-    crd = served.install_crd(widget_crd(**names))
+def test_second_crd_with_a_taken_name_waits(api: ApiUnderTest, names: dict[str, Any], reason: str) -> None:
+    api.install_crd(gizmo_crd())
+    crd = api.install_crd(widget_crd(**{"plural": "gadgets", "shortNames": [], **names}))
     assert crd_conditions(crd) == {"NamesAccepted": "False", "Established": "False"}
     assert {condition["reason"] for condition in crd["status"]["conditions"]} == {reason, "NotAccepted"}
-    assert served.request("GET", f"/apis/{GROUP}/v1/gadgets")[0] == 404
-    served.remove_crd(NAME)
-    wait_until(
-        lambda: crd_conditions(served.get(f"{CRDS}/gadgets.{GROUP}"))["Established"] == "True",
-        "the waiting CRD gets the names that became free",
-    )
-    wait_until(lambda: served.request("GET", f"/apis/{GROUP}/v1/gadgets")[0] == 200, "gadgets are served")
+    gadgets = f"/apis/{GROUP}/v1/gadgets"
+    assert api.request("GET", gadgets)[0] == 404
+    api.remove_crd(f"gizmos.{GROUP}")
+    wait_until(lambda: api.request("GET", gadgets)[0] == 200, "the waiting CRD gets the names that became free")
+    assert crd_conditions(api.get(f"{CRDS}/gadgets.{GROUP}")) == {"NamesAccepted": "True", "Established": "True"}
 
 
 def test_crd_name_must_be_plural_and_group(api: ApiUnderTest) -> None:
@@ -316,10 +317,10 @@ def test_dry_run_checks_everything(served: ApiUnderTest) -> None:
 
 @pytest.mark.real_api("CEL rules of a CRD")
 def test_cel_rules(api: ApiUnderTest) -> None:
-    crd = widget_crd()
+    crd = gizmo_crd()
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["x-kubernetes-validations"] = [{"rule": "self.count < 5", "message": "too many"}]
     api.install_crd(crd)
-    code, answer = api.request("POST", WIDGETS, widget(count=5))
+    code, answer = api.request("POST", GIZMOS, {**widget(count=5), "kind": "Gizmo"})
     assert (code, answer["reason"]) == (422, "Invalid")
     assert "too many" in answer["message"]

@@ -184,7 +184,7 @@ def test_streaming_list_needs_its_version_match(api: ApiUnderTest) -> None:
 
 
 def test_too_old_a_version_is_an_error_event_under_http_200(api: ApiUnderTest) -> None:
-    api.install_crd(widget_crd())  # the history of a resource begins when it is first served
+    api.ensure_crd(widget_crd())  # the history of a resource begins when it is first served
     with api.watch(WIDGETS, "resourceVersion=1&timeoutSeconds=20") as events:
         (event,) = events
     assert event["type"] == "ERROR"

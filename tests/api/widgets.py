@@ -6,7 +6,6 @@ from typing import Any
 
 GROUP = "example.com"
 WIDGETS = f"/apis/{GROUP}/v1/widgets"
-NAME = f"widgets.{GROUP}"
 
 
 def widget_crd(**names: Any) -> dict[str, Any]:
@@ -72,6 +71,11 @@ def widget_crd(**names: Any) -> dict[str, Any]:
         "metadata": {"name": f"{names['plural']}.{GROUP}"},
         "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
     }
+
+
+def gizmo_crd() -> dict[str, Any]:
+    """CRD that is the same but for its names."""
+    return widget_crd(plural="gizmos", kind="Gizmo", shortNames=["gz"])
 
 
 def widget(name: str = "w1", /, **spec: Any) -> dict[str, Any]:

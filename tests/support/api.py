@@ -26,6 +26,8 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 NODES = "/api/v1/nodes"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# Label of CRDs that outlive a test; their objects do not.
+KEPT = "kept-between-tests"
 _PATIENCE = 30.0  # seconds until something that must happen is declared missing
 
 
@@ -106,6 +108,11 @@ class ApiUnderTest:
         """Create a CRD; return it once its names are accepted and it is served, or refused."""
         self.create(CRDS, crd)
         return self.settled_crd(crd["metadata"]["name"])
+
+    def ensure_crd(self, crd: dict[str, Any]) -> None:
+        """Have a CRD served that stays for other tests: a new one takes a real server two seconds to accept objects."""
+        if self.request("GET", f"{CRDS}/{crd['metadata']['name']}")[0] != 200:
+            self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: "true"}}})
 
     def settled_crd(self, name: str) -> dict[str, Any]:
         """Wait until a CRD is established and served, or its names are refused."""

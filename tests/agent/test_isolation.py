@@ -1,0 +1,120 @@
+"""The probe's processes: what the agent sees when NVML hangs, crashes, lies or comes back."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent import isolation
+from agent.frames import Message, receive, send
+from agent.isolation import KeeperGone, ProbeFailed, ProbeProcess
+from simulator.nvml import SimulatedNvml
+from simulator.profile import load_profile
+from simulator.sysfs import write_sysfs
+
+FOREVER = 3600.0
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    write_sysfs(load_profile("l40s-4"), tmp_path / "sys")
+    return tmp_path / "sys"
+
+
+def simulated(faults: Path) -> Callable[[], Any]:
+    return lambda: SimulatedNvml(load_profile("l40s-4"), faults_file=faults)
+
+
+def test_a_probe_crosses_two_processes_unchanged(sysfs: Path, tmp_path: Path) -> None:
+    with ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe:
+        first, second = probe.probe(), probe.probe()
+    assert first == second
+    assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
+    assert first.gpu_functions[0].path[0].startswith("pci")
+
+
+def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("calls: [{call: nvmlDeviceGetHandleByIndex, gpu: 2, hang: true}]")
+    with ProbeProcess(simulated(faults), sysfs, step_seconds=0.2) as probe:
+        with pytest.raises(ProbeFailed, match=r"no answer within 0.2 s in step: nvmlDeviceGetHandleByIndex GPU 2"):
+            probe.probe()
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_crash_is_named_and_the_next_probe_works(sysfs: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("calls: [{call: nvmlDeviceGetCount, crash: true}]")
+    with ProbeProcess(simulated(faults), sysfs) as probe:
+        with pytest.raises(ProbeFailed, match="was killed by SIGABRT in step: nvmlDeviceGetCount"):
+            probe.probe()
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_driver_that_comes_later_is_found_by_a_new_process(sysfs: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("init_error: 12")
+    with ProbeProcess(simulated(faults), sysfs) as probe:
+        raw = probe.probe()
+        assert [fault.code for fault in raw.faults] == [12]
+        assert len(raw.gpu_functions) == 4  # sysfs answers all the same
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_nvml_is_started_once_for_many_probes(sysfs: Path, tmp_path: Path) -> None:
+    """Each init wakes GPUs that nobody uses."""
+    started = tmp_path / "started"
+
+    class Counting(SimulatedNvml):
+        def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
+            with started.open("a") as file:
+                file.write("x")
+            super().nvmlInit()
+
+    with ProbeProcess(lambda: Counting(load_profile("l40s-4")), sysfs) as probe:
+        for _ in range(3):
+            probe.probe()
+    assert started.read_text() == "x"
+
+
+def test_a_probe_process_that_cannot_load_the_library_fails_and_does_not_hang(sysfs: Path) -> None:
+    def broken() -> Any:
+        raise ImportError("no such binding")
+
+    with ProbeProcess(broken, sysfs) as probe, pytest.raises(ProbeFailed, match="ended with code 1"):
+        probe.probe()
+
+
+def test_the_agent_learns_when_the_keeper_is_gone(sysfs: Path, tmp_path: Path) -> None:
+    with ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe:
+        os.kill(probe._pid, signal.SIGKILL)
+        os.waitid(os.P_PID, probe._pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(KeeperGone, match="process that runs NVML probes is gone"):
+            probe.probe()
+
+
+def test_no_process_is_left_behind(sysfs: Path, tmp_path: Path) -> None:
+    with ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe:
+        probe.probe()
+        group = probe._pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(group, 0)
+
+
+def test_garbage_from_the_worker_is_a_failed_probe(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, tmp_path: Path
+) -> None:
+    def lie(parent: Any, *_: Any) -> None:
+        while receive(parent, timeout=None):
+            send(parent, Message(result=msgspec.Raw(b'{"gpus": "eight"}')))
+
+    monkeypatch.setattr(isolation, "work", lie)
+    with ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe, pytest.raises(ProbeFailed, match="nonsense"):
+        probe.probe()
