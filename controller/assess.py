@@ -87,8 +87,8 @@ def _gpus(node: NodeFacts) -> int:
 
 def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
     gaps = [
-        f"{c.missing} of {nodes} nodes lack level '{c.level.domain}' ({c.level.key}): "
-        f"{_some(c.missing_nodes, c.missing)}"
+        f"{c.missing} of {nodes} nodes {'lacks' if c.missing == 1 else 'lack'} level '{c.level.domain}' "
+        f"({c.level.key}): {_some(c.missing_nodes, c.missing)}"
         for c in coverage
         if c.missing
     ]
@@ -108,8 +108,9 @@ def _agents_reporting(nodes: Sequence[NodeFacts]) -> Condition:
         node.name for node in nodes if node.label(GPUS) is None and (node.gpus or node.label(GPU_PRESENT) == "true")
     )
     if silent:
+        who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
         text = (
-            f"{len(silent)} nodes have GPUs but no {GPUS} label: {_some(silent[:MOST_NAMES], len(silent))}; "
+            f"{who} GPUs but no {GPUS} label: {_some(silent[:MOST_NAMES], len(silent))}; "
             "is the agent's DaemonSet running there?"
         )
         return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)

@@ -7,15 +7,16 @@ weighs (a client library would double that).
 import contextlib
 import http.client
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from kube.config import Cluster
+from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
 from topology.version import __version__
 
@@ -27,8 +28,16 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,
 _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
+_LARGEST_ANSWER: Final = 256 << 20
+"""A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
 _READ: Final = 1 << 18
+_LONGEST_RETRY: Final = 300.0
+"""Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
+_CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How it shows that a kept connection was closed by the server while nobody used it."""
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,9 @@ class Request:
 
     @property
     def target(self) -> str:
-        """Path and query as they stand on the request line."""
-        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+        """Path and query as they stand on the request line; names in a path may be what a user typed."""
+        path = quote(self.path)
+        return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
 class ApiClient:
@@ -68,7 +78,7 @@ class ApiClient:
         body = self.read(request)
         try:
             return msgspec.json.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise Unreachable(
                 f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
             ) from error
@@ -84,7 +94,7 @@ class ApiClient:
             try:
                 return self._exchange(request)
             except Unreachable as error:
-                if not (reused and isinstance(error.__cause__, http.client.RemoteDisconnected | ConnectionError)):
+                if not (reused and isinstance(error.__cause__, _CLOSED)):
                     raise
                 return self._exchange(request)
 
@@ -93,13 +103,16 @@ class ApiClient:
             self._connection = self._connect(self._timeout)
         try:
             response = self._send(self._connection, request)
-            body = response.read()
+            body = _body(response)
         except _TRANSPORT as error:
             self.close()
             raise _unreachable(self._cluster.server, error) from error
+        except BaseException:
+            self.close()  # half an answer may be left in it
+            raise
         if response.will_close:
             self.close()
-        _check(response, body)
+        _check(self._cluster.server, response, body)
         return body
 
     def stream(self, request: Request, idle_timeout: float) -> "Stream":
@@ -123,7 +136,7 @@ class ApiClient:
         host = where.hostname or ""
         if self._cluster.tls is None:
             return http.client.HTTPConnection(host, where.port, timeout=timeout)
-        return http.client.HTTPSConnection(host, where.port, timeout=timeout, context=self._cluster.tls)
+        return _TlsConnection(host, where.port, timeout, self._cluster.tls, self._cluster.server_name or host)
 
     def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
         headers = {"Accept": request.accept, "User-Agent": self._user_agent}
@@ -134,6 +147,19 @@ class ApiClient:
             headers["Authorization"] = f"Bearer {token}"
         connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
         return connection.getresponse()
+
+
+class _TlsConnection(http.client.HTTPSConnection):
+    """A connection to a server whose certificate must carry `name`, whatever its address."""
+
+    def __init__(self, host: str, port: int | None, timeout: float, tls: ssl.SSLContext, name: str) -> None:
+        super().__init__(host, port, timeout=timeout, context=tls)
+        self._tls = tls
+        self._name = name
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
 
 
 class Stream:
@@ -148,13 +174,17 @@ class Stream:
         self._connection = connection
         self._send = send
         self._server = server
+        self._interrupted = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Raises ApiError when the server refuses the watch, Unreachable when it breaks off."""
         try:
+            self._connection.connect()
+            if self._interrupted:
+                raise Unreachable("the watch was interrupted before it began")
             response = self._send(self._connection)
             if response.status != http.HTTPStatus.OK:
-                _check(response, response.read())
+                _check(self._server, response, _body(response))
             yield from _lines(response)
         except _TRANSPORT as error:
             raise _unreachable(self._server, error) from error
@@ -163,8 +193,10 @@ class Stream:
 
     def interrupt(self) -> None:
         """Cut the connection, from another thread: the reader sees it break off."""
-        with contextlib.suppress(OSError, AttributeError):  # not connected yet, or no longer
-            self._connection.sock.shutdown(socket.SHUT_RDWR)
+        self._interrupted = True
+        with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
+            # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
+            socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
 
 
 def _unreachable(server: str, error: BaseException) -> Unreachable:
@@ -172,13 +204,29 @@ def _unreachable(server: str, error: BaseException) -> Unreachable:
     return Unreachable(f"{server} does not answer: {words}")
 
 
-def _check(response: http.client.HTTPResponse, body: bytes) -> None:
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
+    body = response.read(_LARGEST_ANSWER + 1)
+    if len(body) > _LARGEST_ANSWER:
+        raise Unreachable(f"an answer of more than {_LARGEST_ANSWER >> 20} MiB: not a Kubernetes API server")
+    if response.length:
+        raise http.client.IncompleteRead(body, response.length)
+    return body
+
+
+def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None:
     """Raise the error that the answer stands for, if any."""
-    if response.status < http.HTTPStatus.BAD_REQUEST:
+    if response.status < http.HTTPStatus.MULTIPLE_CHOICES:
         return
+    if response.status < http.HTTPStatus.BAD_REQUEST:
+        # Followed, it would carry our token to wherever it points.
+        raise Unreachable(
+            f"{server} answers {response.status} and points to {response.getheader('Location')}: no API server does; "
+            "is there a login page between us? Use the API server's own URL"
+        )
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
     kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
@@ -192,7 +240,7 @@ def _check(response: http.client.HTTPResponse, body: bytes) -> None:
 
 def _seconds(header: str | None) -> float | None:
     """Retry-After in seconds; API servers never send the date form."""
-    return float(header) if header and header.isascii() and header.isdigit() else None
+    return min(float(header), _LONGEST_RETRY) if header and header.isascii() and header.isdigit() else None
 
 
 def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:

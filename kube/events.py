@@ -23,13 +23,14 @@ def event(
     `kind` is `Normal` or `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are
     cut at the API's limit of 1024 bytes.
     """
-    namespace = regarding.get("namespace", "default")
+    namespace = regarding.get("namespace") or "default"
     moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
     digest = hashlib.sha256(f"{regarding}{reason}{note}{moment}".encode()).hexdigest()[:16]
     body: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": f"{regarding['name'][:200]}.{digest}", "namespace": namespace},
+        # Cut, a name may end in what no part of a name may end in.
+        "metadata": {"name": f"{regarding['name'][:200].rstrip('-.')}.{digest}", "namespace": namespace},
         "eventTime": moment,
         "type": kind,
         "reason": reason,

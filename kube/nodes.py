@@ -18,7 +18,7 @@ class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str
     uid: str = ""
     resource_version: str = ""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False):
@@ -31,8 +31,8 @@ class _Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
-    conditions: list[_Condition] = []
-    allocatable: dict[str, str] = {}
+    conditions: list[_Condition] | None = None
+    allocatable: dict[str, str] | None = None
 
 
 class _Node(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +56,7 @@ class NodeDecoder:
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
         node = self._decoder.decode(raw)
-        labels = node.metadata.labels
+        labels = node.metadata.labels or {}
         if len(self._strings) > _MOST_SHARED:
             self._strings.clear()
         share = self._strings.setdefault
@@ -69,9 +69,9 @@ class NodeDecoder:
             keys=keys,
             # A host's own name is unique: sharing it would only fill the table of shared strings.
             values=tuple([name if labels[key] == name else share(labels[key], labels[key]) for key in keys]),
-            ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions),
+            ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
             schedulable=not node.spec.unschedulable,
-            gpus=_count(node.status.allocatable.get(ALLOCATABLE_GPUS)),
+            gpus=_count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS)),
         )
         return name, node.metadata.resource_version, facts
 

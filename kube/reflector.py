@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kube.client import ApiClient, Request, Stream
+from kube.client import UNREADABLE, ApiClient, Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 
 log = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
+_VERSION_REFUSED: Final = frozenset({400, _GONE, 504})
+"""Not a version, too old, or of the future, as after etcd was restored from a backup: list again."""
 
 Raw: TypeAlias = bytes | memoryview | msgspec.Raw
 """One object as JSON."""
@@ -61,7 +63,7 @@ class Stop(Protocol):
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
     resource_version: str = ""
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str] | None = None
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False):
@@ -80,7 +82,7 @@ class _Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Page(msgspec.Struct, frozen=True, gc=False):
-    items: list[msgspec.Raw]
+    items: list[msgspec.Raw] | None
     metadata: dict[str, Any] = {}
 
 
@@ -93,8 +95,8 @@ _PAGE: Final = msgspec.json.Decoder(_Page)
 class Reflector(Generic[T]):
     """Follows one collection. `decode` turns an object's JSON into (name, resourceVersion, item).
 
-    An object that `decode` refuses (msgspec.ValidationError) is logged and left out: one bad object must not hide
-    the others. `stop` is the only clock here.
+    An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
+    must not hide the others. `stop` is the only clock here.
     """
 
     def __init__(
@@ -126,11 +128,12 @@ class Reflector(Generic[T]):
                     self._watch()
                 else:
                     self._again = False
+                    self._version = ""  # so that a list that fails is tried again
                     self.sync()
             except KubeError as error:
                 if self._again:
                     continue  # we cut the stream ourselves
-                if isinstance(error, Expired):
+                if isinstance(error, ApiError) and error.status in _VERSION_REFUSED:
                     self._version = ""
                 log.warning("cannot follow %s: %s", self._path, error)
                 self._handler.failing(error)
@@ -149,6 +152,9 @@ class Reflector(Generic[T]):
         items = self._streamed() if self._streams else None
         if items is None:
             items = self._paged()
+            self._streams = False
+        if not self._version:
+            raise Unreachable(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
         self._handler.replace(items)
         self._healthy()
 
@@ -169,21 +175,20 @@ class Reflector(Generic[T]):
         try:
             for kind, raw in self._events(query):
                 if kind == "BOOKMARK":
-                    meta = _OBJECT.decode(raw).metadata
-                    if meta.annotations.get("k8s.io/initial-events-end") == "true":
+                    meta = _meta(raw)
+                    if (meta.annotations or {}).get("k8s.io/initial-events-end") == "true":
                         self._version = meta.resource_version
                         return items
                 elif kind != "DELETED":
                     self._add(items, raw)
                 else:
-                    items.pop(_OBJECT.decode(raw).metadata.name, None)
+                    items.pop(_meta(raw).name, None)
         except Expired:
             raise
         except ApiError as error:
             if error.status not in _NOT_STREAMED:
                 raise
             log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
-            self._streams = False
             return None
         raise Unreachable(f"the streamed list of {self._path} ended before it was complete")
 
@@ -193,9 +198,9 @@ class Reflector(Generic[T]):
         while True:
             try:
                 page = _PAGE.decode(self._client.read(Request("GET", self._path, query)))
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
-            for raw in page.items:
+            for raw in page.items or ():
                 self._add(items, raw)
             following = page.metadata.get("continue")
             if not following:
@@ -213,35 +218,42 @@ class Reflector(Generic[T]):
         }
         seen = False
         for kind, raw in self._events(query):
-            if self._again:
+            if self._again or self._stop.is_set():
                 return
             if not seen:
                 seen = True
                 self._healthy()
             if kind == "BOOKMARK":
-                self._version = _OBJECT.decode(raw).metadata.resource_version
+                version = _meta(raw).resource_version
             elif kind == "DELETED":
-                meta = _OBJECT.decode(raw).metadata
-                self._handler.gone(meta.name)
-                self._version = meta.resource_version
+                version = self._gone(raw)
             else:
-                self._put(raw)
-        if not seen:
+                version = self._put(raw)
+            # An object without one is malformed, and no reason to forget where we are.
+            self._version = version or self._version
+        if not self._again:
             # A server that ends every watch at once must not be asked in a hot loop.
             self._stop.wait(_FIRST_PAUSE)
 
-    def _put(self, raw: msgspec.Raw) -> None:
+    def _put(self, raw: msgspec.Raw) -> str:
         changed: dict[str, T] = {}
-        self._version = self._add(changed, raw)
+        version = self._add(changed, raw)
         for name, item in changed.items():
             self._handler.put(name, item)
+        return version
+
+    def _gone(self, raw: msgspec.Raw) -> str:
+        meta = _meta(raw)
+        if meta.name:
+            self._handler.gone(meta.name)
+        return meta.resource_version
 
     def _add(self, items: dict[str, T], raw: msgspec.Raw) -> str:
         """Decode one object into `items` (unless it is malformed); return its resourceVersion."""
         try:
             name, version, items[name] = self._decode(raw)
-        except msgspec.ValidationError as error:
-            meta = _OBJECT.decode(raw).metadata
+        except (ValueError, RecursionError) as error:
+            meta = _meta(raw)
             log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.name, error)
             return meta.resource_version
         return version
@@ -249,6 +261,8 @@ class Reflector(Generic[T]):
     def _events(self, query: dict[str, str]) -> Iterator[tuple[str, msgspec.Raw]]:
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
         self._open = self._client.stream(Request("GET", self._path, query), _IDLE_SECONDS)
+        if self._again:
+            return  # asked for before there was a stream to interrupt
         for line in self._open:
             try:
                 event = _EVENT.decode(line)
@@ -256,6 +270,15 @@ class Reflector(Generic[T]):
                     yield event.type, event.object
                     continue
                 status = _STATUS.decode(event.object)
-            except msgspec.MsgspecError as error:
+            except UNREADABLE as error:
                 raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
             raise (Expired if status.code == _GONE else ApiError)(status.code, status.reason, status.message)
+
+
+def _meta(raw: msgspec.Raw) -> _Meta:
+    """The metadata that every object has; empty where it is malformed."""
+    try:
+        return _OBJECT.decode(raw).metadata
+    except UNREADABLE as error:
+        log.warning("metadata of an object cannot be read: %s", error)
+        return _Meta()

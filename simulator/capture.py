@@ -15,6 +15,7 @@ from simulator.capture_text import Capture, CaptureError, read_capture
 from simulator.machine import (
     CLASS_COMPUTE,
     CLASS_INFINIBAND,
+    DEVICE_NAME,
     NVIDIA,
     Ancestor,
     Gpu,
@@ -62,8 +63,7 @@ def machine_from_capture(text: str, name: str = "capture") -> Machine:
     Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict each other.
     """
     capture = read_capture(text)
-    if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
-        raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+    _check_names(capture)
     cells = _symmetric_cells(capture)
     groups = _NumaGroups.solve(capture, cells)
     functions = _functions(capture, groups.roots)
@@ -71,6 +71,17 @@ def machine_from_capture(text: str, name: str = "capture") -> Machine:
     machine = _assemble(capture, name, functions, links, groups)
     _compare(capture, cells, machine)
     return replace(machine, notes=(*groups.notes, *link_note, *_unknowns(capture)))
+
+
+def _check_names(capture: Capture) -> None:
+    if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
+        raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+    names = [capture.legend.get(nic, nic) for nic in capture.nics]
+    for name in names:
+        if not DEVICE_NAME.fullmatch(name):
+            raise CaptureError(f"{name!r} is no device name; check the header and the NIC legend")
+        if names.count(name) > 1:
+            raise CaptureError(f"two NICs are called {name}; check the NIC legend")
 
 
 # The cells
@@ -342,7 +353,8 @@ def _product(name: str | None) -> tuple[int | None, int | None]:
 
 def _numa_nodes(capture: Capture, groups: _NumaGroups) -> Iterator[NumaNode]:
     """Every NUMA node that the text names, with the CPUs that it names for it."""
-    named = {root.numa_node for root in groups.roots if root.numa_node >= 0} | set(capture.node_cpus)
+    named = {root.numa_node for root in groups.roots if root.numa_node >= 0}
+    named |= set(capture.node_cpus) | set(groups.claims.values())
     for tail in capture.tails.values():
         named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
     # A kernel has at least node 0.

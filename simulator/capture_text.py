@@ -22,7 +22,7 @@ _CELL: Final = re.compile(rf"\s*({_WORD})(?=\s|$|{_WORD})")
 _NUMBERED: Final = r"GPU\d+|NIC\d+"
 _LEGEND_NIC: Final = re.compile(r"\s*(NIC\d+):\s*(\S+)\s*")
 _GPU_LINE: Final = re.compile(r"GPU (\d+): ([^(]*[^(\s])(?:\s*\(UUID: ([^)]*)\))?\s*")
-_LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:([\d.]+) GB/s|<inactive>)\s*")
+_LINK_LINE: Final = re.compile(r"\s*Link (\d+): (?:(\d+(?:\.\d+)?) GB/s|<inactive>)\s*")
 _BUS_LINE: Final = re.compile(r"(\d+),\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*")
 _NODE_LINE: Final = re.compile(r"\s*NUMA node(\d+) CPU\(s\):\s*((?:\d+(?:-\d+)?(?:,|\b))*)\s*")
 _SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d+)\s*")
@@ -133,18 +133,19 @@ def _tail_cells(row: str, position: int, columns: tuple[str, ...]) -> list[str]:
     """The cells behind the matrix, in column order."""
     if "\t" in row:
         cells = [cell.strip() for cell in row[position:].split("\t")[1:]]
-        # The driver writes two tabs before its last column.
-        if len(cells) > len(columns) and not cells[-2]:
-            del cells[-2]
-        return cells
+        return _without_double_tab(cells, columns)
     expanded = _expanded_tail(row, position)
     if expanded is None or len(expanded) < len(columns):
         # No tab stops to go by. The cell that goes empty is the first: a job without a CPU near that GPU.
         words = row[position:].split()
         return [""] * (len(columns) - len(words)) + words
-    if len(expanded) > len(columns) and not expanded[-2]:
-        del expanded[-2]
-    return expanded
+    return _without_double_tab(expanded, columns)
+
+
+def _without_double_tab(cells: list[str], columns: tuple[str, ...]) -> list[str]:
+    """The driver writes two tabs before its last column: an empty cell that stands under no heading."""
+    surplus = len(cells) > max(1, len(columns)) and not cells[-2]
+    return [*cells[:-2], cells[-1]] if surplus else cells
 
 
 def _expanded_tail(row: str, position: int) -> list[str] | None:

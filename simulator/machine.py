@@ -4,6 +4,7 @@ The simulated NVML and the sysfs tree are two views of one `Machine`; neither ha
 """
 
 import hashlib
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,9 @@ CLASS_COMPUTE: Final = 0x030200
 CLASS_NVSWITCH: Final = 0x068000
 CLASS_INFINIBAND: Final = 0x020700
 CLASS_ETHERNET: Final = 0x020000
+
+DEVICE_NAME: Final = re.compile(r"\w[\w.-]*", re.ASCII)
+"""What a NIC can be called: its name is a folder in sysfs."""
 
 
 class Remote(IntEnum):

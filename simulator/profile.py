@@ -67,6 +67,7 @@ from simulator.machine import (
     CLASS_ETHERNET,
     CLASS_INFINIBAND,
     CLASS_NVSWITCH,
+    DEVICE_NAME,
     NVIDIA,
     Fabric,
     Gpu,
@@ -301,6 +302,8 @@ def _nic_cards(profile: Section) -> dict[str, _NicCard]:
             physfn=group.text("physfn") if "physfn" in group else None,
         )
         for name in group.strings("names"):
+            if not DEVICE_NAME.fullmatch(name):
+                raise group.error("names", f"{name!r} is no device name; use letters, digits, `_`, `-` and `.`")
             if name in cards:
                 raise group.error("names", f"{name} is there twice; device names are unique on a node")
             cards[name] = card

@@ -89,11 +89,17 @@ def _write_cpus(machine: Machine, folder: str) -> None:
     everything = format_list(machine.cpus)
     _put(f"{folder}/online", everything)
     _put(f"{folder}/possible", everything)
+    packages: dict[int, int] = {}
     for node in machine.numa_nodes:
-        for cpu in node.cpus:
-            os.mkdir(f"{folder}/cpu{cpu}")  # noqa: PTH102 - pathlib is several times slower here
-            os.mkdir(f"{folder}/cpu{cpu}/topology")  # noqa: PTH102
-            _put(f"{folder}/cpu{cpu}/topology/physical_package_id", str(node.package))
+        for cpu in sorted(node.cpus):
+            # The CPUs of a package differ in nothing that is shown here: one folder under many names, and a tree that
+            # is written in a fraction of the time.
+            first = packages.setdefault(node.package, cpu)
+            if cpu == first:
+                os.makedirs(f"{folder}/cpu{cpu}/topology")  # noqa: PTH103 - pathlib is several times slower here
+                _put(f"{folder}/cpu{cpu}/topology/physical_package_id", str(node.package))
+            else:
+                _link(f"cpu{first}", f"{folder}/cpu{cpu}")
 
 
 def _put(path: str, text: str) -> None:

@@ -22,7 +22,12 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
+        return msgspec.json.encode({key: _utf8(value) for key, value in line.items()}).decode()
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def set_up(log_format: str, *, verbose: bool = False) -> None:

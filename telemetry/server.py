@@ -3,16 +3,34 @@
 A probe handler only reads what the program has already found out: it must answer while the work itself hangs.
 """
 
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 Check = Callable[[], str]
 """Returns what is wrong, in one sentence; the empty string when nothing is."""
+
+
+class _Server(ThreadingTCPServer):
+    """Listens on IPv6 and IPv4, or on IPv4 alone where the kernel has no IPv6.
+
+    Not http.server's own: that one looks up the host's name, which waits for DNS.
+    """
+
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
 
 class TelemetryServer:
@@ -49,8 +67,7 @@ class TelemetryServer:
             def log_message(self, *_: object) -> None:
                 """Scrapes are no news."""
 
-        self._server = ThreadingHTTPServer(("", port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("", port), Handler)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
         self._thread.start()

@@ -235,11 +235,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, response: Response) -> None:
         """Send chunks as they come, until the stream ends or the client goes away."""
+        faults = self.server.faults
+        cuts = faults.cuts  # counted before the client can know that the stream runs
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.wfile.flush()
-        faults = self.server.faults
-        cuts = faults.cuts
         for chunk in response.chunks:
             faults.wait_while_frozen()
             if self.server.stopping or (not chunk and self._client_gone()):

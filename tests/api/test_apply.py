@@ -300,7 +300,7 @@ def test_managed_fields_cannot_be_applied_but_can_be_blanked(api: ApiUnderTest) 
     code, answer = api.apply(NODE, node("n1", managedFields=[{}]), "agent")
     assert (code, answer["message"]) == (400, "metadata.managedFields must be nil")
     apply(api, "agent", {KEY: "a"})
-    blank = {"metadata": {"managedFields": [{}]}}
+    blank: dict[str, Any] = {"metadata": {"managedFields": [{}]}}
     assert api.request("PATCH", NODE, blank, content_type=MERGE)[0] == 200
     assert "managedFields" not in api.get(NODE)["metadata"]
     assert apply(api, "agent", {KEY: "b"})[0] == 409

@@ -178,7 +178,7 @@ def test_generation_counts_changes_of_the_spec(served: ApiUnderTest) -> None:
 def test_status_has_its_own_endpoint(served: ApiUnderTest) -> None:
     made = served.create(WIDGETS, {**widget(), "status": {"nodes": 9}})
     assert "status" not in made
-    both = {"metadata": {"labels": {"a": "1"}}, "spec": {"count": 5}, "status": {"nodes": 2}}
+    both: dict[str, Any] = {"metadata": {"labels": {"a": "1"}}, "spec": {"count": 5}, "status": {"nodes": 2}}
     _, answer = served.request("PATCH", f"{W1}/status", both, content_type=MERGE)
     assert (answer["spec"]["count"], answer["status"]) == (3, {"nodes": 2})
     assert "labels" not in answer["metadata"]
@@ -215,7 +215,7 @@ def test_lists_and_watches_carry_the_type(served: ApiUnderTest) -> None:
 def test_apply_creates_and_owns(served: ApiUnderTest) -> None:
     code, made = served.apply(W1, widget(parts=[{"name": "x", "value": "1"}], tags=["a"]))
     assert code == 201
-    part = {'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}}
+    part: dict[str, Any] = {'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}}
     assert managers(made) == {
         ("tester", ""): {"f:spec": {"f:name": {}, "f:parts": part, "f:tags": {'v:"a"': {}}}},
     }

@@ -23,114 +23,113 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def api(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
+def client(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
     kubeconfig = tmp_path / "kubeconfig"
     embedded_server.write_kubeconfig(kubeconfig)
     return ApiUnderTest("embedded", embedded_server.url, kubeconfig, embedded=embedded_server)
 
 
-def test_requests_are_counted(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
-    api.get(NODES)
-    api.get(f"{NODES}?limit=1")
-    api.create(NODES, node("n1"))
+def test_requests_are_counted(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    client.get(NODES)
+    client.get(f"{NODES}?limit=1")
+    client.create(NODES, node("n1"))
     assert embedded_server.requests == {("GET", NODES): 2, ("POST", NODES): 1}
 
 
-def test_rejections_run_out(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
+def test_rejections_run_out(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.faults.reject(429, 2, retry_after=3)
     for _ in range(2):
-        answer = api.ask("GET", NODES)
+        answer = client.ask("GET", NODES)
         assert (answer.code, answer.body["reason"], answer.headers["Retry-After"]) == (429, "TooManyRequests", "3")
         assert answer.body["details"]["retryAfterSeconds"] == 3
-    assert api.request("GET", NODES)[0] == 200
+    assert client.request("GET", NODES)[0] == 200
 
 
-def test_rejections_can_choose(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
+def test_rejections_can_choose(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.faults.reject(500, applies=lambda request: request.method == "POST")
-    assert api.request("GET", NODES)[0] == 200
-    assert api.request("POST", NODES, node("n1"))[0] == 500
-    assert api.request("POST", NODES, node("n1"))[0] == 201
+    assert client.request("GET", NODES)[0] == 200
+    assert client.request("POST", NODES, node("n1"))[0] == 500
+    assert client.request("POST", NODES, node("n1"))[0] == 201
 
 
-def test_expired_history_ends_a_running_watch(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
-    version = api.create(NODES, node("n1"))["metadata"]["resourceVersion"]
-    with api.watch(NODES, f"resourceVersion={version}") as events:
+def test_expired_history_ends_a_running_watch(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    version = client.create(NODES, node("n1"))["metadata"]["resourceVersion"]
+    with client.watch(NODES, f"resourceVersion={version}") as events:
         embedded_server.faults.expire_history()
         (event,) = events
     assert event["object"]["code"] == 410
-    code, answer = api.request("GET", f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
+    code, answer = client.request("GET", f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
     assert (code, answer["reason"]) == (410, "Expired")
 
 
-def test_expired_continue_token(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
+def test_expired_continue_token(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     for name in ("a", "b"):
-        api.create(NODES, node(name))
-    token = api.get(f"{NODES}?limit=1")["metadata"]["continue"]
+        client.create(NODES, node(name))
+    token = client.get(f"{NODES}?limit=1")["metadata"]["continue"]
     embedded_server.faults.expire_history()
-    code, answer = api.request("GET", f"{NODES}?limit=1&continue={token}")
+    code, answer = client.request("GET", f"{NODES}?limit=1&continue={token}")
     assert (code, answer["reason"]) == (410, "Expired")
     assert "The provided continue parameter is too old" in answer["message"]
 
 
-def test_cut_watch_ends_in_the_middle_of_a_line(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
-    version = api.create(NODES, node("n1"))["metadata"]["resourceVersion"]
+def test_cut_watch_ends_in_the_middle_of_a_line(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    version = client.create(NODES, node("n1"))["metadata"]["resourceVersion"]
     path = f"{NODES}?watch=1&resourceVersion={version}"
-    with HttpClient(api.url, None).open("GET", path) as response:
+    with HttpClient(client.url, None).open("GET", path) as response:
         embedded_server.faults.cut_watches()
-        api.create(NODES, node("n2"))
+        client.create(NODES, node("n2"))
         with pytest.raises(http.client.IncompleteRead) as cut:
             response.read()
     assert cut.value.partial
     assert not cut.value.partial.endswith(b"\n")
-    with api.watch(NODES, f"resourceVersion={version}") as events:
+    with client.watch(NODES, f"resourceVersion={version}") as events:
         assert next(events)["object"]["metadata"]["name"] == "n2"
 
 
-def test_frozen_server_answers_after_its_thaw(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
+def test_frozen_server_answers_after_its_thaw(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.faults.freeze()
-    with pytest.raises(TimeoutError), HttpClient(api.url, None, timeout=0.05).open("GET", NODES):
+    with pytest.raises(TimeoutError), HttpClient(client.url, None, timeout=0.05).open("GET", NODES):
         pass
     embedded_server.faults.thaw()
-    assert api.request("GET", NODES)[0] == 200
+    assert client.request("GET", NODES)[0] == 200
 
 
 def test_history_is_bounded(tmp_path: Path) -> None:
     with EmbeddedApiServer(history=4) as server:
-        api = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
-        first = api.create(NODES, node("n0"))["metadata"]["resourceVersion"]
-        for index in range(8):
-            last = api.create(NODES, node(f"m{index}"))["metadata"]["resourceVersion"]
-        with api.watch(NODES, f"resourceVersion={first}") as events:
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        first = client.create(NODES, node("n0"))["metadata"]["resourceVersion"]
+        made = [client.create(NODES, node(f"m{index}")) for index in range(8)]
+        with client.watch(NODES, f"resourceVersion={first}") as events:
             assert next(events)["object"]["code"] == 410
-        with api.watch(NODES, f"resourceVersion={int(last) - 3}") as events:
+        with client.watch(NODES, f"resourceVersion={made[4]['metadata']['resourceVersion']}") as events:
             assert [next(events)["object"]["metadata"]["name"] for _ in range(3)] == ["m5", "m6", "m7"]
 
 
 def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
     with EmbeddedApiServer(bookmark_interval=0.02) as server:
-        api = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
-        version = api.get(NODES)["metadata"]["resourceVersion"]
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        version = client.get(NODES)["metadata"]["resourceVersion"]
         server.load([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"}}])
-        with api.watch(NODES, f"resourceVersion={version}&allowWatchBookmarks=true") as events:
+        with client.watch(NODES, f"resourceVersion={version}&allowWatchBookmarks=true") as events:
             event = next(events)
     assert event["type"] == "BOOKMARK"
     assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
 
 
-def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, api: ApiUnderTest) -> None:
+def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
     embedded_server.load(node(f"n{index}", labels={"a": str(index)}) for index in range(3))
-    listed = api.get(NODES)["items"]
+    listed = client.get(NODES)["items"]
     assert [item["metadata"]["name"] for item in listed] == ["n0", "n1", "n2"]
     assert all(item["metadata"]["uid"] for item in listed)
-    with pytest.raises(LookupError, match="no resource serves kind 'Thing' of example.com/v1"):
+    with pytest.raises(LookupError, match=r"no resource serves kind 'Thing' of example\.com/v1"):
         embedded_server.load([{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}])
 
 
 def test_time_comes_from_the_clock(tmp_path: Path) -> None:
     moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
     with EmbeddedApiServer(clock=lambda: moment) as server:
-        api = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
-        made = api.create(NODES, node("n1", labels={"a": "1"}))
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        made = client.create(NODES, node("n1", labels={"a": "1"}))
     assert made["metadata"]["creationTimestamp"] == "2020-02-03T04:05:06Z"
     assert made["metadata"]["managedFields"][0]["time"] == "2020-02-03T04:05:06Z"
 
@@ -156,12 +155,12 @@ def test_one_connection_serves_many_requests(embedded_server: EmbeddedApiServer)
     connection.close()
 
 
-def test_removed_namespace_is_empty(api: ApiUnderTest) -> None:
-    api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}})
+def test_removed_namespace_is_empty(client: ApiUnderTest) -> None:
+    client.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}})
     maps = "/api/v1/namespaces/mine/configmaps"
-    api.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
-    assert api.request("DELETE", "/api/v1/namespaces/mine")[0] == 200
-    assert api.get(maps)["items"] == []
+    client.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    assert client.request("DELETE", "/api/v1/namespaces/mine")[0] == 200
+    assert client.get(maps)["items"] == []
 
 
 def test_program(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     }
     assert kubectl("apply", "--server-side", "-f", "-", stdin=lease).endswith("serverside-applied\n")
     assert "me" in kubectl("get", "leases", "-A")
-    assert kubectl("create", "configmap", "c", "--from-literal=a=b") == "configmap/c created\n"
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    assert kubectl("create", "-f", "-", stdin=config) == "configmap/c created\n"
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
     assert "no events" not in kubectl("get", "events")

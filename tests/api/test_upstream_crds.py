@@ -19,14 +19,15 @@ pytestmark = pytest.mark.skipif(not FILES, reason=f"no CRDs of other projects in
 
 
 def load(name: str) -> dict[str, Any]:
-    crd: dict[str, Any] = yaml.load((FOLDER / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)  # noqa: S506 - a SafeLoader in C
+    crd: dict[str, Any] = yaml.load((FOLDER / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
     return crd
 
 
 @pytest.mark.parametrize("name", [file.stem for file in FILES if file.stem != LARGE])
 def test_is_accepted_and_served(api: ApiUnderTest, name: str) -> None:
     crd = api.install_crd(load(name))
-    assert crd_conditions(crd) == {"NamesAccepted": "True", "Established": "True"}
+    # Groups under k8s.io have a condition more on a real server.
+    assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()
 
 
 def test_the_largest_one_can_be_applied(api: ApiUnderTest) -> None:

@@ -123,6 +123,13 @@ def test_node_without_numa_columns_gets_a_node() -> None:
     assert any("NUMA node 0 assumed" in note for note in machine.notes)
 
 
+def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
+    text = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-7\nGPU1\tSYS\t X \t0-7\n"
+    machine = machine_from_capture(text)
+    assert [gpu.slot.numa_node for gpu in machine.gpus] == [-1, -1]
+    assert [node.cpulist for node in machine.numa_nodes] == ["0-7"]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -151,6 +158,8 @@ def test_node_without_numa_columns_gets_a_node() -> None:
         ),
         (TABS.replace("0-7,16-23\t0", "0-7,16-23\tnone"), "row GPU0: affinity columns"),
         (TABS + "GPU 0: V100\n\t Link 0: 25 GB/s\n", "GPU0 has 1 active links in `nvlink -s` but 2 by its row"),
+        (TABS.replace("storage", "mlx5_2"), "two NICs are called mlx5_2"),
+        (TABS.replace("storage", "../../etc"), "'../../etc' is no device name"),
         (TABS + "0, 0000:1A:00.0\n1, 0000:1A:00.0\n", "names one address twice"),
     ],
 )

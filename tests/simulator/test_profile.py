@@ -72,6 +72,7 @@ def test_the_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
         ("pci_id: 0x2330", "pci_id: 0x2330, boards: [[0, 2]]", "boards: write each GPU below 2 on one board"),
         ("pci_id: 0x2330", "pci_id: 0x2330, mig: {0: 8}", "mig.0: write GPU numbers below 2 with 1 to 7 MIG devices"),
         ("pci_id: 0x1021}", "pci_id: 0x1021, state: UP}", "nics[0]: state: 'UP' is not one of ACTIVE, DOWN"),
+        ("[mlx5_0], pci_id", "[../up], pci_id", "nics[0]: names: '../up' is no device name"),
         ("[mlx5_0], pci_id", "[mlx5_0, mlx5_0], pci_id", "nics[0]: names: mlx5_0 is there twice"),
         ("pci_id: 0x1021}", "pci_id: 0x1021, physfn: mlx5_7}", "mlx5_7 is no NIC with a place of its own"),
         ("{numa: 1, ports", "{numa: 2, ports", "pci[1]: numa: there is no NUMA node 2; declare it"),

@@ -89,12 +89,12 @@ class RealApiServer:
         (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n", encoding="utf-8")
         (folder / "service-accounts.key").write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
         certificates = make_certificates(folder)
-        etcd = [
+        etcd: list[Path | str] = [
             *(binaries.etcd, "--data-dir", folder / "etcd", "--unsafe-no-fsync", "--log-level", "warn"),
             *("--listen-client-urls", etcd_url, "--advertise-client-urls", etcd_url),
             *("--listen-peer-urls", peer_url),
         ]
-        apiserver = [
+        apiserver: list[Path | str] = [
             *(binaries.kube_apiserver, "--etcd-servers", etcd_url, "--cert-dir", folder),
             *("--bind-address", "127.0.0.1", "--secure-port", str(port)),
             *("--tls-cert-file", certificates.certificate, "--tls-private-key-file", certificates.key),

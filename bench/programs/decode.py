@@ -1,0 +1,36 @@
+"""Reads the streamed list of all Nodes, decodes each to `NodeFacts` and keeps those: what any controller must do."""
+
+import msgspec
+
+from bench.programs import done
+from kube.client import ApiClient, Request
+from kube.config import load
+from kube.nodes import PATH, NodeDecoder
+from topology.catalogue import KEYS
+from topology.node import NodeFacts
+
+_QUERY = {
+    "watch": "true",
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+    "timeoutSeconds": "300",
+}
+_IDLE_SECONDS = 60.0
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+def main() -> int:
+    """Read up to the bookmark that ends the list."""
+    decode_event, decode = msgspec.json.Decoder(_Event).decode, NodeDecoder(KEYS)
+    facts: dict[str, NodeFacts] = {}
+    for line in ApiClient(load(None)).stream(Request("GET", PATH, _QUERY), _IDLE_SECONDS):
+        event = decode_event(line)
+        if event.type == "BOOKMARK":
+            return done(len(facts))
+        name, _, facts[name] = decode(event.object)
+    return 1

@@ -1,0 +1,28 @@
+"""Reads the streamed list of all Nodes and throws the bytes away: what TLS and HTTP alone cost in Python."""
+
+import http.client
+import os
+import ssl
+
+from bench.programs import done
+
+_TARGET = (
+    "/api/v1/nodes?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    "&allowWatchBookmarks=true&timeoutSeconds=300"
+)
+_READ = 1 << 18
+_TAIL = 1000
+
+
+def main() -> int:
+    """Read up to the bookmark that ends the list."""
+    context = ssl.create_default_context(cafile=os.environ["BENCH_ACCOUNT"] + "/ca.crt")
+    connection = http.client.HTTPSConnection(
+        os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), context=context
+    )
+    connection.request("GET", _TARGET)
+    answer = connection.getresponse()
+    while chunk := answer.read1(_READ):
+        if b"k8s.io/initial-events-end" in chunk[-_TAIL:]:
+            return done()
+    return 1

@@ -1,0 +1,55 @@
+"""An NVML that answers from a tape, as light as can be: beside it stands only NVIDIA's binding, for its structs.
+
+A simulated machine would bring its own code, a profile and a YAML parser into the process that is measured. A tape is
+a table of calls and their answers (see `bench.record`); looking one up costs about what a call through ctypes does.
+"""
+
+import ctypes
+import marshal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+Call = tuple[str, tuple[Any, ...]]
+"""A function's name and its arguments as `key` writes them."""
+
+
+def key(argument: Any) -> Any:
+    """An argument as the tape names it: a struct passed by reference is known by its type."""
+    if isinstance(argument, list):
+        return tuple(argument)
+    struct = getattr(argument, "_obj", None)
+    return argument if struct is None else type(struct).__name__
+
+
+class Replay:
+    """Answers like the module `pynvml`. Raises LookupError for a call that is not on the tape."""
+
+    def __init__(self, tape: Path) -> None:
+        import pynvml  # noqa: PLC0415 - only the process that probes pays for it
+
+        self._pynvml = pynvml
+        self._answers: dict[Call, tuple[Any, ...]] = marshal.loads(tape.read_bytes())  # noqa: S302 - this run wrote it
+        self._functions = {name for name, _ in self._answers}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._functions:
+            return getattr(self._pynvml, name)
+        function = partial(self._answer, name)
+        setattr(self, name, function)  # found without this method from now on
+        return function
+
+    def _answer(self, name: str, *arguments: Any) -> Any:
+        match self._answers[name, tuple([key(argument) for argument in arguments])]:
+            case ("plain", answer):
+                return answer
+            case ("error", code):
+                raise self._pynvml.NVMLError(code)
+            case ("struct", kind, memory):
+                return getattr(self._pynvml, kind).from_buffer_copy(memory)
+            case ("array", kind, length, memory):
+                return (getattr(self._pynvml, kind) * length).from_buffer_copy(memory)
+            case ("filled", position, memory, answer):
+                ctypes.memmove(ctypes.addressof(arguments[position]._obj), memory, len(memory))  # noqa: SLF001 - byref's target
+                return answer
+        raise LookupError(f"the tape's entry for {name} is none that this class knows")

@@ -1,0 +1,97 @@
+"""Samples, figures, and the table that shows them."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Measurements of one thing in one unit; `share` is the part of them that lies at or below the figure reported."""
+
+    values: tuple[float, ...]
+    unit: str
+    share: float = 0.5
+
+    @property
+    def value(self) -> float:
+        """The percentile by nearest rank: always one that was measured."""
+        ordered = sorted(self.values)
+        return ordered[max(0, math.ceil(self.share * len(ordered)) - 1)]
+
+    def __str__(self) -> str:
+        text = f"{number(self.value)} {self.unit}".rstrip()
+        if len(self.values) == 1:
+            return text
+        return f"{text} ({number(min(self.values))} to {number(max(self.values))}, n={len(self.values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A number to reach, in the figure's unit; `at_most` says on which side of it is good."""
+
+    value: float
+    at_most: bool = True
+
+    def met(self, value: float) -> bool:
+        """Whether a measured value reaches it."""
+        return value <= self.value if self.at_most else value >= self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What a figure is held against, measured in the same run: a limit that nothing can beat, or a part of it."""
+
+    name: str
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the report; peers after the first get lines of their own."""
+
+    name: str
+    sample: Sample
+    target: Target | None = None
+    peers: tuple[Peer, ...] = ()
+
+
+_HEAD = ("figure", "measured", "target", "limit or peer", "ratio")
+
+
+def table(figures: Iterable[Figure]) -> str:
+    """Figures as aligned text; the ratio is measured / peer."""
+    rows = [_HEAD]
+    for figure in figures:
+        lines = [(str(peer.name) + ": " + str(peer.sample), _ratio(figure, peer)) for peer in figure.peers]
+        first, *others = lines or [("", "")]
+        rows.append((figure.name, str(figure.sample), _target(figure), *first))
+        rows += [("", "", "", *other) for other in others]
+    return aligned(rows)
+
+
+def _target(figure: Figure) -> str:
+    if figure.target is None:
+        return ""
+    sign = "<=" if figure.target.at_most else ">="
+    verdict = "" if figure.target.met(figure.sample.value) else " missed"
+    return f"{sign} {number(figure.target.value)}{verdict}"
+
+
+def _ratio(figure: Figure, peer: Peer) -> str:
+    return f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else ""
+
+
+def number(value: float) -> str:
+    """A number with three digits that mean something."""
+    if value == int(value) or abs(value) >= 100:  # noqa: PLR2004 - three digits before the point
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"  # noqa: PLR2004 - same
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, two spaces apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

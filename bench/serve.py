@@ -1,0 +1,106 @@
+"""The API server of a benchmark, as a process of its own: `python -m bench.serve FOLDER MACHINES NODES`.
+
+It serves `MACHINES` bare Nodes `node-0` ... for agents and a cluster of `NODES` labelled ones for the controller. Orders
+come as JSON lists on standard input, and each is answered with one line of JSON; see `Journal` for what they mean.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from controller.spec import API_VERSION, KIND
+from simulator import manifests
+from simulator.apiserver import EmbeddedApiServer
+from simulator.apiserver.api import Request, Response
+from simulator.apiserver.server import Tls
+from simulator.cluster import large_cluster
+from simulator.machine import identity
+from simulator.node_object import node_object
+from topology.keys import HOSTNAME
+
+PATIENCE: Final = 120.0
+"""Seconds until something that must happen is declared missing."""
+
+
+class Journal:
+    """Every request with the times at which it came and was done, on the clock that all processes share."""
+
+    def __init__(self, handle: Callable[[Request], Response]) -> None:
+        self._handle = handle
+        self._changed = threading.Condition()
+        self._entries: list[tuple[str, str, float, float]] = []
+        self._gate: tuple[str, str] | None = None
+        self._held: float | None = None
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request; the one that the gate waits for stands there until it is released."""
+        came = time.monotonic()
+        with self._changed:
+            if self._gate and _is(self._gate, request.method, request.path):
+                self._held = came
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._gate is None, PATIENCE)
+        response = self._handle(request)
+        with self._changed:
+            self._entries.append((request.method, request.path, came, time.monotonic()))
+            self._changed.notify_all()
+        return response
+
+    def obey(self, order: str, *words: str) -> Any:
+        """Carry out one order. Raises TimeoutError when what it waits for does not happen."""
+        with self._changed:
+            match order, words:
+                case "hold", (method, part):
+                    """Let the next such request stand before it is answered."""
+                    self._gate, self._held = (method, part), None
+                case "held", ():
+                    """Wait until that request has come; when it came."""
+                    self._wait(lambda: self._held is not None)
+                    return self._held
+                case "release", ():
+                    self._gate = None
+                    self._changed.notify_all()
+                case "forget", ():
+                    self._entries.clear()
+                case "await", (method, part):
+                    """Wait until such a request has been done since the last "forget"."""
+                    self._wait(lambda: any(_is((method, part), *entry[:2]) for entry in self._entries))
+                    return self._entries
+                case "entries", ():
+                    return self._entries
+                case _:
+                    raise ValueError(f"no such order: {order} {words}")
+        return None
+
+    def _wait(self, happened: Callable[[], bool]) -> None:
+        if not self._changed.wait_for(happened, PATIENCE):
+            raise TimeoutError(f"did not happen within {PATIENCE:.0f} s; requests so far: {self._entries[-5:]}")
+
+
+def _is(wanted: tuple[str, str], method: str, path: str) -> bool:
+    return method == wanted[0] and wanted[1] in path
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    folder, machines, nodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    with EmbeddedApiServer(tls=Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")) as server:
+        server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd()])
+        server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
+        server.load(large_cluster(nodes))
+        server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}}])
+        journal = Journal(server.api.handle)
+        server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
+        print(msgspec.json.encode(server.url).decode(), flush=True)
+        for line in sys.stdin:
+            answer = journal.obey(*msgspec.json.decode(line, type=list[str]))
+            print(msgspec.json.encode(answer).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What processes use, seen from outside: CPU to the nanosecond, and memory without counting anything twice."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+_SCHEDULED: Final = 2
+_KIB: Final = 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system CPU of a process since it was forked, the threads that ended included.
+
+    /proc counts in ticks of 10 ms; the process' own clock (`clock_getcpuclockid`) does not. Raises OSError when the
+    process is gone.
+    """
+    return time.clock_gettime((~pid << 3) | _SCHEDULED)
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and everything below it, parents first."""
+    root = psutil.Process(pid)
+    return [root, *root.children(recursive=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What some processes hold together, in bytes.
+
+    `anonymous` is their heaps and stacks, pages that they share counted once. `files` is what they use of the
+    interpreter and libraries, counted once and in full: PSS would give a part of that to every other Python on the
+    machine (this benchmark has two), and a node has no other.
+    """
+
+    anonymous: int
+    files: int
+    pss: int
+
+    @property
+    def total(self) -> int:
+        """Anonymous memory and files."""
+        return self.anonymous + self.files
+
+
+def memory(processes: Iterable[psutil.Process]) -> Memory:
+    """The memory of processes that live. Of a file that several use, the one that uses most of it counts."""
+    anonymous = pss = 0
+    files: dict[str, int] = {}
+    for process in processes:
+        rollup = _rollup(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
+        anonymous += rollup["Pss_Anon"]
+        pss += rollup["Pss"]
+        for mapping in process.memory_maps(grouped=True):
+            if mapping.path.startswith("/"):
+                files[mapping.path] = max(files.get(mapping.path, 0), mapping.rss - mapping.anonymous)
+    return Memory(anonymous, sum(files.values()), pss)
+
+
+def _rollup(text: str) -> dict[str, int]:
+    """The sums of /proc/PID/smaps_rollup in bytes."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    return {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
+
+
+def peak_memory(pid: int) -> int:
+    """The largest resident size that a process has had, in bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * _KIB for line in status.splitlines() if line.startswith("VmHWM:"))

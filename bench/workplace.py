@@ -1,0 +1,134 @@
+"""Where measurements are made: a temporary folder, an API server in a process of its own, programs as in pods."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from kube.client import ApiClient
+from kube.config import load
+from tests.support.certificates import make_certificates
+
+_PATIENCE: Final = 10.0
+
+
+class MeasurementFailed(Exception):
+    """What was to be measured did not come about; the message says why."""
+
+
+class ApiServer:
+    """A `bench.serve` process over TLS; a context manager that ends it."""
+
+    def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0) -> None:
+        self._folder = folder
+        make_certificates(folder)
+        (folder / "token").write_text("nobody checks it")
+        (folder / "namespace").write_text("toposcope-system")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.serve", str(folder), str(machines), str(nodes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._url: str = self._answer()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a pod's container."""
+        where = urlsplit(self._url)
+        return {
+            **os.environ,
+            "KUBERNETES_SERVICE_HOST": str(where.hostname),
+            "KUBERNETES_SERVICE_PORT": str(where.port),
+            "BENCH_ACCOUNT": str(self._folder),
+        }
+
+    def client(self) -> ApiClient:
+        """A client with the credentials that programs have."""
+        return ApiClient(load(None, self.environment, self._folder), "toposcope-bench")
+
+    def tell(self, *order: str) -> Any:
+        """Give an order (see `bench.serve.Journal`) and return its answer."""
+        pipe = _open(self._process.stdin)
+        pipe.write(msgspec.json.encode(order) + b"\n")
+        pipe.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        line = _open(self._process.stdout).readline()
+        if not line:
+            raise MeasurementFailed("the API server ended; what it said stands above")
+        return msgspec.json.decode(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _end(self._process)
+
+
+class Program:
+    """One running program of `bench.programs`, its log in a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.pid = process.pid
+
+    def word(self) -> str:
+        """Wait until it says that it is done, and return what it said. Raises MeasurementFailed."""
+        line = _open(self._process.stdout).readline().decode().strip()
+        if not line:
+            self._process.wait(_PATIENCE)
+            raise self.failure(f"it ended with code {self._process.returncode}")
+        return line
+
+    def failure(self, what: str) -> MeasurementFailed:
+        """The error that says what is wrong with it, with the end of its log."""
+        said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+        return MeasurementFailed(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+
+
+@contextmanager
+def program(name: str, environment: Mapping[str, str], folder: Path, *arguments: str) -> Iterator[Program]:
+    """Start one of `bench.programs` as a console script would, and end it with its children."""
+    start = f"from bench.programs.{name} import main; raise SystemExit(main())"
+    log = folder / f"{name}.log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", start, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment,
+        )
+    try:
+        yield Program(process, log)
+    finally:
+        _end(process)
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise AssertionError("processes are started with pipes")
+    return pipe
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process gently; one that stays is killed."""
+    process.terminate()
+    for pipe in (process.stdin, process.stdout):
+        _open(pipe).close()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,143 @@
+import io
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.annotation import LIMIT
+from cli.main import main
+from simulator.profile import profile_names
+
+MATRIX = """\
+        GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
+GPU0     X      NV4     PIX     0-15    0
+GPU1    NV4      X      SYS     16-31   1
+NIC0    PIX     SYS      X
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
+
+
+def discover(*arguments: str) -> int:
+    return main(["discover", "--node-name", "n1", *arguments])
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_json_of_every_shipped_profile(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert discover("--profile", profile, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["labels", "annotations", "devices", "matrix", "gpus", "nics", "numa"]
+    size = len(found["devices"])
+    assert size == len(found["gpus"]) + len(found["nics"])
+    assert [len(row) for row in found["matrix"]] == [size] * size
+    assert all(row[i] == "X" for i, row in enumerate(found["matrix"]))
+    assert found["labels"]["gpu.topology/gpus"] == str(len(found["gpus"]))
+    assert len(found["annotations"]["gpu.topology/matrix"]) <= LIMIT
+
+
+def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    discover("--profile", "l40s-4", "-o", "json")
+    as_json = json.loads(capsys.readouterr().out)
+    discover("--profile", "l40s-4", "-o", "yaml")
+    assert yaml.safe_load(capsys.readouterr().out) == as_json
+
+
+def test_labels_are_lines_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert discover("--profile", "t4-1", "-o", "labels") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "gpu.topology/gpu-product=Tesla-T4" in lines
+    assert "gpu.topology/nvlink-domain=n1" in lines
+    assert [line.partition("=")[0] for line in lines] == sorted(line.partition("=")[0] for line in lines)
+
+
+def test_a_pasted_matrix_is_what_comes_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "topo.txt"
+    file.write_text(MATRIX)
+    assert discover("--capture", str(file), "-o", "matrix") == 0
+    out = capsys.readouterr().out
+    assert [line.split() for line in out.splitlines()] == [
+        ["GPU0", "GPU1", "NIC0"],
+        ["GPU0", "X", "NV4", "PIX"],
+        ["GPU1", "NV4", "X", "SYS"],
+        ["NIC0", "PIX", "SYS", "X"],
+    ]
+
+
+def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(MATRIX))
+    assert discover("--capture", "-", "-o", "labels") == 0
+    out = capsys.readouterr()
+    assert "gpu.topology/interconnect=nvlink" in out.out
+    assert "gpu.topology/gpus-per-numa=1-1" in out.out
+    assert "gpu-product" not in out.out  # a matrix does not say
+    assert "note: GPU names unknown" in out.err
+
+
+def test_the_table_tells_matrix_names_labels_and_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("links_down: {1: [3]}")
+    assert discover("--profile", "dgx-h200", "--faults", str(faults)) == 0
+    out = capsys.readouterr().out
+    for words in ("NV17", "NIC10: mlx5_10 (0000:", "gpu.topology/state=degraded", "! GPU 1: 17 of 18 NVLinks active"):
+        assert words in out
+
+
+def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert discover("--sysfs", str(tmp_path)) == 1
+    error = capsys.readouterr().err
+    for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: none", "--profile", "--capture"):
+        assert words in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--profile", "dgx-h2000"], "dgx-h200"),
+        (["--profile", "/no/such/file.yaml"], "/no/such/file.yaml"),
+        (["--profile", "list"], "gb200-nvl72-tray"),
+        (["--capture", "/no/such/file"], "No such file"),
+    ],
+)
+def test_a_machine_that_is_not_there(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert discover(*arguments) == 1
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "GPU0"),
+        ("hello", "GPU0"),
+        ("\x00\xff" * 100, "GPU0"),
+        (MATRIX.replace("GPU1    NV4      X      SYS", "GPU1    NV5      X      SYS"), "GPU0"),
+        (
+            MATRIX.replace("GPU1    NV4      X      SYS     16-31   1\n", "").replace("NIC0    PIX     SYS      X", ""),
+            "GPU1",
+        ),
+        (MATRIX.replace("PIX", "FOO"), "FOO"),
+    ],
+)
+def test_a_matrix_that_cannot_be_is_refused_by_cell(
+    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "topo.txt"
+    file.write_text(text, encoding="latin-1")
+    assert discover("--capture", str(file)) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("toposcope discover: ")
+    assert words in error
+    assert "Traceback" not in error
+
+
+def test_two_machines_at_once_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        discover("--profile", "t4-1", "--capture", "x")
+    assert end.value.code == 2
+    assert "give one" in capsys.readouterr().err

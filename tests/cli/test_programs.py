@@ -1,0 +1,113 @@
+"""The programs as users start them, on both API servers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cli.main import main
+from tests.support.api import NODES, ApiUnderTest, node
+from topology import keys
+
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+
+
+def toposcope(*arguments: str, module: str = "cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if key not in ("NODE_NAME", "KUBECONFIG")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", module, *arguments],
+        cwd=ROOT,
+        env=clean | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_agents_and_controller_make_a_topology(api: ApiUnderTest) -> None:
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    machines = {"dgx-1": "dgx-h200", "dgx-2": "dgx-h200", "tray-1": "gb200-nvl72-tray"}
+    for name, profile in machines.items():
+        where = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name}
+        api.create(NODES, node(name, labels=where))
+        ran = toposcope("agent", "--once", "--profile", profile, "--kubeconfig", str(api.kubeconfig), NODE_NAME=name)
+        assert ran.returncode == 0, ran.stderr
+    api.create(
+        "/apis/gpu.topology/v1alpha1/clustertopologies",
+        {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}},
+    )
+    ran = toposcope("controller", "--once", "--kubeconfig", str(api.kubeconfig))
+    assert ran.returncode == 0, ran.stderr
+    labels = api.get(f"{NODES}/dgx-1")["metadata"]["labels"]
+    assert labels[keys.GPU_PRODUCT] == "NVIDIA-H200"
+    assert labels[keys.SHAPE] == api.get(f"{NODES}/dgx-2")["metadata"]["labels"][keys.SHAPE]
+    found = api.get("/apis/gpu.topology/v1alpha1/clustertopologies/cluster")["status"]
+    assert (found["levelPath"], found["nodes"], found["gpus"]) == ("zone > nvlink-domain > host", 3, 20)
+
+
+def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_the_node(
+    api: ApiUnderTest, tmp_path: Path
+) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("init_error: 9")
+    api.create(NODES, node("n1"))
+    ran = toposcope(
+        *("agent", "--once", "--profile", "dgx-h200", "--faults", str(faults)),
+        *("--kubeconfig", str(api.kubeconfig), "--node-name", "n1"),
+    )
+    assert ran.returncode == 1
+    assert "modprobe nvidia" in ran.stderr
+    labels = api.get(f"{NODES}/n1")["metadata"]["labels"]
+    assert {key: value for key, value in labels.items() if key.startswith(keys.PREFIX)} == {keys.STATE: "unknown"}
+
+
+def test_an_agent_of_a_node_that_is_not_there_fails_with_the_fix(api: ApiUnderTest) -> None:
+    ran = toposcope(
+        "agent", "--once", "--profile", "t4-1", "--kubeconfig", str(api.kubeconfig), "--node-name", "nobody"
+    )
+    assert ran.returncode == 1
+    assert "does --node-name / NODE_NAME name this node" in ran.stderr
+    assert api.get(NODES)["items"] == []
+
+
+@pytest.mark.parametrize("module", ["agent", "controller"])
+def test_the_modules_run_by_themselves(module: str) -> None:
+    ran = toposcope("--help", module=module)
+    assert ran.returncode == 0
+    assert "--metrics-port" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["agent", "--profile", "t4-1"], "NODE_NAME"),
+        (["agent", "--profile", "t4-1", "--node-name", "n", "--interval", "0"], "--interval"),
+        (["controller", "--debounce", "-1"], "--debounce"),
+        (["demoo"], "invalid choice"),
+    ],
+)
+def test_wrong_usage_names_the_flag(arguments: list[str], words: str) -> None:
+    ran = toposcope(*arguments)
+    assert ran.returncode == 2
+    assert words in ran.stderr
+
+
+@pytest.mark.parametrize("program", ["agent", "controller"])
+def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_path: Path) -> None:
+    flags = {"agent": ["--profile", "t4-1", "--node-name", "n"], "controller": []}[program]
+    ran = toposcope(program, "--once", *flags, HOME=str(tmp_path))
+    assert ran.returncode == 1
+    assert "no API server to talk to" in ran.stderr
+    assert "--kubeconfig" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    told = capsys.readouterr().out
+    assert all(name in told for name in ("discover", "agent", "controller", "demo"))

@@ -1,0 +1,238 @@
+"""What the controller concludes from nodes, over time and on thin evidence."""
+
+from typing import Any
+
+import pytest
+
+from controller.assess import Assessment, assess
+from controller.conditions import Condition
+from controller.effective import Absences
+from controller.spec import Topology
+from controller.status import status_of
+from tests.support.clock import START
+from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
+from topology.node import NodeFacts
+
+FULL = "zone > block > rack > nvlink-domain > host"
+NO_RACK = "zone > block > nvlink-domain > host"
+
+
+class History:
+    """One topology assessed again and again; each status is the next one's past."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.spec = spec
+        self.absences = Absences()
+        self.now = 0.0
+        self.status: dict[str, Any] = {}
+
+    def look(self, nodes: list[NodeFacts], after: float = 0.0) -> Assessment:
+        self.now += after
+        current: Topology = topology(self.status, **self.spec)
+        found = assess(current, nodes, self.absences, self.now)
+        self.status = status_of(current, found, [], START, anything_served=True)
+        return found
+
+    def restart(self) -> None:
+        self.absences = Absences()
+
+    @property
+    def available(self) -> dict[str, str]:
+        return next(c for c in self.status["conditions"] if c["type"] == "TopologyLevelsAvailable")
+
+
+def condition(found: Assessment, kind: str) -> Condition:
+    return next(c for c in found.conditions if c.type == kind)
+
+
+def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
+    return [gpu_node(f"n{i}", **labels) for i in range(count)]
+
+
+def test_levels_of_a_new_cluster_need_no_configuration() -> None:
+    found = History().look(nodes())
+    assert found.effective.path == FULL
+    assert (found.nodes, found.gpus) == (4, 32)
+    assert {c.type: c.status for c in found.conditions} == {
+        "TopologyLevelsAvailable": "True",
+        "LevelsCovered": "True",
+        "AgentsReporting": "True",
+        "HierarchyConsistent": "True",
+    }
+
+
+def test_a_level_that_only_some_nodes_carry_is_not_taken_up() -> None:
+    found = History().look([*nodes(3), gpu_node("n9", rack=None)])
+    assert found.effective.path == NO_RACK
+
+
+def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> None:
+    history = History(required=["rack"])
+    history.look(nodes(3))
+    found = history.look([*nodes(3), gpu_node("n9", rack=None)], after=100000)
+    assert found.effective.path == FULL
+    assert history.available["status"] == "True"
+    covered = condition(found, "LevelsCovered")
+    assert (covered.status, covered.reason) == ("False", "NodesMissingLevels")
+    assert f"1 of 4 nodes lacks level 'rack' ({RACK}): n9" in covered.message
+
+
+def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_not_before() -> None:
+    history = History(required=["rack"], gracePeriod="10m")
+    history.look(nodes())
+    for _ in range(6):
+        assert history.look(nodes(rack=None), after=100).effective.path == FULL
+        assert history.available["status"] == "True"
+    # Seen gone at 100 s: 600 s later is not yet longer than the grace period, 601 s is.
+    assert history.look(nodes(rack=None), after=100).publishable is not None
+    assert history.available["status"] == "True"
+    found = history.look(nodes(rack=None), after=1)
+    assert history.available == {
+        "type": "TopologyLevelsAvailable",
+        "status": "False",
+        "reason": "TopologyLevelsUnavailable",
+        "message": "Topology level 'rack' is no longer available in the cluster topology",
+        "observedGeneration": 3,
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }
+    assert found.effective.path == NO_RACK
+    assert [level.domain for level in found.publishable or ()] == NO_RACK.split(" > ")
+
+
+def test_a_level_that_comes_back_within_the_grace_period_never_was_gone() -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes())
+    for _ in range(10):
+        history.look(nodes(rack=None), after=50)
+        history.look(nodes(), after=1)
+        assert history.available["status"] == "True"
+
+
+def test_a_level_that_comes_back_is_available_at_once() -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes())
+    history.look(nodes(rack=None))
+    history.look(nodes(rack=None), after=61)
+    assert history.available["status"] == "False"
+    found = history.look(nodes(), after=1)
+    assert history.available["status"] == "True"
+    assert found.effective.path == FULL
+
+
+def test_several_levels_are_sorted_and_joined() -> None:
+    history = History(required=["zone", "rack", "block"], gracePeriod="1m")
+    history.look(nodes())
+    history.look(nodes(rack=None, block=None))
+    history.look(nodes(rack=None, block=None), after=61)
+    assert history.available["message"] == (
+        "Topology level 'block' is no longer available in the cluster topology; "
+        "Topology level 'rack' is no longer available in the cluster topology"
+    )
+
+
+def test_no_nodes_is_unknown_and_takes_nothing_away() -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes())
+    found = history.look([], after=100000)
+    assert (history.available["status"], history.available["reason"]) == ("Unknown", "NoNodes")
+    assert found.publishable is None
+    assert found.effective.path == FULL
+    history.look(nodes(), after=1)
+    assert history.available["status"] == "True"
+
+
+@pytest.mark.parametrize("state", [{"ready": False}, {"schedulable": False}])
+def test_nodes_that_are_not_usable_for_a_while_flip_nothing(state: dict[str, bool]) -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes())
+    history.look([gpu_node(f"n{i}", **state) for i in range(4)], after=100000)  # type: ignore[arg-type]
+    assert history.available["status"] == "True"
+
+
+def test_a_restart_neither_takes_a_verdict_back_nor_makes_one_early() -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes())
+    history.look(nodes(rack=None))
+    history.restart()
+    history.look(nodes(rack=None), after=30)
+    assert history.available["status"] == "True"
+    history.look(nodes(rack=None), after=61)
+    assert history.available["status"] == "False"
+    history.restart()
+    history.look(nodes(rack=None), after=1)
+    assert history.available["status"] == "False"
+
+
+def test_a_required_level_that_never_was_there_is_waited_for_then_missing() -> None:
+    history = History(required=["rack"], gracePeriod="1m")
+    history.look(nodes(rack=None))
+    assert history.available["status"] == "Unknown"
+    assert "'rack'" in history.available["message"]
+    history.look(nodes(rack=None), after=61)
+    assert history.available["status"] == "False"
+
+
+def test_retain_keeps_the_level_published_and_says_that_it_is_gone() -> None:
+    history = History(required=["rack"], gracePeriod="1m", removalPolicy="Retain")
+    history.look(nodes())
+    history.look(nodes(rack=None))
+    found = history.look(nodes(rack=None), after=61)
+    assert history.available["status"] == "False"
+    assert [level.domain for level in found.publishable or ()] == FULL.split(" > ")
+
+
+def test_levels_of_the_spec_are_taken_as_they_stand() -> None:
+    """Real racks span blocks: the order is the admin's."""
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "zone", "key": ZONE}]
+    found = History(levels=levels).look(nodes())
+    assert found.effective.path == "rack > zone"
+
+
+def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:
+    found = History(levels=[{"domain": "Rack", "key": RACK}]).look(nodes())
+    assert found.publishable is None
+    assert found.nodes == 4
+
+
+def test_a_node_with_gpus_and_no_agent_is_named() -> None:
+    silent = gpu_node("silent", **{"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": None})
+    found = History().look([*nodes(2), silent])
+    assert found.nodes == 2
+    reporting = condition(found, "AgentsReporting")
+    assert (reporting.status, reporting.reason) == ("False", "NodesWithoutLabels")
+    assert "1 node has GPUs but no gpu.topology/gpus label: silent" in reporting.message
+
+
+def test_a_node_without_gpus_is_nobodys_business() -> None:
+    plain = NodeFacts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
+    found = History().look([*nodes(2), plain])
+    assert condition(found, "AgentsReporting").status == "True"
+    assert condition(found, "LevelsCovered").status == "True"
+
+
+def test_levels_that_do_not_nest_are_reported_with_both_parents() -> None:
+    found = History().look([gpu_node("n1", block="b1", rack="r"), gpu_node("n2", block="b2", rack="r")])
+    consistent = condition(found, "HierarchyConsistent")
+    assert (consistent.status, consistent.reason) == ("False", "LevelsDoNotNest")
+    assert "rack 'r' lies under block 'b1' and 'b2'" in consistent.message
+    assert found.effective.path == FULL  # reported, not enforced
+
+
+def test_transition_times_move_with_the_status_only() -> None:
+    history = History(required=["rack"])
+    history.look(nodes())
+    first = history.status["conditions"]
+    for stamp in first:
+        stamp["lastTransitionTime"] = "2020-01-01T00:00:00Z"
+    history.look([*nodes(), gpu_node("n9", rack=None)])
+    times = {c["type"]: c["lastTransitionTime"] for c in history.status["conditions"]}
+    assert times["TopologyLevelsAvailable"] == "2020-01-01T00:00:00Z"
+    assert times["LevelsCovered"] == "2026-01-02T03:04:05Z"
+
+
+def test_the_status_of_a_huge_cluster_is_small() -> None:
+    many = [gpu_node(f"node-{i}", rack=None if i % 2 else f"r{i}", block=f"b{i // 100}") for i in range(3000)]
+    history = History(levels=[{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK))])
+    history.look(many)
+    assert len(str(history.status)) < 8192
+    assert max(len(level.get("missingNodes", ())) for level in history.status["levels"]) == 10

@@ -1,0 +1,33 @@
+"""Nodes and topologies as plain facts, for tests of what the controller concludes from them."""
+
+from typing import Any
+
+from controller.spec import Topology, read
+from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from topology.node import NodeFacts
+
+ZONE = "topology.kubernetes.io/zone"
+BLOCK = "cloud.google.com/gce-topology-block"
+RACK = "cloud.google.com/gce-topology-subblock"
+_SHORT = {"zone": ZONE, "block": BLOCK, "rack": RACK}
+
+
+def gpu_node(name: str, *, ready: bool = True, schedulable: bool = True, **labels: str | None) -> NodeFacts:
+    """A node of 8 GPUs with an agent; `zone`, `block` and `rack` are short for their keys, None leaves one out."""
+    found: dict[str, str | None] = {
+        GPUS: "8",
+        NVLINK_DOMAIN: name,
+        HOSTNAME: name,
+        "zone": "z",
+        "block": "b",
+        "rack": "r",
+    }
+    found |= labels
+    kept = {_SHORT.get(key, key): value for key, value in found.items() if value is not None}
+    return NodeFacts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, gpus=8)
+
+
+def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:
+    """A ClusterTopology called `cluster` with this spec and status."""
+    metadata = {"name": "cluster", "uid": "uid-cluster", "generation": 3}
+    return read({"metadata": metadata, "spec": spec, "status": status or {}})
