@@ -220,10 +220,8 @@ def _resolve(
     for group in groups:
         if len(complexes[group]) > 1:
             nodes[group] = next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
-    for group in groups:
-        if group not in nodes:
-            nodes[group] = -1 if contested(group, wanted | nodes) else wanted[group]
-    return nodes
+    firm = wanted | nodes
+    return {group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups}
 
 
 def _majority(claims: Iterable[int]) -> int:
@@ -359,6 +357,8 @@ def _numa_nodes(capture: Capture, groups: _NumaGroups) -> Iterator[NumaNode]:
         named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
     # A kernel has at least node 0.
     cpus: dict[int, frozenset[int]] = {node: capture.node_cpus.get(node, frozenset()) for node in named or {0}}
+    if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
+        raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
     if not capture.node_cpus:
         for gpu, tail in sorted(capture.tails.items()):
             node = groups.claims.get(gpu, min(cpus))

@@ -197,6 +197,9 @@ def _read_extra(capture: Capture, line: str) -> None:
     elif match := _BUS_LINE.fullmatch(line):
         capture.addresses[int(match[1])] = match[2]
     elif match := _NODE_LINE.fullmatch(line):
-        capture.node_cpus[int(match[1])] = parse_list(match[2])
+        try:
+            capture.node_cpus[int(match[1])] = parse_list(match[2])
+        except ValueError as error:
+            raise CaptureError(f"NUMA node{match[1]} CPU(s): {error}") from error
     elif match := _SOCKET_LINE.fullmatch(line):
         capture.sockets = int(match[1])

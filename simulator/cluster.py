@@ -87,8 +87,7 @@ def _labels(machine: Machine, block: str, rack: str) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         keys.HOSTNAME: machine.name,
         keys.GPU_PRESENT: "true",
-        REGION_KEY: _REGION,
-        ZONE_KEY: f"{_REGION}-a",
+        ZONE_KEY: "zone-1",
         BLOCK_KEY: block,
         RACK_KEY: rack,
     }

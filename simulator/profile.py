@@ -190,6 +190,8 @@ def _numa_nodes(profile: Section) -> tuple[NumaNode, ...]:
     cpus: dict[int, frozenset[int]] = {}
     for node, text in profile.by_number("numa").items():
         cpus[node] = _cpu_list(profile, f"numa.{node}", text)
+    if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
+        raise profile.error("numa", "a CPU is on two nodes; give every CPU to one")
     if not any(cpus.values()):
         raise profile.error("numa", 'give at least one node with CPUs, such as `{0: "0-31"}`')
     sockets = profile.integer("sockets", len(cpus))
@@ -197,6 +199,8 @@ def _numa_nodes(profile: Section) -> tuple[NumaNode, ...]:
         raise profile.error("sockets", f"is {sockets}, write a number from 1 to the {len(cpus)} nodes with CPUs")
     packages = {node: position * sockets // len(cpus) for position, node in enumerate(sorted(cpus))}
     bare = _cpu_list(profile, "memory_nodes", profile.text("memory_nodes", ""))
+    if bare & set(cpus):
+        raise profile.error("memory_nodes", "names a node that has CPUs under `numa`")
     cpus |= dict.fromkeys(sorted(bare), frozenset())
     # A node that is only memory hangs off some package; which one is said by its distances alone.
     packages |= dict.fromkeys(bare, 0)

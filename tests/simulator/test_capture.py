@@ -160,6 +160,8 @@ def test_cpus_of_gpus_that_cannot_share_their_node_are_kept() -> None:
         (TABS + "GPU 0: V100\n\t Link 0: 25 GB/s\n", "GPU0 has 1 active links in `nvlink -s` but 2 by its row"),
         (TABS.replace("storage", "mlx5_2"), "two NICs are called mlx5_2"),
         (TABS.replace("storage", "../../etc"), "'../../etc' is no device name"),
+        (TABS + "NUMA node0 CPU(s): 7-0\n", "NUMA node0 CPU(s): not a kernel list"),
+        (TABS + "NUMA node0 CPU(s): 0-7\nNUMA node1 CPU(s): 7-9\n", "put a CPU on two nodes"),
         (TABS + "0, 0000:1A:00.0\n1, 0000:1A:00.0\n", "names one address twice"),
     ],
 )

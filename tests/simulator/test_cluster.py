@@ -4,11 +4,11 @@ import json
 from collections import defaultdict
 from itertools import islice, pairwise
 
-from simulator.cluster import BLOCK_KEY, RACK_KEY, REGION_KEY, ZONE_KEY, demo_cluster, large_cluster
+from simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
 from topology.catalogue import KEYS
 
-LEVELS = (REGION_KEY, ZONE_KEY, BLOCK_KEY, RACK_KEY)
+LEVELS = (ZONE_KEY, BLOCK_KEY, RACK_KEY)
 
 
 def test_the_demo_has_three_kinds_of_nodes() -> None:

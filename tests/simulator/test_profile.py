@@ -62,6 +62,8 @@ def test_the_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
         ('numa: {0: "0-3", 1: "4-7"}', "numa: {}", "numa: give at least one node with CPUs"),
         ('1: "4-7"', "1: 4", 'numa.1: is 4, write a quoted list such as "0-31,64-95"'),
         ('1: "4-7"', '1: "7-4"', "numa.1: not a kernel list"),
+        ('1: "4-7"', '1: "3-7"', "numa: a CPU is on two nodes"),
+        ("numa: {0:", 'memory_nodes: "1-2"\nnuma: {0:', "memory_nodes: names a node that has CPUs"),
         ("numa: {0:", "sockets: 3\nnuma: {0:", "sockets: is 3, write a number from 1 to the 2 nodes"),
         ("numa: {0:", "distances: [[10]]\nnuma: {0:", "distances: write 2 lists of 2 numbers"),
         ("architecture: hopper", "architecture: copper", "gpus: architecture: 'copper' is not one of kepler"),

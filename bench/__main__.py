@@ -1,0 +1,55 @@
+"""`python -m bench [NAME ...]`: measure and print. A figure that misses its target is news, not a failure."""
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.agent import memory_figures, rest_figures, start_figures
+from bench.probe import probe_figures
+from bench.report import Figure, table
+
+SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
+    "memory": memory_figures,
+    "start": start_figures,
+    "probe": probe_figures,
+    "rest": rest_figures,
+}
+
+
+def main() -> int:
+    """Measure what was asked for; 1 when a measurement itself failed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(SUBJECTS)}")
+    parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.names) - set(SUBJECTS))
+    if unknown:
+        parser.error(f"no such measurement: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
+    print(_machine())
+    failed = False
+    for name in arguments.names or SUBJECTS:
+        began = time.monotonic()
+        try:
+            text = table(SUBJECTS[name](quick=arguments.quick))
+        except Exception as error:  # noqa: BLE001 - the others are still worth measuring
+            failed = True
+            text = f"failed: {type(error).__name__}: {error}"
+        print(f"\n{name} ({time.monotonic() - began:.0f} s)\n{text}", flush=True)
+    return 1 if failed else 0
+
+
+def _machine() -> str:
+    """When and on what this run was made."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), Python {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""The agent from outside: memory, start, a cycle, and an hour at rest.
+
+The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
+port, three processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
+"""
+
+import random
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import psutil
+from prometheus_client import CollectorRegistry
+
+from agent.isolation import ProbeProcess
+from agent.metrics import AgentMetrics
+from agent.options import Options
+from agent.publish import Publisher
+from agent.run import Agent
+from bench.record import RecordedMachine, record
+from bench.replay import Replay
+from bench.report import Figure, Peer, Sample, Target
+from bench.usage import Memory, cpu_seconds, memory, tree
+from bench.workplace import ApiServer, MeasurementFailed, Program, program
+
+PROFILE: Final = "dgx-h200"
+_INTERVAL: Final = 60.0
+_MIB: Final = 1 << 20
+_PATIENCE: Final = 20.0
+_ROLES: Final = ("agent", "keeper", "worker")
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A server with bare Nodes, and the machine that every one of them is."""
+
+    folder: Path
+    server: ApiServer
+    machine: RecordedMachine
+
+    def environment(self, node: str) -> dict[str, str]:
+        return {
+            **self.server.environment,
+            "NODE_NAME": node,
+            "BENCH_TAPE": str(self.machine.tape),
+            "BENCH_SYSFS": str(self.machine.sysfs),
+        }
+
+
+@contextmanager
+def _site(nodes: int) -> Iterator[_Site]:
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), machines=nodes) as server:
+        yield _Site(Path(name), server, record(PROFILE, Path(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningAgent:
+    program: Program
+    port: int
+
+    def scrape(self) -> Mapping[str, float]:
+        """The agent's metrics by name and labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=_PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for line in lines if line[0] != "#" for name, _, value in [line.rpartition(" ")]}
+
+    def probes(self) -> int:
+        """How many probes it has made."""
+        return int(self.scrape()["toposcope_agent_probe_duration_seconds_count"])
+
+    def after_probes(self, count: int) -> list[psutil.Process]:
+        """Its processes, once it has probed so often and published. Raises MeasurementFailed."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                metrics = self.scrape()
+            except OSError:  # it does not listen yet
+                time.sleep(0.05)
+                continue
+            if metrics["toposcope_agent_probe_failures_total"]:
+                raise self.program.failure("a probe failed")
+            written = metrics['toposcope_agent_publishes_total{outcome="written"}']
+            if written and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
+                return tree(self.program.pid)
+            time.sleep(0.05)
+        raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
+
+
+@contextmanager
+def _agent(site: _Site, node: str, interval: float) -> Iterator[_RunningAgent]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    flags = ("--metrics-port", str(port), "--interval", str(interval), "--sysfs", str(site.machine.sysfs))
+    with program("agent", site.environment(node), site.folder, *flags) as running:
+        yield _RunningAgent(running, port)
+
+
+def memory_figures(*, quick: bool) -> Iterator[Figure]:
+    """Memory of the process tree after three probes, one write and as many scrapes as that took."""
+    runs = 1 if quick else 3
+    trees: list[Memory] = []
+    parts: list[list[Memory]] = []
+    with _site(runs) as site:
+        for run in range(runs):
+            with _agent(site, f"node-{run}", interval=0.5) as agent:
+                processes = agent.after_probes(3)
+                if len(processes) != len(_ROLES):
+                    raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
+                trees.append(memory(processes))
+                parts.append([memory([process]) for process in processes])
+        bare = [_memory_of("interpreter", site) for _ in range(runs)]
+        one_pass = [_memory_of("nvml_pass", site) for _ in range(runs)]
+    peers = (
+        Peer("interpreter with ssl, http.client, json", _mib([each.total for each in bare])),
+        Peer("interpreter after one NVML pass", _mib([each.total for each in one_pass])),
+    )
+    yield Figure("agent, whole process tree", _mib([each.total for each in trees]), Target(36), peers)
+    yield Figure(
+        "  of it anonymous",
+        _mib([each.anonymous for each in trees]),
+        Target(20),
+        (
+            Peer("interpreter", _mib([each.anonymous for each in bare])),
+            Peer("one NVML pass", _mib([each.anonymous for each in one_pass])),
+        ),
+    )
+    yield Figure("  as PSS beside this benchmark", _mib([each.pss for each in trees]))
+    for role, values in zip(_ROLES, zip(*parts, strict=True), strict=True):
+        yield Figure(f"  {role}, PSS", _mib([each.pss for each in values]))
+        yield Figure(f"  {role}, anonymous (shared pages split)", _mib([each.anonymous for each in values]))
+
+
+def _memory_of(name: str, site: _Site) -> Memory:
+    with program(name, site.environment("node-0"), site.folder) as running:
+        running.word()
+        return memory(tree(running.pid))
+
+
+def _mib(values: list[int]) -> Sample:
+    return Sample(tuple(value / _MIB for value in values), "MiB")
+
+
+def start_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU and time from the start of the program to its first PATCH, which the server holds while the clocks are read."""
+    runs = 3 if quick else 9
+    agents: list[tuple[float, float]] = []
+    patches: list[tuple[float, float]] = []
+    with _site(2 * runs) as site:
+        for run in range(runs):
+            with _until_patch(site) as began, _agent(site, f"node-{run}", _INTERVAL) as agent:
+                agents.append(_used(site, agent.program.pid, began))
+            environment = site.environment(f"node-{runs + run}")
+            with _until_patch(site) as began, program("patch", environment, site.folder) as running:
+                patches.append(_used(site, running.pid, began))
+    cpu, wall = (Sample(tuple(1000 * each[i] for each in agents), "ms") for i in (0, 1))
+    peer_cpu, peer_wall = (Sample(tuple(1000 * each[i] for each in patches), "ms") for i in (0, 1))
+    limit = "ssl, http.client, json and one PATCH"
+    yield Figure("agent, start to first PATCH, CPU", cpu, Target(120), (Peer(limit, peer_cpu),))
+    yield Figure("  elapsed", wall, None, (Peer(limit, peer_wall),))
+
+
+@contextmanager
+def _until_patch(site: _Site) -> Iterator[float]:
+    """Hold the next PATCH of a Node; yields when this began."""
+    site.server.tell("hold", "PATCH", "/api/v1/nodes/")
+    yield time.monotonic()
+    site.server.tell("release")
+
+
+def _used(site: _Site, pid: int, began: float) -> tuple[float, float]:
+    """CPU of a process tree whose PATCH the server holds, and the time until the PATCH came; in seconds."""
+    came: float = site.server.tell("held")
+    cpu = sum(cpu_seconds(process.pid) for process in tree(pid))
+    site.server.tell("release")
+    return cpu, came - began
+
+
+def cycle_figure(*, quick: bool) -> Figure:
+    """CPU of all three processes for one turn at rest: probe, describe, compare, and the messages between them.
+
+    The interval is short so that many turns fit into a second: caches are warmer than once a minute leaves them.
+    """
+    windows, seconds = (1, 1.0) if quick else (5, 2.0)
+    costs = []
+    with _site(1) as site, _agent(site, "node-0", interval=0.02) as agent:
+        processes = agent.after_probes(3)
+        for _ in range(windows):
+            probes = agent.probes()
+            cpu = sum(cpu_seconds(process.pid) for process in processes)
+            time.sleep(seconds)
+            used = sum(cpu_seconds(process.pid) for process in processes) - cpu
+            costs.append(1000 * used / (agent.probes() - probes))
+    return Figure("agent, CPU per cycle, three processes", Sample(tuple(costs), "ms"), Target(5))
+
+
+def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
+    """API requests in an hour of the agent's own clock, after the labels were written."""
+    clock = [0.0]
+    with _site(1) as site:
+        with ProbeProcess(lambda: Replay(site.machine.tape), site.machine.sysfs) as probe:
+            agent = Agent(
+                Options("node-0", None, once=False, interval=_INTERVAL, metrics_port=None, log_format="text"),
+                probe,
+                Publisher(site.server.client(), "node-0"),
+                AgentMetrics(CollectorRegistry()),
+                now=lambda: clock[0],
+                monotonic=lambda: clock[0],
+                dice=random.Random(0),  # noqa: S311 - jitter, not a secret
+            )
+            if not agent.turn():
+                raise MeasurementFailed("the agent could not publish")
+            site.server.tell("forget")
+            while clock[0] < 3600:  # noqa: PLR2004 - an hour
+                clock[0] += _INTERVAL
+                agent.turn()
+        methods = [entry[0] for entry in site.server.tell("entries")]
+    writes = sum(method != "GET" for method in methods)
+    yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
+    yield Figure("agent at rest, reads in an hour", Sample((methods.count("GET"),), ""), Target(6))

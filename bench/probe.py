@@ -1,0 +1,73 @@
+"""One probe and what follows from it, in this process, part by part."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pynvml
+
+from agent.describe import describe
+from agent.nvml import Nvml
+from agent.probe import probe
+from agent.sysfs import Sysfs
+from bench.agent import PROFILE, cycle_figure
+from bench.record import record
+from bench.replay import Replay
+from bench.report import Figure, Peer, Sample
+
+
+def probe_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU of a whole cycle, then of its parts: NVML and sysfs, and what is concluded from them."""
+    runs = 20 if quick else 100
+    yield cycle_figure(quick=quick)
+    with TemporaryDirectory(prefix="toposcope-bench-") as name:
+        machine = record(PROFILE, Path(name))
+        replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)
+        nvml = Nvml(replay)
+        files = _files(lambda: probe(nvml, sysfs, None))
+        yield Figure(
+            f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
+            _cpu(lambda: probe(nvml, sysfs, None), runs),
+            None,
+            (
+                Peer(f"its {len(machine.calls)} NVML calls alone", _cpu(lambda: _ask(replay, machine.calls), runs)),
+                Peer(f"its {len(files)} sysfs files alone", _cpu(lambda: _read(files), runs)),
+            ),
+        )
+        yield Figure("labels and annotation from a probe, CPU", _cpu(lambda: describe(machine.raw, "node-0"), runs))
+
+
+def _cpu(work: Callable[[], object], runs: int) -> Sample:
+    work()
+    costs = []
+    for _ in range(runs):
+        began = time.process_time()
+        work()
+        costs.append(1000 * (time.process_time() - began))
+    return Sample(tuple(costs), "ms")
+
+
+def _ask(replay: Replay, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+    for function, arguments in calls:
+        try:
+            getattr(replay, function)(*arguments)
+        except pynvml.NVMLError:
+            continue
+
+
+def _files(work: Callable[[], object]) -> list[str]:
+    """The sysfs files that `work` opens."""
+    with mock.patch("agent.sysfs.open", wraps=open, create=True) as opened:
+        work()
+    return [call.args[0] for call in opened.call_args_list if os.path.exists(call.args[0])]  # noqa: PTH110 - a string
+
+
+def _read(files: Sequence[str]) -> None:
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        os.read(descriptor, 1 << 16)
+        os.close(descriptor)
