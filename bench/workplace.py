@@ -29,7 +29,7 @@ class ApiServer:
     def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0) -> None:
         self._folder = folder
         make_certificates(folder)
-        (folder / "token").write_text("nobody checks it")
+        (folder / "token").write_text("nobody-checks-it")
         (folder / "namespace").write_text("toposcope-system")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.serve", str(folder), str(machines), str(nodes)],

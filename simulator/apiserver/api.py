@@ -6,100 +6,50 @@ are not evaluated. Deletion is immediate unless finalizers hold the object.
 
 from __future__ import annotations
 
-import base64
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
-from simulator.apiserver import crds, patches, selectors, views, watch, writes
+from simulator.apiserver import crds, patches, reads, selectors, views, writes
 from simulator.apiserver.discovery import Catalog
 from simulator.apiserver.errors import (
     ApiError,
-    Cause,
     NoSuchPathError,
     already_exists,
     bad_request,
     conflict,
-    expired,
-    forbidden,
-    invalid,
     not_found,
     not_served,
     required,
-    wrong,
+)
+from simulator.apiserver.requests import (
+    APPLY,
+    Request,
+    Response,
+    Route,
+    bad_options,
+    check_name,
+    check_type,
+    decode,
+    decode_yaml,
 )
 from simulator.apiserver.resources import CRDS, Resource
 from simulator.apiserver.store import Store, stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
+    from simulator.apiserver.requests import Object
     from simulator.apiserver.store import Stored
     from simulator.apiserver.views import View
-    from simulator.apiserver.writes import Object, Target
+    from simulator.apiserver.writes import Target
 
-_APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-# JSON escapes of a character outside the basic plane, which a YAML reader refuses.
-_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
-_YES = ("1", "true", "t", "TRUE", "True", "T")
-
-
-class _YamlLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a timestamp stays text."""
-
-
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
-    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One HTTP request; header names are lower case."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-    def flag(self, name: str) -> bool:
-        """Whether a boolean query parameter is set, in any spelling Go accepts."""
-        return self.query.get(name, "") in _YES
-
-
-@dataclass(slots=True)
-class Response:
-    """What to send: `chunks` are the body, sent as they come when `stream` is set."""
-
-    code: int
-    chunks: Iterable[bytes]
-    content_type: str = "application/json"
-    headers: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    stream: bool = False
-
-    @classmethod
-    def of(cls, error: ApiError) -> Response:
-        """Answer with a `Status`."""
-        return cls(error.code, [msgspec.json.encode(error.status), b"\n"], headers=error.headers)
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    resource: Resource
-    namespace: str
-    name: str
-    subresource: str
 
 
 class Api:
@@ -162,7 +112,7 @@ class Api:
             case "GET", True if not request.flag("watch"):
                 return self._respond(route, view, self._existing(route))
             case "GET", _:
-                return self._watch(request, route, view) if request.flag("watch") else self._list(request, route, view)
+                return self._read(request, route, view)
             case "DELETE", False:
                 return self._delete_collection(request, route, view)
             case "POST", False:
@@ -179,7 +129,7 @@ class Api:
         with self._store.lock:
             return handler(request, route, view)
 
-    def _route(self, parts: tuple[str, ...]) -> _Route:
+    def _route(self, parts: tuple[str, ...]) -> Route:
         match parts:
             case ("api", version, *rest):
                 group = ""
@@ -199,93 +149,28 @@ class Api:
             raise not_served()
         if bool(namespace) and not resource.namespaced:
             raise not_served()
-        return _Route(resource, namespace, name, subresource)
+        return Route(resource, namespace, name, subresource)
 
-    # Reading
+    def _read(self, request: Request, route: Route, view: View) -> Response:
+        if not request.flag("watch"):
+            return reads.list_objects(self._store, request, route, view)
+        timing = {"bookmark_interval": self._bookmark_interval, "max_watch": self._max_watch}
+        return reads.open_watch(self._store, request, route, view, **timing)
 
-    def _existing(self, route: _Route) -> Stored:
+    def _existing(self, route: Route) -> Stored:
         item = self._store.get(route.resource.storage, (route.namespace, route.name))
         if item is None:
             raise not_found(route.resource.group, route.resource.plural, route.name)
         return item
 
     def _respond(
-        self, route: _Route, view: View, item: Stored, code: int = 200, warnings: Iterable[str] = ()
+        self, route: Route, view: View, item: Stored, code: int = 200, warnings: Iterable[str] = ()
     ) -> Response:
         return Response(code, [view.one(route.resource, item), b"\n"], warnings=list(warnings))
 
-    def _list(self, request: Request, route: _Route, view: View) -> Response:
-        limit = _whole(request, "limit")
-        token = request.query.get("continue", "")
-        if token:
-            revision, start = _open_token(token)
-            try:
-                revision, items = self._store.snapshot(route.resource.storage, revision)
-            except ApiError:
-                raise expired(_EXPIRED_TOKEN) from None
-            items = [item for item in items if item.key > start]
-        else:
-            revision, items = self._store.snapshot(route.resource.storage, self._wanted_revision(request))
-        if route.namespace:
-            items = [item for item in items if item.key[0] == route.namespace]
-        selects = selectors.predicate(route.resource, request.query)
-        if selects:
-            items = [item for item in items if selects(item)]
-        metadata: Object = {"resourceVersion": str(revision)}
-        if 0 < limit < len(items):
-            rest = len(items) - limit
-            items = items[:limit]
-            metadata["continue"] = _seal_token(revision, items[-1].key)
-            if not selects:
-                metadata["remainingItemCount"] = rest
-        return Response(200, view.many(route.resource, items, metadata))
+    # Each of the writing verbs runs with the store locked.
 
-    def _wanted_revision(self, request: Request) -> int | None:
-        """Return the revision a list must show exactly, None for the newest."""
-        match = request.query.get("resourceVersionMatch", "")
-        revision = _revision(request)
-        if match and not request.query.get("resourceVersion"):
-            raise _bad_options(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
-        self._store.check_reached(revision)
-        return revision if match == "Exact" else None
-
-    def _watch(self, request: Request, route: _Route, view: View) -> Response:
-        initial_events = request.flag("sendInitialEvents")
-        if initial_events and request.query.get("resourceVersionMatch") != "NotOlderThan":
-            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            raise _bad_options("resourceVersionMatch", why)
-        query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
-        wanted = watch.Watch(
-            route.resource,
-            view,
-            selectors.predicate(route.resource, query),
-            namespace=route.namespace,
-            initial_events=initial_events,
-            bookmarks=request.flag("allowWatchBookmarks"),
-            bookmark_interval=self._bookmark_interval,
-            timeout=_whole(request, "timeoutSeconds") or self._max_watch,
-        )
-        revision = _revision(request)
-        storage = route.resource.storage
-        with self._store.lock:
-            if initial_events:
-                self._store.check_reached(revision)
-            if initial_events or not revision:
-                revision, initial = self._store.snapshot(storage)
-                return _stream(
-                    watch.events(self._store, wanted, self._store.position(storage, revision), initial, revision)
-                )
-            try:
-                position = self._store.position(storage, revision)
-            except ApiError as error:
-                return _stream(iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"]))
-            return _stream(watch.events(self._store, wanted, position, None, revision))
-
-    # Writing; each of these runs with the store locked
-
-    def _target(self, request: Request, route: _Route, name: str) -> Target:
+    def _target(self, request: Request, route: Route, name: str) -> Target:
         manager = (
             request.query.get("fieldManager") or request.headers.get("user-agent", "").partition("/")[0] or "unknown"
         )
@@ -294,9 +179,9 @@ class Api:
             route.resource, route.namespace, name, route.subresource, manager[:128], self._now(), strict
         )
 
-    def _create(self, request: Request, route: _Route, view: View) -> Response:
-        obj = _decode(request)
-        _check_type(route.resource, obj)
+    def _create(self, request: Request, route: Route, view: View) -> Response:
+        obj = decode(request)
+        check_type(route.resource, obj)
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -316,21 +201,21 @@ class Api:
         item = self._save(request, route, writes.created(target, obj, self._new_uid()))
         return self._respond(route, view, item, 201, warnings)
 
-    def _replace(self, request: Request, route: _Route, view: View) -> Response:
-        obj = _decode(request)
-        _check_type(route.resource, obj)
+    def _replace(self, request: Request, route: Route, view: View) -> Response:
+        obj = decode(request)
+        check_type(route.resource, obj)
         live = self._existing(route).decode()
         return self._update(request, route, view, live, obj, replaces=True)
 
-    def _patch(self, request: Request, route: _Route, view: View) -> Response:
+    def _patch(self, request: Request, route: Route, view: View) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind == _APPLY:
+        if kind == APPLY:
             return self._apply(request, route, view)
         patchers: dict[str, Callable[[Any, Any], Any]] = {_MERGE: patches.merge_patch, _JSON_PATCH: patches.json_patch}
         if not route.resource.custom:
             patchers[_STRATEGIC] = patches.strategic_merge_patch
         if kind not in patchers:
-            accepted = ", ".join((*patchers, _APPLY))
+            accepted = ", ".join((*patchers, APPLY))
             message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
             raise ApiError(415, "UnsupportedMediaType", message)
         try:
@@ -346,24 +231,24 @@ class Api:
         return self._update(request, route, view, item.decode(), obj, replaces=False)
 
     def _update(
-        self, request: Request, route: _Route, view: View, live: Object, obj: Object, *, replaces: bool
+        self, request: Request, route: Route, view: View, live: Object, obj: Object, *, replaces: bool
     ) -> Response:
         target = self._target(request, route, route.name)
-        _check_name(route, obj)
+        check_name(route, obj)
         obj = writes.as_stored(route.resource, obj)
         warnings = writes.tidy(target, obj)
         new = writes.updated(target, live, obj, applied=False, replaces=replaces)
         return self._respond(route, view, self._save(request, route, new, live), 200, warnings)
 
-    def _apply(self, request: Request, route: _Route, view: View) -> Response:
+    def _apply(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
         if not request.query.get("fieldManager"):
-            raise _bad_options("fieldManager", "is required for apply patch", kind="PatchOptions", missing=True)
-        config = _decode_yaml(request.body)
+            raise bad_options("fieldManager", "is required for apply patch", kind="PatchOptions", missing=True)
+        config = decode_yaml(request.body)
         version, kind = config.get("apiVersion", ""), config.get("kind", "")
         if (version, kind) != (resource.group_version, resource.kind):
             raise bad_request(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={kind}")
-        _check_name(route, config)
+        check_name(route, config)
         metadata = config.get("metadata") or {}
         if metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
@@ -390,7 +275,7 @@ class Api:
         new = writes.updated(target, live, obj, applied=True, replaces=False)
         return self._respond(route, view, self._save(request, route, new, live))
 
-    def _delete(self, request: Request, route: _Route, view: View) -> Response:
+    def _delete(self, request: Request, route: Route, view: View) -> Response:
         if route.subresource:
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         item = self._existing(route)
@@ -405,7 +290,7 @@ class Api:
         success = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
         return Response(200, [msgspec.json.encode(success), b"\n"])
 
-    def _delete_collection(self, request: Request, route: _Route, view: View) -> Response:
+    def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
         selects = selectors.predicate(route.resource, request.query)
         with self._store.lock:
             revision, items = self._store.snapshot(route.resource.storage)
@@ -422,7 +307,7 @@ class Api:
                     self._remove(route.resource, live)
         return Response(200, view.many(route.resource, chosen, {"resourceVersion": str(revision)}))
 
-    def _mark_deleted(self, request: Request, route: _Route, live: Object) -> Stored:
+    def _mark_deleted(self, request: Request, route: Route, live: Object) -> Stored:
         marks = {"deletionTimestamp": self._now(), "deletionGracePeriodSeconds": 0}
         return self._save(request, route, {**live, "metadata": {**marks, **live["metadata"]}}, live)
 
@@ -437,7 +322,7 @@ class Api:
             for storage, item in self._store.in_namespace(obj["metadata"]["name"]):
                 self._store.remove(storage, item.decode())
 
-    def _save(self, request: Request, route: _Route, obj: Object, live: Object | None = None) -> Stored:
+    def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
         """Store an object if it differs from the live one; a deleted one goes with its last finalizer."""
         if live is not None and obj == live:
             return self._existing(route)
@@ -468,14 +353,14 @@ class Api:
         target = writes.Target(resource, "", obj["metadata"]["name"], "", "kube-apiserver", self._now())
         self._store.put(resource.storage, writes.created(target, obj, self._new_uid()))
 
-    def _check_namespace(self, route: _Route) -> None:
+    def _check_namespace(self, route: Route) -> None:
         if not route.resource.namespaced:
             return
         if not route.namespace or self._store.get("namespaces", ("", route.namespace)) is None:
             raise not_found("", "namespaces", route.namespace)
 
-    def _check_preconditions(self, request: Request, route: _Route, live: Object) -> None:
-        options = _decode(request) if request.body else {}
+    def _check_preconditions(self, request: Request, route: Route, live: Object) -> None:
+        options = decode(request) if request.body else {}
         preconditions = options.get("preconditions") or {}
         for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
             asked, found = preconditions.get(name), live["metadata"][name]
@@ -487,108 +372,5 @@ class Api:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-_EXPIRED_TOKEN = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "  # noqa: S105 - no secret
-    "the continue parameter."
-)
-
-
-def _stream(chunks: Iterator[bytes]) -> Response:
-    return Response(200, chunks, stream=True)
-
-
 def _dry(request: Request) -> bool:
     return request.query.get("dryRun") == "All"
-
-
-def _whole(request: Request, name: str) -> int:
-    text = request.query.get(name) or "0"
-    if not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number')
-    return int(text)
-
-
-def _revision(request: Request) -> int:
-    text = request.query.get("resourceVersion") or "0"
-    if not text.isdigit():
-        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
-    return int(text)
-
-
-def _bad_options(name: str, why: str, *, kind: str = "ListOptions", missing: bool = False) -> ApiError:
-    cause: Cause = required(name, why) if missing else forbidden(name, why)
-    return invalid("meta.k8s.io", kind, "", [cause])
-
-
-def _seal_token(revision: int, last: tuple[str, str]) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode({"rv": revision, "start": last})).decode().rstrip("=")
-
-
-def _open_token(token: str) -> tuple[int, tuple[str, str]]:
-    try:
-        content = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        namespace, name = content["start"]
-        return content["rv"], (namespace, name)
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-        raise bad_request("invalid continue token: continue key is not valid") from None
-
-
-def _decode(request: Request) -> Object:
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-    if kind in ("application/yaml", _APPLY):
-        return _decode_yaml(request.body)
-    if kind != "application/json":
-        accepted = "application/json, application/yaml"
-        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        raise ApiError(415, "UnsupportedMediaType", message)
-    try:
-        obj = msgspec.json.decode(request.body)
-    except msgspec.DecodeError as error:
-        raise bad_request(
-            f"the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
-        ) from None
-    if not isinstance(obj, dict):
-        raise bad_request("the object provided is unrecognized: it is no JSON object")
-    return obj
-
-
-def _decode_yaml(body: bytes) -> Object:
-    if _SURROGATE.search(body):
-        problem = "found invalid Unicode character escape code"
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {problem}")
-    try:
-        obj = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        try:
-            obj = yaml.load(body, _YamlLoader)  # noqa: S506 - a SafeLoader without timestamps
-        except yaml.YAMLError as error:
-            raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
-    if not isinstance(obj, dict):
-        raise bad_request("error decoding YAML: the document is no map")
-    return obj
-
-
-def _check_type(resource: Resource, obj: Object) -> None:
-    version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-    if resource.custom and not (version and kind):
-        what = "Kind" if not kind else "apiVersion"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): Object '{what}' is missing"
-        )
-    if version and version != resource.group_version:
-        expected = resource.group_version
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({expected})"
-        )
-    if kind and kind != resource.kind:
-        if resource.custom:
-            name = (obj.get("metadata") or {}).get("name", "")
-            raise invalid(resource.group, kind, name, [wrong("kind", kind, f"must be {resource.kind}")])
-        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
-
-
-def _check_name(route: _Route, obj: Object) -> None:
-    name = (obj.get("metadata") or {}).get("name") or route.name
-    if name != route.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")

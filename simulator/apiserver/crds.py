@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simulator.apiserver.errors import Cause, required, wrong
-from simulator.apiserver.resources import Column, Resource, object_schema
+from simulator.apiserver.resources import AGE, Column, Resource, object_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-_AGE = Column("Age", "date", ".metadata.creationTimestamp", description="Time since the object was created.")
 
 
 def complete(crd: dict[str, Any]) -> None:
@@ -130,7 +128,7 @@ def resources_of(crd: Mapping[str, Any]) -> list[Resource]:
 
 def _columns(listed: list[dict[str, Any]] | None) -> tuple[Column, ...]:
     if not listed:
-        return (_AGE,)
+        return (AGE,)
     return tuple(
         Column(c["name"], c["type"], c["jsonPath"], c.get("priority", 0) > 0, c.get("description", "")) for c in listed
     )

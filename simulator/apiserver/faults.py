@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simulator.apiserver.api import Response
 from simulator.apiserver.errors import ApiError
+from simulator.apiserver.requests import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from simulator.apiserver.api import Request
+    from simulator.apiserver.requests import Request
     from simulator.apiserver.store import Store
 
 _MESSAGES = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from simulator.apiserver.schema import Schema, compile_schema
+from simulator.apiserver.schema import ANY, Schema, compile_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +71,10 @@ class Column:
     description: str = ""
 
 
+NAME = Column("Name", "string", ".metadata.name", description="Name must be unique within a namespace.")
+AGE = Column("Age", "date", ".metadata.creationTimestamp", description="Time since the object was created.")
+
+
 @dataclass(frozen=True)
 class Resource:
     """One kind in one version: its names, its rules, and where its objects are stored."""
@@ -88,7 +92,7 @@ class Resource:
     status: bool = False
     # CRDs only: schema-checked, pruned, counted in `metadata.generation`, listed with their type.
     custom: bool = False
-    schema: Schema = field(default_factory=lambda: object_schema(_struct()))
+    schema: Schema = ANY
     columns: tuple[Column, ...] | None = None
     # What Go's zero values add to an object of this kind.
     zero: Mapping[str, Any] = field(default_factory=dict)
@@ -118,161 +122,105 @@ class Resource:
         return f"/apis/{self.group_version}" if self.group else f"/api/{self.version}"
 
 
-_NODE_INFO = (
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
+_INFO = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
+_NODE_INFO = dict.fromkeys((*_INFO, "kubeProxyVersion", "operatingSystem", "architecture"), "")
+_NODE_STATUS = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}
+_NODE = _struct(
+    spec=_struct(podCIDRs=_SET, taints={"type": "array"}),
+    status=_struct(
+        **{name: _keyed("type") for name in ("addresses", "conditions")},
+        **{name: _struct() for name in ("capacity", "allocatable", "nodeInfo")},
+        daemonEndpoints=_struct(kubeletEndpoint=_struct()),
+    ),
 )
+_POD = _struct(
+    spec=_struct(
+        **{name: _keyed("name") for name in ("containers", "initContainers", "volumes")}, nodeSelector=_ATOMIC_MAP
+    ),
+    status=_struct(conditions=_keyed("type")),
+)
+_POD_FIELDS = ("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase")
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = ("type", "reason", "source", "reportingComponent", *(f"involvedObject.{name}" for name in _INVOLVED))
+_EVENT_TIMES = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"))
+_NEW_EVENT_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    **{
+        f"deprecated{name[0].upper()}{name[1:]}": name
+        for name in ("source", "firstTimestamp", "lastTimestamp", "count")
+    },
+}
 
-CRDS = Resource(
+
+def _built_in(group: str, plural: str, kind: str, schema: Mapping[str, Any] | None = None, **rest: Any) -> Resource:
+    """Describe a built-in kind, whose only version is v1."""
+    return Resource(group, "v1", plural, kind, schema=object_schema(schema or _struct()), **rest)
+
+
+CRDS = _built_in(
     "apiextensions.k8s.io",
-    "v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",
+    _struct(spec=_struct(names=_struct()), status=_struct(conditions=_keyed("type"))),
     short_names=("crd", "crds"),
     categories=("api-extensions",),
-    singular="customresourcedefinition",
     status=True,
-    schema=object_schema(_struct(status=_struct(conditions=_keyed("type")))),
     columns=(Column("Created At", "date", ".metadata.creationTimestamp"),),
     zero={"spec": {"names": {}}, "status": {}},
 )
+_NAMESPACE = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+_ALL = ("all",)
+_LEASE_COLUMNS = (Column("Holder", "string", ".spec.holderIdentity"), AGE)
 
 BUILT_IN = (
-    Resource(
-        "",
-        "v1",
-        "nodes",
-        "Node",
+    _built_in(
+        *("", "nodes", "Node", _NODE),
         short_names=("no",),
         status=True,
-        schema=object_schema(
-            _struct(
-                spec=_struct(podCIDRs=_SET, taints={"type": "array"}),
-                status=_struct(
-                    addresses=_keyed("type"),
-                    conditions=_keyed("type"),
-                    capacity=_struct(),
-                    allocatable=_struct(),
-                    nodeInfo=_struct(),
-                    daemonEndpoints=_struct(kubeletEndpoint=_struct()),
-                ),
-            )
-        ),
-        zero={
-            "spec": {},
-            "status": {
-                "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-                "nodeInfo": dict.fromkeys(_NODE_INFO, ""),
-            },
-        },
+        zero={"spec": {}, "status": _NODE_STATUS},
         selectable=("spec.unschedulable",),
     ),
-    Resource(
-        "",
-        "v1",
-        "namespaces",
-        "Namespace",
+    _built_in(
+        *("", "namespaces", "Namespace"),
         short_names=("ns",),
         status=True,
-        zero={"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
+        zero=_NAMESPACE,
         selectable=("status.phase",),
     ),
-    Resource(
-        "",
-        "v1",
-        "pods",
-        "Pod",
+    _built_in(
+        *("", "pods", "Pod", _POD),
         namespaced=True,
         short_names=("po",),
-        categories=("all",),
+        categories=_ALL,
         status=True,
-        schema=object_schema(
-            _struct(
-                spec=_struct(
-                    containers=_keyed("name"),
-                    initContainers=_keyed("name"),
-                    volumes=_keyed("name"),
-                    nodeSelector=_ATOMIC_MAP,
-                ),
-                status=_struct(conditions=_keyed("type")),
-            )
-        ),
         zero={"spec": {}, "status": {"phase": "Pending"}},
-        selectable=("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase"),
+        selectable=_POD_FIELDS,
     ),
-    Resource("", "v1", "services", "Service", namespaced=True, short_names=("svc",), categories=("all",), status=True),
-    Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",)),
-    Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",)),
-    Resource(
-        "",
-        "v1",
-        "events",
-        "Event",
+    _built_in("", "services", "Service", namespaced=True, short_names=("svc",), categories=_ALL, status=True),
+    _built_in("", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",)),
+    _built_in("", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",)),
+    _built_in(
+        *("", "events", "Event"),
         namespaced=True,
         short_names=("ev",),
-        zero={
-            "reportingComponent": "",
-            "reportingInstance": "",
-            "source": {},
-            "firstTimestamp": None,
-            "lastTimestamp": None,
-            "eventTime": None,
-        },
+        zero={"reportingComponent": "", "reportingInstance": "", "source": {}, **_EVENT_TIMES},
         selectable=_EVENT_FIELDS,
     ),
-    Resource(
-        "events.k8s.io",
-        "v1",
-        "events",
-        "Event",
+    _built_in(
+        *("events.k8s.io", "events", "Event"),
         namespaced=True,
         short_names=("ev",),
         stored_as="events",
-        renamed={
-            "regarding": "involvedObject",
-            "note": "message",
-            "reportingController": "reportingComponent",
-            "deprecatedSource": "source",
-            "deprecatedFirstTimestamp": "firstTimestamp",
-            "deprecatedLastTimestamp": "lastTimestamp",
-            "deprecatedCount": "count",
-        },
+        renamed=_NEW_EVENT_NAMES,
         selectable=_EVENT_FIELDS,
     ),
-    Resource(
-        "coordination.k8s.io",
-        "v1",
-        "leases",
-        "Lease",
+    _built_in(
+        *("coordination.k8s.io", "leases", "Lease", _struct(spec=_struct())),
         namespaced=True,
         zero={"spec": {}},
-        schema=object_schema(
-            _struct(
-                spec={
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": True,
-                    "properties": {
-                        "holderIdentity": {"type": "string", "nullable": True},
-                        "leaseDurationSeconds": {"type": "integer", "nullable": True},
-                        "leaseTransitions": {"type": "integer", "nullable": True},
-                    },
-                }
-            )
-        ),
-        columns=(
-            Column("Holder", "string", ".spec.holderIdentity"),
-            Column("Age", "date", ".metadata.creationTimestamp"),
-        ),
+        columns=_LEASE_COLUMNS,
     ),
     CRDS,
 )

@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import yaml
 
-from simulator.apiserver.api import Api, Request, Response
+from simulator.apiserver.api import Api
 from simulator.apiserver.faults import Faults
+from simulator.apiserver.requests import Request, Response
 from simulator.apiserver.store import Store
 
 if TYPE_CHECKING:

@@ -6,15 +6,12 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from simulator.apiserver.resources import Column
+from simulator.apiserver.resources import AGE, NAME, Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from simulator.apiserver.resources import Resource
-
-_NAME = Column("Name", "string", ".metadata.name", description="Name must be unique within a namespace.")
-_AGE = Column("Age", "date", ".metadata.creationTimestamp", description="Time since the object was created.")
 
 # One step of a printer column's JSONPath: a field, an index, a filter on an equal field.
 _STEP = re.compile(
@@ -29,7 +26,7 @@ def columns_of(resource: Resource) -> tuple[Column, ...]:
     """Columns of the resource: its own ones, a CRD's printer columns, or name and age."""
     if resource.plural in _SPECIAL and not resource.group:
         return _SPECIAL[resource.plural][0]
-    return (_NAME, *(resource.columns if resource.columns is not None else (_AGE,)))
+    return (NAME, *(resource.columns if resource.columns is not None else (AGE,)))
 
 
 def definition(column: Column) -> dict[str, Any]:
@@ -37,7 +34,7 @@ def definition(column: Column) -> dict[str, Any]:
     return {
         "name": column.name,
         "type": column.type,
-        "format": "name" if column == _NAME else "",
+        "format": "name" if column == NAME else "",
         "description": column.description,
         "priority": int(column.wide),
     }
@@ -137,7 +134,7 @@ def _event_cells(obj: Mapping[str, Any], now: datetime) -> list[Any]:
 def _plain(*names: str) -> tuple[Column, ...]:
     """Columns whose cells are computed; a leading `+` marks one for `-o wide`."""
     return tuple(
-        _NAME if name == "Name" else Column(name.lstrip("+"), "string", "", wide=name.startswith("+")) for name in names
+        NAME if name == "Name" else Column(name.lstrip("+"), "string", "", wide=name.startswith("+")) for name in names
     )
 
 

@@ -15,7 +15,7 @@ from simulator.apiserver.schema import fill_defaults, prune, validate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Object = dict[str, Any]
+    from simulator.apiserver.requests import Object
 
 # Kept from the live object whatever a client sends.
 _SYSTEM_OWNED = (

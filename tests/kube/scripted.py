@@ -1,0 +1,111 @@
+"""A server that sends exactly the bytes it is told to, and keeps what it was asked."""
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from typing import Any, Self
+
+from kube.client import ApiClient
+from kube.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent for one request; `close` ends the connection after it, `None` says nothing for ever."""
+
+    data: bytes | None
+    close: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def answer(body: bytes = b"{}", status: str = "200 OK", **headers: str) -> bytes:
+    """An HTTP response with a length; `Retry_After="3"` makes a header `Retry-After`."""
+    head = {"Content-Length": str(len(body))} | {name.replace("_", "-"): value for name, value in headers.items()}
+    return _head(status, head) + body
+
+
+def chunked(*chunks: bytes, complete: bool = True) -> bytes:
+    """A chunked response; an incomplete one lacks the last chunk."""
+    parts = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks if chunk]
+    return _head("200 OK", {"Transfer-Encoding": "chunked"}) + b"".join(parts) + (b"0\r\n\r\n" if complete else b"")
+
+
+def _head(status: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
+
+
+class ScriptedServer:
+    """Replies in order, whatever is asked and over how many connections; a context manager."""
+
+    def __init__(
+        self, replies: Iterable[bytes | Reply], tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
+        self.received: list[Received] = []
+        self.connections = 0
+        self.asked = threading.Semaphore(0)
+        """Released once for each request, before its reply."""
+        self._ended = threading.Event()
+        script = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
+        outer = self
+
+        class Handler(BaseRequestHandler):
+            def handle(self) -> None:
+                outer.connections += 1
+                with contextlib.suppress(OSError):  # the client may go at any time
+                    connection = tls.wrap_socket(self.request, server_side=True) if tls else self.request
+                    with connection:
+                        self._talk(connection)
+
+            def _talk(self, connection: socket.socket) -> None:
+                with connection.makefile("rb") as file:
+                    while script and (received := _read(file)):
+                        outer.received.append(received)
+                        outer.asked.release()
+                        reply = script.pop(0)
+                        if reply.data is None:
+                            outer._ended.wait()
+                            return
+                        connection.sendall(reply.data)
+                        if reply.close:
+                            return
+
+        self._server = ThreadingTCPServer((host, 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"{'https' if tls else 'http'}://{host}:{self._server.server_address[1]}"
+
+    def client(self, timeout: float = 10.0) -> ApiClient:
+        return ApiClient(Cluster(self.url, None, lambda: None, "default"), timeout=timeout)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()  # waits for the connections, which end with their clients
+
+
+def _read(file: Any) -> Received | None:
+    line = file.readline().decode()
+    if not line:
+        return None
+    method, target, _ = line.split()
+    headers: dict[str, str] = {}
+    while (line := file.readline().decode().strip()) != "":
+        name, _, value = line.partition(":")
+        headers[name] = value.strip()
+    return Received(method, target, headers, file.read(int(headers.get("Content-Length", "0"))))

@@ -1,0 +1,353 @@
+"""Requests and streams against a server that sends what real servers, proxies and broken networks send."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+import kube.client
+from kube.apply import apply, get
+from kube.client import ApiClient, Request, Stream
+from kube.cluster import Cluster
+from kube.errors import ApiError, ConfigError, Expired, KubeError, Unreachable
+from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
+
+NODE = "/api/v1/nodes/n1"
+PATCH = apply(NODE, {"metadata": {"name": "n1"}}, "tester", force=True)
+WATCH = Request("GET", "/api/v1/nodes", {"watch": "true"})
+PATIENCE = 30.0  # seconds until a test gives up
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[..., ScriptedServer]]:
+    """A started server with this script."""
+    servers: list[ScriptedServer] = []
+
+    def start(*replies: bytes | Reply) -> ScriptedServer:
+        servers.append(ScriptedServer(replies))
+        return servers[-1].__enter__()
+
+    yield start
+    for server in servers:
+        server.__exit__()
+
+
+@pytest.fixture
+def ask(scripted: Callable[..., ScriptedServer]) -> Callable[[bytes | Reply], object]:
+    """The answer to a GET, or its error, where the server sends this reply."""
+
+    def call(reply: bytes | Reply) -> object:
+        client = scripted(reply).client()
+        try:
+            return client.call(get(NODE))
+        finally:
+            client.close()
+
+    return call
+
+
+def lines(server: ScriptedServer, idle_timeout: float = 10.0) -> list[bytes]:
+    return list(server.client().stream(WATCH, idle_timeout))
+
+
+class TestErrors:
+    def test_a_status_becomes_an_error_with_its_parts(self, ask: Callable[[bytes], object]) -> None:
+        status = b'{"kind":"Status","reason":"Conflict","message":"Apply failed with 1 conflict","code":409}'
+        with pytest.raises(ApiError) as caught:
+            ask(answer(status, "409 Conflict"))
+        error = caught.value
+        assert (error.status, error.reason, error.message) == (409, "Conflict", "Apply failed with 1 conflict")
+        assert error.conflict
+        assert not error.not_found
+        assert error.retry_after is None
+        assert str(error) == "409 Conflict: Apply failed with 1 conflict"
+
+    def test_410_is_an_error_of_its_own(self, ask: Callable[[bytes], object]) -> None:
+        with pytest.raises(Expired, match="too old"):
+            ask(answer(b'{"reason":"Expired","message":"too old resource version"}', "410 Gone"))
+
+    @pytest.mark.parametrize(
+        ("header", "seconds"),
+        [("7", 7.0), ("0", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("", None), ("\u00b2", None)],
+    )
+    def test_retry_after(self, ask: Callable[[bytes], object], header: str, seconds: float | None) -> None:
+        with pytest.raises(ApiError) as caught:
+            ask(answer(b"{}", "429 Too Many Requests", Retry_After=header))
+        assert caught.value.retry_after == seconds
+
+    @pytest.mark.parametrize("header", ["86400", "9" * 400])
+    def test_nobody_waits_for_a_day(self, ask: Callable[[bytes], object], header: str) -> None:
+        with pytest.raises(ApiError) as caught:
+            ask(answer(b"{}", "503 Service Unavailable", Retry_After=header))
+        assert caught.value.retry_after == 300
+
+    @pytest.mark.parametrize(
+        ("page", "words"),
+        [
+            (b"<html><h1>502 Bad Gateway</h1></html>", "<h1>502 Bad Gateway</h1>"),
+            (b"", "502 Bad Gateway: "),
+            (b"\xff\xfe\x00", "\ufffd"),
+            (b"[1, 2]", "[1, 2]"),
+            (b'{"message": "no Status"}', "502 Bad Gateway: no Status"),
+            (b"[" * 100_000, "502 Bad Gateway: [[["),
+        ],
+    )
+    def test_an_error_page_of_a_proxy_is_quoted(self, ask: Callable[[bytes], object], page: bytes, words: str) -> None:
+        with pytest.raises(ApiError) as caught:
+            ask(answer(page, "502 Bad Gateway"))
+        assert words in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+    @pytest.mark.parametrize("body", [b"", b"<html>", b'{"a":', b'{"a": "\xff"}', b"[" * 100_000])
+    def test_an_answer_that_is_no_json(self, ask: Callable[[bytes], object], body: bytes) -> None:
+        with pytest.raises(Unreachable, match=f"GET {NODE} is not JSON"):
+            ask(answer(body))
+
+    def test_a_redirect_is_not_followed_with_our_token(self, ask: Callable[[bytes], object]) -> None:
+        with pytest.raises(Unreachable, match=r"302 and points to https://login\.example/.*API server's own URL"):
+            ask(answer(b"<html>", "302 Found", Location="https://login.example/"))
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            Reply(b"", close=True),
+            Reply(b"SSH-2.0-OpenSSH_9.6\r\n", close=True),
+            Reply(answer(b"0123456789")[:-5], close=True),
+            Reply(chunked(b"01234", complete=False), close=True),
+            Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", close=True),
+            Reply(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, close=True),
+        ],
+    )
+    def test_what_is_no_complete_http(self, ask: Callable[[Reply], object], reply: Reply) -> None:
+        with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:\d+ does not answer: "):
+            ask(reply)
+
+    def test_an_answer_without_end(
+        self, scripted: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kube.client, "_LARGEST_ANSWER", 1000)
+        client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
+        with pytest.raises(Unreachable, match="not a Kubernetes API server"):
+            client.call(get(NODE))
+        assert client.call(get(NODE)) == 2
+        client.close()
+
+    def test_nobody_listens(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        client = ApiClient(Cluster(f"http://127.0.0.1:{port}", None, lambda: None, "default"))
+        with pytest.raises(Unreachable, match=f"http://127.0.0.1:{port} does not answer: .*refused"):
+            client.call(get(NODE))
+
+    def test_a_frozen_server(self, scripted: Callable[..., ScriptedServer]) -> None:
+        client = scripted(Reply(None)).client(timeout=0.01)
+        with pytest.raises(Unreachable, match="does not answer: timed out"):
+            client.call(get(NODE))
+
+    def test_bad_credentials_are_no_traceback_and_no_half_used_connection(
+        self, scripted: Callable[..., ScriptedServer]
+    ) -> None:
+        server = scripted(answer(b"1"))
+        tokens: list[str | None] = ["good"]
+
+        def token() -> str | None:
+            if not tokens:
+                raise ConfigError("token file /t: gone")
+            return tokens.pop()
+
+        client = ApiClient(Cluster(server.url, None, token, "default"))
+        assert client.call(get(NODE)) == 1
+        with pytest.raises(ConfigError, match="/t: gone"):
+            client.call(get(NODE))
+        client.close()
+
+
+class TestRequests:
+    def test_what_is_sent(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(answer())
+        cluster = Cluster(server.url + "/k8s/clusters/c-1/", None, lambda: "secret", "team")
+        client = ApiClient(cluster, "tester")
+        client.call(PATCH)
+        (received,) = server.received
+        assert received.method == "PATCH"
+        assert received.target == f"/k8s/clusters/c-1{NODE}?fieldManager=tester&force=true"
+        assert received.headers["Authorization"] == "Bearer secret"
+        assert received.headers["Content-Type"] == "application/apply-patch+yaml"
+        assert received.headers["User-Agent"].startswith("tester/")
+        assert received.body == b'{"metadata":{"name":"n1"}}'
+        assert client.namespace == "team"
+        client.close()
+
+    @pytest.mark.parametrize("name", ["no such node", "kn\u00f6ten", "a?b=c", "a\r\nX: y", "a#b"])
+    def test_any_name_stays_within_the_path(self, scripted: Callable[..., ScriptedServer], name: str) -> None:
+        server = scripted(answer())
+        client = server.client()
+        client.call(get(f"/api/v1/nodes/{name}"))
+        target = server.received[0].target
+        assert target.startswith("/api/v1/nodes/")
+        assert target.isascii()
+        assert not set(target) & set(" ?#\r\n")
+        client.close()
+
+    def test_one_connection_serves_many_requests(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(answer(b"1"), chunked(b"2"), answer(b"{}", "404 Not Found"), answer(b"3"))
+        client = server.client()
+        assert [client.call(get(NODE)), client.call(get(NODE))] == [1, 2]
+        with pytest.raises(ApiError):
+            client.call(get(NODE))
+        assert client.call(get(NODE)) == 3
+        assert server.connections == 1
+        client.close()
+
+    def test_a_server_may_end_the_connection_politely(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(Reply(answer(b"1", Connection="close"), close=True), answer(b"2"))
+        client = server.client()
+        assert [client.call(get(NODE)), client.call(get(NODE))] == [1, 2]
+        assert server.connections == 2
+        client.close()
+
+    def test_a_kept_connection_that_was_closed_is_made_anew(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(Reply(answer(b"1"), close=True), answer(b"2"))
+        client = server.client()
+        client.call(get(NODE))
+        assert client.call(PATCH) == 2
+        assert [received.method for received in server.received] == ["GET", "PATCH"]
+        client.close()
+
+    def test_a_server_that_always_hangs_up_is_asked_twice_and_no_more(
+        self, scripted: Callable[..., ScriptedServer]
+    ) -> None:
+        server = scripted(Reply(answer(b"1")), Reply(b"", close=True), Reply(b"", close=True), answer(b"4"))
+        client = server.client()
+        client.call(get(NODE))
+        with pytest.raises(Unreachable):
+            client.call(PATCH)
+        assert len(server.received) == 3
+
+    def test_after_a_timeout_nothing_is_sent_again(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(answer(b"1"), Reply(None), answer(b"3"))
+        client = server.client(timeout=0.05)
+        client.call(get(NODE))
+        with pytest.raises(Unreachable, match="timed out"):
+            client.call(PATCH)
+        assert len(server.received) == 2
+        assert client.call(get(NODE)) == 3
+        client.close()
+
+    def test_threads_take_turns(self, scripted: Callable[..., ScriptedServer]) -> None:
+        count = 40
+        server = scripted(*(answer(str(number).encode()) for number in range(count)))
+        client = server.client()
+        answers: list[object] = []
+        threads = [
+            threading.Thread(target=lambda: answers.extend(client.call(get(NODE)) for _ in range(count // 4)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert sorted(answers, key=str) == sorted(range(count), key=str)
+        assert server.connections == 1
+        client.close()
+
+
+class TestStreams:
+    TEXT = b'{"type":"ADDED","object":{"a":"\xc3\xbc"}}\n{"type":"DELETED"}\n{"type":"BOOKMARK"}\n'
+
+    def test_lines_are_whole_wherever_chunks_end(self, scripted: Callable[..., ScriptedServer]) -> None:
+        offsets = range(len(self.TEXT) + 1)
+        server = scripted(
+            *(Reply(chunked(self.TEXT[:at], self.TEXT[at:]), close=True) for at in offsets),
+            Reply(chunked(*(bytes([byte]) for byte in self.TEXT)), close=True),
+        )
+        expected = self.TEXT.splitlines()
+        assert all(lines(server) == expected for _ in offsets)
+        assert lines(server) == expected
+
+    def test_lines_arrive_before_the_stream_ends(self, scripted: Callable[..., ScriptedServer]) -> None:
+        stream = scripted(Reply(chunked(self.TEXT, complete=False))).client().stream(WATCH, PATIENCE)
+        reader = iter(stream)
+        assert next(reader) == self.TEXT.splitlines()[0]
+        stream.interrupt()
+        with pytest.raises(Unreachable):
+            list(reader)
+
+    @pytest.mark.parametrize("at", [1, 20, 60])
+    @pytest.mark.parametrize("complete", [True, False])
+    def test_a_line_that_is_cut_is_no_line(
+        self, scripted: Callable[..., ScriptedServer], at: int, complete: bool
+    ) -> None:
+        got: list[bytes] = []
+        with pytest.raises(Unreachable):
+            got.extend(lines(scripted(Reply(chunked(self.TEXT[:at], complete=complete), close=True))))
+        assert not got
+
+    def test_a_connection_lost_between_lines_is_no_end(self, scripted: Callable[..., ScriptedServer]) -> None:
+        with pytest.raises(Unreachable):
+            lines(scripted(Reply(chunked(self.TEXT, complete=False), close=True)))
+
+    def test_a_server_that_ends_early_ends_the_stream(self, scripted: Callable[..., ScriptedServer]) -> None:
+        assert lines(scripted(Reply(chunked(), close=True))) == []
+
+    def test_a_line_without_end(self, scripted: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kube.client, "_LARGEST_LINE", 1 << 20)
+        endless = Reply(chunked(*[b"x" * 70_000] * 30, complete=False))
+        with pytest.raises(Unreachable, match="not a Kubernetes API server"):
+            lines(scripted(endless))
+
+    def test_a_refused_watch(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(
+            Reply(answer(b'{"reason":"Expired","message":"too old"}', "410 Gone"), close=True),
+            Reply(answer(b"<html>", "429 Too Many Requests", Retry_After="9"), close=True),
+            Reply(answer(b"", "307 Temporary Redirect", Location="/elsewhere"), close=True),
+        )
+        with pytest.raises(Expired):
+            lines(server)
+        with pytest.raises(ApiError) as caught:
+            lines(server)
+        assert caught.value.retry_after == 9
+        with pytest.raises(Unreachable, match="/elsewhere"):
+            lines(server)
+
+    def test_a_half_open_connection(self, scripted: Callable[..., ScriptedServer]) -> None:
+        with pytest.raises(Unreachable, match="timed out"):
+            lines(scripted(Reply(None)), idle_timeout=0.01)
+
+    def test_interrupted_by_another_thread_while_it_waits(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(Reply(None))
+        stream = server.client().stream(WATCH, PATIENCE)
+        errors: list[KubeError] = []
+        thread = threading.Thread(target=lambda: errors.extend(_error(stream)))
+        thread.start()
+        assert server.asked.acquire(timeout=PATIENCE)
+        stream.interrupt()
+        thread.join(PATIENCE)
+        assert [type(error) for error in errors] == [Unreachable]
+        stream.interrupt()  # too late, and harmless
+
+    def test_interrupted_before_it_began(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(Reply(None))
+        stream = server.client().stream(WATCH, PATIENCE)
+        stream.interrupt()
+        with pytest.raises(Unreachable, match="interrupted"):
+            list(stream)
+        assert not server.received
+
+    def test_streams_do_not_keep_requests_waiting(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(chunked(b"1\n", complete=False), answer(b"2"))
+        client = server.client()
+        reader = iter(client.stream(WATCH, PATIENCE))
+        assert next(reader) == b"1"
+        assert client.call(get(NODE)) == 2
+        assert server.connections == 2
+        del reader
+        client.close()
+
+
+def _error(stream: Stream) -> Iterable[KubeError]:
+    try:
+        list(stream)
+    except KubeError as error:
+        yield error

@@ -1,0 +1,154 @@
+"""The cluster that a pod runs in: service account, rotation, TLS."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kube.apply import get
+from kube.client import ApiClient
+from kube.config import load
+from kube.errors import ConfigError, Unreachable
+from tests.kube.scripted import Reply, ScriptedServer, answer
+from tests.support.certificates import Certificates, make_certificates
+
+VERSION = get("/version")
+
+
+@pytest.fixture
+def account(tmp_path: Path, certificates: Certificates) -> Path:
+    (tmp_path / "token").write_text("first\n")
+    (tmp_path / "namespace").write_text("toposcope-system")
+    (tmp_path / "ca.crt").write_bytes(certificates.ca.read_bytes())
+    return tmp_path
+
+
+def environment(host: str = "10.0.0.1", port: str | None = "6443") -> dict[str, str]:
+    return {"KUBERNETES_SERVICE_HOST": host, "HOME": "/nonexistent"} | (
+        {"KUBERNETES_SERVICE_PORT": port} if port is not None else {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "server"),
+    [
+        ("10.0.0.1", "6443", "https://10.0.0.1:6443"),
+        ("fd00::1", "443", "https://[fd00::1]:443"),
+        ("kubernetes.default.svc", None, "https://kubernetes.default.svc:443"),
+        ("10.0.0.1", "", "https://10.0.0.1:443"),
+    ],
+)
+def test_the_server_comes_from_the_environment(account: Path, host: str, port: str | None, server: str) -> None:
+    cluster = load(None, environment(host, port), account)
+    assert cluster.server == server
+    assert cluster.base_path == ""
+    assert cluster.namespace == "toposcope-system"
+
+
+def test_requests_carry_the_token_of_the_moment(account: Path, certificates: Certificates) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+    with ScriptedServer([answer(b"1"), answer(b"2")], context) as server:
+        client = ApiClient(load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account))
+        assert client.call(VERSION) == 1
+        (account / "token").write_text("second")
+        assert client.call(VERSION) == 2
+        assert [request.headers["Authorization"] for request in server.received] == ["Bearer first", "Bearer second"]
+        client.close()
+
+
+def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
+    account: Path, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+
+    stranger = make_certificates(tmp_path_factory.mktemp("stranger"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(stranger.certificate, stranger.key)
+    assert stranger.ca.read_bytes() != certificates.ca.read_bytes()
+    with ScriptedServer([answer()], context) as server:
+        client = ApiClient(load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account))
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            client.call(VERSION)
+        assert not server.received
+
+
+@pytest.mark.parametrize(("content", "words"), [("", "holds no token"), (" \n", "holds no token"), ("a\nb", "char")])
+def test_a_broken_token_is_never_sent_and_never_shown(account: Path, content: str, words: str) -> None:
+    cluster = load(None, environment(), account)
+    (account / "token").write_text(content)
+    with pytest.raises(ConfigError, match=words) as caught:
+        cluster.token()
+    assert str(account / "token") in str(caught.value)
+    assert "a\nb" not in str(caught.value)
+
+
+def test_a_token_of_any_bytes(account: Path) -> None:
+    cluster = load(None, environment(), account)
+    (account / "token").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="no bearer token has"):
+        cluster.token()
+    (account / "token").unlink()
+    with pytest.raises(ConfigError, match="token: No such file or directory"):
+        cluster.token()
+
+
+def test_without_a_namespace_file_it_is_default(account: Path) -> None:
+    (account / "namespace").write_text("\n")
+    assert load(None, environment(), account).namespace == "default"
+    (account / "namespace").unlink()
+    assert load(None, environment(), account).namespace == "default"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no certificate", b"\x00\xff"])
+def test_a_broken_ca_is_named(account: Path, content: bytes | None) -> None:
+    if content is None:
+        (account / "ca.crt").unlink()
+    else:
+        (account / "ca.crt").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"{account}/ca.crt: no CA certificates in PEM there"):
+        load(None, environment(), account)
+
+
+def test_a_broken_port_is_named(account: Path) -> None:
+    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_PORT.*tcp://10.0.0.1:443"):
+        load(None, environment(port="tcp://10.0.0.1:443"), account)
+
+
+def test_nothing_found(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE"
+    ):
+        load(None, {"HOME": "/home/me"}, tmp_path)
+
+
+def test_nothing_found_where_nothing_may_be_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be reached"):
+        load(None, {"KUBECONFIG": "x" * 5000}, tmp_path)
+
+
+def test_a_service_without_an_account_is_no_cluster(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not in a pod"):
+        load(None, environment(), tmp_path)
+
+
+def test_an_explicit_kubeconfig_comes_before_the_pod(account: Path, kubeconfig: Path) -> None:
+    kubeconfig.write_text(
+        "{clusters: [{name: c, cluster: {server: 'http://other'}}], "
+        "contexts: [{name: x, context: {cluster: c}}], current-context: x}"
+    )
+    assert load(str(kubeconfig), environment(), account).server == "http://other"
+    assert load(None, environment(), account).server == "https://10.0.0.1:6443"
+    home = account / "home"
+    (home / ".kube").mkdir(parents=True)
+    (home / ".kube" / "config").write_bytes(kubeconfig.read_bytes())
+    assert load(None, {"HOME": str(home)}, account).server == "http://other"
+    assert load(None, {"KUBECONFIG": f":/nonexistent:{kubeconfig}"}, account).server == "http://other"
+
+
+def test_a_frozen_handshake_times_out(account: Path) -> None:
+    with ScriptedServer([Reply(None)]) as server:
+        client = ApiClient(
+            load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account), timeout=0.05
+        )
+        with pytest.raises(Unreachable):
+            client.call(VERSION)

@@ -1,0 +1,354 @@
+"""Kubeconfig files: what kubectl accepts, and errors that name the file, the field and the fix."""
+
+import base64
+import json
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kube.apply import get
+from kube.client import ApiClient
+from kube.cluster import Cluster
+from kube.config import load
+from kube.errors import ConfigError, Unreachable
+from simulator.apiserver import EmbeddedApiServer
+from tests.kube.scripted import ScriptedServer, answer
+from tests.support.certificates import Certificates
+
+VERSION = get("/version")
+
+
+def document(server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+
+def write(path: Path, content: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    return str(path)
+
+
+def encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def server_context(certificates: Certificates, *, client_ca: Path | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+    if client_ca:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def ask(cluster: Cluster) -> Any:
+    client = ApiClient(cluster)
+    try:
+        return client.call(VERSION)
+    finally:
+        client.close()
+
+
+@pytest.fixture
+def tls_server(certificates: Certificates) -> Iterator[ScriptedServer]:
+    with ScriptedServer([answer(b"1")], server_context(certificates)) as server:
+        yield server
+
+
+class TestCredentials:
+    def test_a_token(self, kubeconfig: Path) -> None:
+        cluster = load(write(kubeconfig, document(user={"token": "secret"})))
+        assert cluster.token() == "secret"
+        assert (cluster.server, cluster.tls, cluster.namespace) == ("http://127.0.0.1:1", None, "default")
+
+    def test_a_token_file_is_relative_to_the_kubeconfig_and_read_anew(self, kubeconfig: Path) -> None:
+        (kubeconfig.parent / "token").write_text("first\n")
+        cluster = load(write(kubeconfig, document(user={"tokenFile": "token", "token": "other"})))
+        assert cluster.token() == "first"
+        (kubeconfig.parent / "token").write_text("second\n")
+        assert cluster.token() == "second"
+
+    def test_nobody(self, kubeconfig: Path) -> None:
+        content = document()
+        del content["contexts"][0]["context"]["user"], content["users"]
+        assert load(write(kubeconfig, content)).token() is None
+        assert load(write(kubeconfig, document() | {"users": [{"name": "u", "user": None}]})).token() is None
+
+    def test_namespace_and_names_of_any_script(self, kubeconfig: Path) -> None:
+        text = json.dumps(document(user={"token": "t"})).replace('"u"', '"büro-東京"').replace('"x"', '"ключ"')
+        content = json.loads(text)
+        content["contexts"][0]["context"]["namespace"] = "team"
+        assert load(write(kubeconfig, content)).namespace == "team"
+
+    def test_json_and_a_byte_order_mark(self, kubeconfig: Path) -> None:
+        kubeconfig.write_text(json.dumps(document(user={"token": "t"})), encoding="utf-8-sig")
+        assert load(str(kubeconfig)).token() == "t"
+
+    @pytest.mark.parametrize("inline", [True, False])
+    def test_a_client_certificate(self, kubeconfig: Path, certificates: Certificates, inline: bool) -> None:
+        folder = kubeconfig.parent
+        for name in ("ca", "certificate", "key"):
+            (folder / name).write_bytes(getattr(certificates, name).read_bytes())
+        user = {"client-certificate": "certificate", "client-key": "key"}
+        ca = {"certificate-authority": "ca"}
+        if inline:
+            user = {f"{name}-data": encoded(folder / file) for name, file in user.items()}
+            ca = {"certificate-authority-data": encoded(folder / "ca")}
+        with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
+            assert ask(load(write(kubeconfig, document(server.url, user, **ca)))) == 1
+
+    def test_inline_data_comes_before_files(
+        self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer
+    ) -> None:
+        ca = {"certificate-authority": "/nonexistent", "certificate-authority-data": encoded(certificates.ca)}
+        assert ask(load(write(kubeconfig, document(tls_server.url, **ca)))) == 1
+
+    def test_folded_base64_and_comments(
+        self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer
+    ) -> None:
+        text = "# Zürich\n".encode() + certificates.ca.read_bytes()
+        folded = base64.encodebytes(text).decode()
+        content = document(tls_server.url, **{"certificate-authority-data": folded})
+        assert ask(load(write(kubeconfig, content))) == 1
+
+
+class TestServers:
+    def test_without_its_ca_a_server_is_a_stranger(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            ask(load(write(kubeconfig, document(tls_server.url))))
+
+    def test_verification_can_be_switched_off(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
+        assert ask(load(write(kubeconfig, document(tls_server.url, **{"insecure-skip-tls-verify": True})))) == 1
+
+    def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
+        ca = {"certificate-authority": str(certificates.ca)}
+        with ScriptedServer([answer(b"1")], server_context(certificates), host="127.0.0.2") as server:
+            with pytest.raises(Unreachable, match="127.0.0.2"):
+                ask(load(write(kubeconfig, document(server.url, **ca))))
+            assert ask(load(write(kubeconfig, document(server.url, **ca, **{"tls-server-name": "localhost"})))) == 1
+            assert server.received[0].headers["Host"] == server.url.removeprefix("https://")
+
+    def test_a_ca_without_key_identifiers(self, kubeconfig: Path) -> None:
+        """Those of EKS and MicroK8s have none; Python 3.13 refuses them by default."""
+        bare = bare_certificates(kubeconfig.parent)
+        with ScriptedServer([answer(b"1")], server_context(bare)) as server:
+            content = document(server.url, **{"certificate-authority": str(bare.ca)})
+            assert ask(load(write(kubeconfig, content))) == 1
+
+    def test_the_embedded_server_s_own(self, kubeconfig: Path, embedded_server: EmbeddedApiServer) -> None:
+        embedded_server.write_kubeconfig(kubeconfig)
+        assert ask(load(str(kubeconfig)))["major"] == "1"
+
+
+class TestSeveralFiles:
+    def test_the_first_that_names_something_counts(self, tmp_path: Path) -> None:
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        first, second = tmp_path / "one" / "config", tmp_path / "two" / "config"
+        (tmp_path / "two" / "token").write_text("from-two")
+        write(first, {"current-context": "x", "contexts": document()["contexts"]})
+        write(second, document("http://second", {"tokenFile": "token"}) | {"current-context": "other"})
+        spec = f"{first}:/nonexistent:{second}"
+        cluster = load(spec)
+        assert (cluster.server, cluster.token()) == ("http://second", "from-two")
+        write(first, document("http://first", {"token": "from-one"}))
+        cluster = load(spec)
+        assert (cluster.server, cluster.token()) == ("http://first", "from-one")
+
+    def test_an_empty_file_is_none(self, tmp_path: Path) -> None:
+        empty, full = tmp_path / "empty", tmp_path / "full"
+        empty.touch()
+        write(full, document("http://full"))
+        assert load(f"{empty}:{full}").server == "http://full"
+
+
+class TestPlugins:
+    @pytest.fixture
+    def plugin(self, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
+        """The `exec` entry of a plugin that answers with this status (an expression of `count`, the calls so far)."""
+
+        def make(status: str) -> dict[str, Any]:
+            script = tmp_path / "plugin.py"
+            script.write_text(
+                "import json, pathlib, sys\n"
+                "calls = pathlib.Path(__file__).with_name('calls')\n"
+                "count = len(calls.read_text()) + 1 if calls.exists() else 1\n"
+                "calls.write_text('x' * count)\n"
+                f"status = {status}\n"
+                "kind, version = 'ExecCredential', 'client.authentication.k8s.io/v1'\n"
+                "print(json.dumps({'apiVersion': version, 'kind': kind, 'status': status}))\n"
+            )
+            version = "client.authentication.k8s.io/v1"
+            return {"exec": {"apiVersion": version, "command": sys.executable, "args": ["-S", str(script)]}}
+
+        return make
+
+    def test_its_token_is_sent(self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]]) -> None:
+        with ScriptedServer([answer(b"1")]) as server:
+            content = document(server.url, plugin("{'token': f'secret-{count}'}"))
+            content["contexts"][0]["context"]["namespace"] = "team"
+            cluster = load(write(kubeconfig, content))
+            assert ask(cluster) == 1
+            assert server.received[0].headers["Authorization"] == "Bearer secret-1"
+        assert cluster.namespace == "team"
+
+    def test_an_expired_token_is_fetched_anew(self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]]) -> None:
+        expired = plugin("{'token': f'secret-{count}', 'expirationTimestamp': '2020-01-01T00:00:00Z'}")
+        cluster = load(write(kubeconfig, document(user=expired)))
+        first, second = cluster.token(), cluster.token()
+        assert first
+        assert second
+        assert first != second
+
+    def test_its_client_certificate_is_shown(
+        self, kubeconfig: Path, certificates: Certificates, plugin: Callable[[str], dict[str, Any]]
+    ) -> None:
+        pair = {"clientCertificateData": certificates.certificate, "clientKeyData": certificates.key}
+        user = plugin(repr({name: path.read_text() for name, path in pair.items()}))
+        with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
+            content = document(server.url, user, **{"certificate-authority": str(certificates.ca)})
+            assert ask(load(write(kubeconfig, content))) == 1
+
+    def test_the_first_file_s_context_counts_for_plugins_too(
+        self, tmp_path: Path, plugin: Callable[[str], dict[str, Any]]
+    ) -> None:
+        first, second = tmp_path / "first", tmp_path / "second"
+        write(first, {"current-context": "x"})
+        write(second, document(user=plugin("{'token': 'secret'}")) | {"current-context": "nobody"})
+        assert load(f"{first}:{second}").token() == "secret"
+
+    @pytest.mark.parametrize("status", ["sys.exit('no network')", "{}", "{'token': ''}", "exec('raise OSError')"])
+    def test_a_plugin_that_fails_is_an_error_and_not_an_anonymous_request(
+        self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]], status: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec: .*(credentials|token)"):
+            load(write(kubeconfig, document(user=plugin(status))))
+
+    def test_a_plugin_that_is_not_installed(self, kubeconfig: Path) -> None:
+        user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
+        with pytest.raises(ConfigError, match=r"users\[u\]\.user\.exec: "):
+            load(write(kubeconfig, document(user=user)))
+
+
+HTTPS = "https://127.0.0.1:1"
+ERRORS: dict[str, tuple[dict[str, Any], str]] = {
+    "no current context": (document() | {"current-context": ""}, "current-context is not set.*use-context"),
+    "context missing": (document() | {"current-context": "y"}, r"current-context: contexts.*named 'y' \(there: x\)"),
+    "no contexts": (document() | {"contexts": None}, r"contexts has no entry named 'x' \(there: none\)"),
+    "contexts are odd": (document() | {"contexts": {"x": 1}}, "contexts has no entry"),
+    "context is a list": (document() | {"contexts": [{"name": "x", "context": [1]}]}, r"contexts\[x\].context is no"),
+    "cluster missing": (document() | {"clusters": [7]}, r"contexts\[x\]\.context\.cluster: clusters.*'c'"),
+    "user missing": (document() | {"users": []}, r"contexts\[x\]\.context\.user: users.*'u'"),
+    "no server": (document(None), r"clusters\[c\]\.cluster\.server: None is no URL.*https://HOST:PORT"),
+    "server without scheme": (document("10.0.0.1:6443"), "no URL of an API server"),
+    "server is a number": (document(6443), r"server is no text; put it in quotes"),
+    "server with a bad port": (document("https://h:99999"), "no URL"),
+    "server with a bad address": (document("https://[::1"), "no URL"),
+    "server without host": (document("https://:6443"), "no URL"),
+    "server with a line end": (document("https://h\r\nX: y"), "no URL"),
+    "server of another script": (document("https://h/knöten"), "no URL"),
+    "proxy": (document(**{"proxy-url": "http://p"}), r"clusters\[c\]\.cluster\.proxy-url is not supported: .*directly"),
+    "impersonation": (document(user={"as": "root"}), r"users\[u\]\.user\.as is not supported"),
+    "password": (document(user={"username": "me", "password": "hunter2"}), "username is not supported: .*use a token"),
+    "token is a number": (document(user={"token": 12345}), r"users\[u\]\.user\.token is no text"),
+    "token is two": (document(user={"token": "hunter2 x"}), "user.token holds characters"),
+    "token file missing": (document(user={"tokenFile": "hunter"}), "hunter: No such file"),
+    "ca missing": (document(HTTPS, **{"certificate-authority": "no"}), "certificate-authority: .*No such file"),
+    "ca no pem": (document(HTTPS, **{"certificate-authority-data": "bm8="}), "certificate-authority-data: no CA"),
+    "ca no base64": (document(HTTPS, **{"certificate-authority-data": "n;o"}), "authority-data is not base64"),
+    "ca of another script": (document(HTTPS, **{"certificate-authority-data": "ü"}), "is not base64"),
+    "insecure no flag": (document(HTTPS, **{"insecure-skip-tls-verify": "false"}), "verify is neither true nor false"),
+    "key missing": (document(HTTPS, {"client-certificate-data": "bm8="}), "client-key go together; one is missing"),
+    "certificate missing": (document(HTTPS, {"client-key-data": "bm8="}), "go together; one is missing"),
+    "no pair": (document(HTTPS, {"client-certificate-data": "bm8=", "client-key": "no"}), r"users\[u\]\.user: .*pair"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors_name_file_field_and_fix_and_no_secret(case: str, kubeconfig: Path) -> None:
+    content, words = ERRORS[case]
+    with pytest.raises(ConfigError, match=words) as caught:
+        load(write(kubeconfig, content)).token()
+    assert str(kubeconfig) in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "12345" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "current-context is not set"),
+        (b"a: [", "is not YAML"),
+        (b"- a\n- b\n", "holds no mapping"),
+        (b"just text", "holds no mapping"),
+        (b"\x7fELF\x02\x01\x01\x00\x00", "is not YAML"),
+        (b"\xff\xfe\xff\xfe", "is not YAML"),
+        (b"a: 2024-99-99", "is not YAML"),
+        (b"a: b\n" * 4_000_000, "is larger than 16 MiB"),
+    ],
+    ids=["empty", "broken", "a list", "text", "a program", "bytes", "no date", "huge"],
+)
+def test_files_that_are_no_kubeconfig(kubeconfig: Path, content: bytes, words: str) -> None:
+    kubeconfig.write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as caught:
+        load(str(kubeconfig))
+    assert str(kubeconfig) in str(caught.value)
+
+
+def test_no_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"kubeconfig {tmp_path}/none: No such file or directory"):
+        load(f"{tmp_path}/none")
+    with pytest.raises(ConfigError, match=f"kubeconfig {tmp_path}: Is a directory"):
+        load(str(tmp_path))
+
+
+def test_an_encrypted_key_asks_nobody_for_a_password(kubeconfig: Path, certificates: Certificates) -> None:
+    key = serialization.load_pem_private_key(certificates.key.read_bytes(), None)
+    secret = serialization.BestAvailableEncryption(b"password")
+    text = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
+    (kubeconfig.parent / "key").write_bytes(text)
+    user = {"client-certificate": str(certificates.certificate), "client-key": "key"}
+    with pytest.raises(ConfigError, match=r"users\[u\]\.user: the client key is encrypted; decrypt it"):
+        load(write(kubeconfig, document(HTTPS, user)))
+
+
+def bare_certificates(folder: Path) -> Certificates:
+    """A CA and a server certificate with no extensions but those that everybody needs."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
+
+    def builder(subject: x509.Name, public: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = datetime.now(UTC)
+        named = x509.CertificateBuilder().subject_name(subject).issuer_name(authority).public_key(public)
+        dated = named.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
+        return dated.serial_number(x509.random_serial_number())
+
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    root = builder(authority, ca_key.public_key()).add_extension(
+        x509.BasicConstraints(ca=True, path_length=None), critical=True
+    )
+    leaf = builder(x509.Name([]), key.public_key()).add_extension(names, critical=True)
+    pem = serialization.Encoding.PEM
+    files = Certificates(folder / "bare-ca.crt", folder / "bare.crt", folder / "bare.key")
+    files.ca.write_bytes(root.sign(ca_key, hashes.SHA256()).public_bytes(pem))
+    files.certificate.write_bytes(leaf.sign(ca_key, hashes.SHA256()).public_bytes(pem))
+    plain = serialization.NoEncryption()
+    files.key.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    return files
