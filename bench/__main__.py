@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.agent import memory_figures, rest_figures, start_figures
+from bench.controller import change_figures, sync_figures
 from bench.probe import probe_figures
+from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
@@ -19,6 +21,10 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "start": start_figures,
     "probe": probe_figures,
     "rest": rest_figures,
+    "recompute": recompute_figures,
+    "events": event_figures,
+    "sync": sync_figures,
+    "change": change_figures,
 }
 
 

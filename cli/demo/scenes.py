@@ -38,8 +38,6 @@ from topology.levels import Level
 _NAME: Final = "cluster"
 _GRACE: Final = 2
 _PATIENCE: Final = 60.0
-_WIDE: Final = 200
-"""Columns for the tree: rich would cut what a terminal can wrap."""
 _MERGE: Final = "application/merge-patch+json"
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
@@ -194,7 +192,7 @@ class Demo:
         levels = [Level(entry["domain"], entry["key"]) for entry in topology["status"]["levels"]]
         decode = NodeDecoder(KEYS | {keys.GPUS})
         nodes = [decode(msgspec.json.encode(node))[2] for node in self._get(NODES)["items"]]
-        self._console.print(domain_tree(levels, nodes), width=_WIDE, no_wrap=True, crop=False)
+        self._console.print(domain_tree(levels, nodes), soft_wrap=True)
 
     def _show_topology(self, topology: Mapping[str, Any]) -> None:
         self._heading("ClusterTopology, written by the controller")

@@ -1,10 +1,9 @@
 """How the demo draws a link matrix and a domain tree."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.text import Text
-from rich.tree import Tree
 
 from cli.colours import matrix_text
 from topology.hierarchy import Domain, tree
@@ -40,30 +39,30 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Text:
     return text
 
 
-def domain_tree(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> Tree:
-    """The domains with their node and GPU counts; hosts of one parent on one line."""
+def domain_tree(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> Text:
+    """The domains with their node and GPU counts; hosts of one parent on one line, lines never cut."""
     root = tree(levels, nodes)
-    drawing = Tree(_line("cluster", "", root))
-    _grow(drawing, root, levels)
-    return drawing
+    return Text("\n").join([_line("cluster", "", root), *_branches(root, levels, "")])
+
+
+def _branches(domain: Domain, levels: Sequence[Level], indent: str) -> Iterator[Text]:
+    level, *below = levels
+    if not below:
+        yield Text.assemble(indent, "└── ", (level.domain, "cyan"), " ", _span(sorted(domain.children)))
+        return
+    for number, (value, child) in enumerate(sorted(domain.children.items()), 1):
+        last = number == len(domain.children)
+        # A node that is its own NVLink domain: one line says both.
+        alone = len(below) == 1 and list(child.children) == [value]
+        name = f"{level.domain} = {below[0].domain}" if alone else level.domain
+        yield Text.assemble(indent, "└── " if last else "├── ", _line(name, value, child))
+        if not alone:
+            yield from _branches(child, below, indent + ("    " if last else "│   "))
 
 
 def _line(level: str, value: str, domain: Domain) -> Text:
     nodes = "1 node" if domain.nodes == 1 else f"{domain.nodes} nodes"
-    return Text.assemble((level, "cyan"), " ", (value, "bold"), f" {nodes}, {domain.gpus} GPUs")
-
-
-def _grow(drawing: Tree, domain: Domain, levels: Sequence[Level]) -> None:
-    level, *below = levels
-    if not below:
-        drawing.add(Text.assemble((level.domain, "cyan"), " ", _span(sorted(domain.children))))
-        return
-    for value, child in sorted(domain.children.items()):
-        if len(below) == 1 and list(child.children) == [value]:
-            # A node that is its own NVLink domain: one line says both.
-            drawing.add(_line(f"{level.domain} = {below[0].domain}", value, child))
-        else:
-            _grow(drawing.add(_line(level.domain, value, child)), child, below)
+    return Text.assemble((level, "cyan"), " ", (f"{value} ", "bold") if value else "", f"{nodes}, {domain.gpus} GPUs")
 
 
 def _span(names: Sequence[str]) -> str:

@@ -1,0 +1,170 @@
+"""The controller from outside: its first look at a large cluster, and how soon it writes down a change.
+
+The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is measured, so elapsed
+times are upper bounds. CPU and memory are the controller's alone.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+import psutil
+
+from bench.report import Figure, Peer, Sample, Target
+from bench.usage import cpu_seconds, peak_memory
+from bench.workplace import ApiServer, Program, program
+from controller.publishers.grove import API_VERSION as GROVE
+from controller.spec import PATH
+from kube.apply import get
+from kube.client import ApiClient, Request
+from kube.nodes import PATH as NODES
+from simulator.cluster import RACK_KEY
+
+_MIB: Final = 1 << 20
+_MERGE: Final = "application/merge-patch+json"
+_STATUS: Final = ("PATCH", "/status")
+_SIZES: Final = {1_000: None, 15_000: (1.5, 64), 100_000: (10, 96)}
+"""Nodes to the targets for CPU seconds and MiB."""
+_NODE_IN_SERVER: Final = 40_000
+"""Bytes that one Node takes in the server, with room for what it sends."""
+_PAUSE: Final = 0.1
+"""Seconds between changes: the controller also sees the status that it wrote, and must be done with that."""
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=nodes) as server:
+        yield Path(name), server
+
+
+def sync_figures(*, quick: bool) -> Iterator[Figure]:
+    """From the controller's start to its first status: CPU, peak memory, time; no debounce, metrics port open.
+
+    Beside it: a process that only reads the same bytes, and one that reads, decodes and keeps the facts.
+    """
+    for nodes, targets in _SIZES.items():
+        if quick and nodes > min(_SIZES):
+            return
+        if psutil.virtual_memory().available < nodes * _NODE_IN_SERVER:
+            continue
+        runs = 3 if nodes < max(_SIZES) else 1
+        with _cluster(nodes) as (folder, server):
+            controller = [_first_status(folder, server, nodes) for _ in range(runs)]
+            drain, decode = (
+                [_until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode")
+            )
+        for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
+            yield Figure(
+                f"first look at {nodes:,} nodes, {name}",
+                _column(controller, i, unit),
+                Target(targets[i]) if targets and i < len(targets) else None,
+                (
+                    Peer("read the bytes only", _column(drain, i, unit)),
+                    Peer("read, decode, keep", _column(decode, i, unit)),
+                ),
+            )
+
+
+def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds until a fresh controller writes its first status."""
+    client = server.client()
+    _forget_status(client)
+    server.tell("hold", *_STATUS)
+    began = time.monotonic()
+    with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
+        came: float = server.tell("held")
+        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
+        server.tell("forget")
+        server.tell("release")
+        server.tell("await", *_STATUS)
+        seen = _topology(client)["status"]["nodes"]
+        if seen != nodes:
+            raise running.failure(f"it counts {seen} of {nodes} nodes")
+    return used
+
+
+def _until_done(name: str, folder: Path, server: ApiServer) -> tuple[float, float, float]:
+    began = time.monotonic()
+    with program(name, server.environment, folder) as running:
+        running.word()
+        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
+
+
+def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
+    return Sample(tuple(row[column] for row in rows), unit)
+
+
+def _topology(client: ApiClient) -> Any:
+    return client.call(get(f"{PATH}/cluster"))
+
+
+def _forget_status(client: ApiClient) -> None:
+    """Make the ClusterTopology as new: a controller that agrees with its status would not write it."""
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+
+
+def _merge(path: str, change: dict[str, Any]) -> Request:
+    return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
+
+
+def change_figures(*, quick: bool) -> Iterator[Figure]:
+    """From a changed label being stored to the ClusterTopology's new status being stored, by the server's clock.
+
+    Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so each pass also
+    asks for Grove's API and its binding before it writes.
+    """
+    nodes, changes = (1_000, 20) if quick else (15_000, 100)
+    with (
+        _cluster(nodes) as (folder, server),
+        program("controller", server.environment, folder, "--debounce", "0") as running,
+    ):
+        server.tell("await", *_STATUS)
+        time.sleep(1)
+        client = server.client()
+        trips = [_round_trip(client) for _ in range(changes)]
+        racks = _racks(client)
+        measured = []
+        for i in range(changes):
+            name = racks[i // 2][0]
+            rack = racks[i // 2][1] if i % 2 else "a-rack-of-its-own"
+            measured.append(_change(server, client, name, rack, running))
+    written, controller = ([1000 * each[i] for each in measured] for i in (0, 1))
+    trip = Peer("one GET over TLS", Sample(tuple(1000 * each for each in trips), "ms"))
+    for share, target in ((0.5, 5), (0.99, 20)):
+        yield Figure(
+            f"label changed to status written, {nodes:,} nodes, p{100 * share:.0f}",
+            Sample(tuple(written), "ms", share),
+            Target(target),
+            (trip,) if share == 0.5 else (),  # noqa: PLR2004 - the median's own peer
+        )
+    yield Figure("  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,))
+
+
+def _racks(client: ApiClient) -> list[tuple[str, str]]:
+    """Some nodes from all over the cluster with their racks."""
+    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
+    return [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
+
+
+def _change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
+    """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
+    server.tell("forget")
+    client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+    entries = server.tell("await", *_STATUS)
+    stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
+    written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))
+    if written < stored:
+        raise running.failure("it wrote a status before the change")
+    handling = sum(done - came for _, _, came, done in entries if came >= stored and done <= written)
+    time.sleep(_PAUSE)
+    return written - stored, written - stored - handling
+
+
+def _round_trip(client: ApiClient) -> float:
+    began = time.monotonic()
+    client.call(get(f"/apis/{GROVE}"))
+    return time.monotonic() - began

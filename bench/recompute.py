@@ -1,0 +1,121 @@
+"""The controller's computing alone, in this process: a full assessment, and the flow of node events."""
+
+import gc
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, cast
+
+import msgspec
+
+from bench.report import Figure, Peer, Sample, Target
+from controller.assess import assess
+from controller.effective import Absences
+from controller.index import Index
+from controller.spec import API_VERSION, KIND, read
+from controller.status import status_of
+from kube.client import ApiClient, Request
+from kube.nodes import PATH, NodeDecoder
+from kube.reflector import Reflector
+from simulator.cluster import large_cluster
+from topology.catalogue import KEYS
+from topology.keys import GPU_PRESENT, GPUS
+from topology.node import NodeFacts
+
+_TRACKED: Final = KEYS | {GPUS, GPU_PRESENT}
+_TOPOLOGY: Final = {
+    "apiVersion": API_VERSION,
+    "kind": KIND,
+    "metadata": {"name": "cluster", "uid": "1", "generation": 1},
+    "spec": {"required": ["rack"]},
+}
+_KIB: Final = 1024
+
+
+def recompute_figures(*, quick: bool) -> Iterator[Figure]:
+    """One assessment of all nodes from nothing, beside counting distinct tuples of their label values.
+
+    And the status of a ClusterTopology that comes of it, as JSON.
+    """
+    topology = read(_TOPOLOGY)
+    for nodes, target, runs in ((15_000, 10, 30), (100_000, 50, 10)):
+        facts = _facts(nodes)
+        yield Figure(
+            f"full recompute, {nodes:,} nodes",
+            _elapsed(lambda facts=facts: assess(topology, facts, Absences(), 0.0), runs),  # type: ignore[misc]
+            Target(target),
+            (Peer("count distinct tuples of values", _elapsed(lambda facts=facts: Counter(f.values for f in facts), runs)),),  # type: ignore[misc]
+        )
+        if quick:
+            return
+    assessment = assess(topology, facts, Absences(), 0.0)
+    status = status_of(topology, assessment, (), datetime.now(UTC), anything_served=False)
+    size = len(msgspec.json.encode({**_TOPOLOGY, "status": status}))
+    yield Figure(f"ClusterTopology of {nodes:,} nodes", Sample((size / _KIB,), "KiB"), Target(16))
+
+
+def _facts(nodes: int) -> list[NodeFacts]:
+    decode = NodeDecoder(_TRACKED)
+    facts = []
+    for node in large_cluster(nodes):
+        small = {"metadata": {**node["metadata"], "managedFields": []}, "status": {**node["status"], "images": []}}
+        facts.append(decode(msgspec.json.encode(small))[2])
+    return facts
+
+
+def _elapsed(work: Callable[[], object], runs: int) -> Sample:
+    work()
+    gc.collect()
+    costs = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        work()
+        costs.append(1000 * (time.perf_counter() - began))
+    return Sample(tuple(costs), "ms")
+
+
+class _Replayed:
+    """A client whose first stream lists the nodes, and whose second sends one event for each of them, then stops."""
+
+    def __init__(self, listed: Sequence[bytes], events: Sequence[bytes], stop: threading.Event) -> None:
+        self._streams = iter((listed, events))
+        self._stop = stop
+        self.cpu = 0.0
+        """Seconds that the second stream took."""
+
+    def stream(self, _request: Request, _idle_timeout: float) -> Iterator[bytes]:
+        lines = next(self._streams)
+        began = time.process_time()
+        yield from lines
+        self.cpu = time.process_time() - began
+        self._stop.set()
+
+
+def event_figures(*, quick: bool) -> Iterator[Figure]:
+    """Node events from the socket's lines to the index, each one a change of a label; beside decoding alone."""
+    nodes, runs = 1_000, 3 if quick else 9
+    objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
+    bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    listed = [*_lines("ADDED", objects), *_lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
+    changed = _lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in objects])
+    rates = []
+    for _ in range(runs):
+        stop = threading.Event()
+        client = _Replayed(listed, changed, stop)
+        index: Index[NodeFacts] = Index(_no_news)
+        Reflector(cast("ApiClient", client), PATH, NodeDecoder(_TRACKED), index, stop).run()
+        rates.append(nodes / client.cpu)
+    decode = NodeDecoder(_TRACKED)
+    alone = _elapsed(lambda: [decode(each) for each in objects], runs)
+    peer = Peer("decoding alone", Sample(tuple(1000 * nodes / each for each in alone.values), "/s"))
+    yield Figure("node events handled, one core", Sample(tuple(rates), "/s"), Target(10_000, at_most=False), (peer,))
+
+
+def _lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
+    return [b'{"type":"%s","object":%s}' % (kind.encode(), each) for each in objects]
+
+
+def _no_news() -> None:
+    """Nobody waits for changes here."""
