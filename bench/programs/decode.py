@@ -1,5 +1,8 @@
 """Reads the streamed list of all Nodes, decodes each to `NodeFacts` and keeps those: what any controller must do."""
 
+import os
+from pathlib import Path
+
 import msgspec
 
 from bench.programs import done
@@ -27,8 +30,9 @@ class _Event(msgspec.Struct, gc=False):
 def main() -> int:
     """Read up to the bookmark that ends the list."""
     decode_event, decode = msgspec.json.Decoder(_Event).decode, NodeDecoder(KEYS)
+    client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
     facts: dict[str, NodeFacts] = {}
-    for line in ApiClient(load(None)).stream(Request("GET", PATH, _QUERY), _IDLE_SECONDS):
+    for line in client.stream(Request("GET", PATH, _QUERY), _IDLE_SECONDS):
         event = decode_event(line)
         if event.type == "BOOKMARK":
             return done(len(facts))

@@ -264,7 +264,7 @@ class Api:
                 why = f"uid mismatch: the provided object specified uid {given}, and no existing object was found"
                 raise conflict(resource.group, resource.plural, route.name, why)
             self._check_namespace(route)
-            obj = writes.apply(target, {"metadata": {}, **resource.zero}, config, force=force)
+            obj = writes.apply(target, writes.empty_of(resource), config, force=force)
             writes.tidy(target, obj)
             obj = writes.created(target, obj, self._new_uid(), applied=True)
             return self._respond(route, view, self._save(request, route, obj), 201)

@@ -82,6 +82,11 @@ def printed(path: Path) -> str:
     return text
 
 
+def reading_order(path: Path) -> list[tuple[bool, str]]:
+    """Sort key that lists what is owned at each level before what lies below it."""
+    return [(depth < len(path) - 1, element) for depth, element in enumerate(path)]
+
+
 def _compact(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
@@ -242,6 +247,12 @@ class Difference:
                     )
                 self._mark(old, new, path, changed=False)
                 return
+            # A map that became something else, or the other way round: what was in it went, or came.
+            for gone, came in ((old, _ABSENT), (_ABSENT, new)):
+                if old is not _ABSENT and new is not _ABSENT and isinstance(gone or came, dict):
+                    for key in gone or came:
+                        below = (*path, f"f:{key}")
+                        self._walk(_item(gone, key), _item(came, key), schema.field(key) or ANY, below)
         self._mark(old, new, path, changed=True)
 
     def _mark(self, old: Any, new: Any, path: Path, *, changed: bool) -> None:
@@ -251,6 +262,10 @@ class Difference:
             self.removed.add(path)
         elif changed:
             self.modified.add(path)
+
+
+def _item(value: Any, key: str) -> Any:
+    return value.get(key, _ABSENT) if isinstance(value, dict) else _ABSENT
 
 
 def _by_element(value: Any, schema: Schema) -> dict[str, Any]:

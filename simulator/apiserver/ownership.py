@@ -67,19 +67,26 @@ class Writer:
 
 
 def apply(
-    live: dict[str, Any], config: dict[str, Any], schema: Schema, writer: Writer, *, force: bool
+    live: dict[str, Any],
+    config: dict[str, Any],
+    schema: Schema,
+    writer: Writer,
+    *,
+    empty: dict[str, Any],
+    force: bool,
 ) -> dict[str, Any]:
     """Merge an applied configuration into the live object.
 
     Fields that only this manager applied before and no longer lists are removed; a field that is listed,
-    differs, and belongs to somebody else is a conflict (409) unless `force`. Raises `TypedPatchError` and
-    `ApiError`.
+    differs, and belongs to somebody else is a conflict (409) unless `force`. `empty` is an object of this kind
+    with nothing set. Raises `TypedPatchError` and `ApiError`.
     """
     claims = _claims(live)
     if not claims and live.get("metadata", {}).get("uid"):
         # The object was last written by something that tracks nothing: its fields belong to a stand-in.
-        stand_in = Manager("Update", "before-first-apply", writer.version)
-        owned = fields.Difference({}, live, schema).added - _NEVER_OWNED
+        stand_in = Manager("Update", "before-first-apply", writer.version, writer.subresource)
+        there = fields.Difference(empty, live, schema).added
+        owned = {path for path in there if writer.owns(path)} - _NEVER_OWNED
         claims = {stand_in: _Claim(owned, writer.version, writer.now)}
     me = Manager("Apply", writer.name, "", writer.subresource)
     before = claims.get(me)
@@ -152,7 +159,7 @@ def _conflict(contested: dict[Manager, Paths]) -> ApiError:
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": fields.printed(path)}
         for manager, paths in sorted(contested.items(), key=lambda item: str(item[0]))
-        for path in sorted(paths)
+        for path in sorted(paths, key=fields.reading_order)
     ]
     if len(causes) == 1:
         text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
@@ -160,7 +167,7 @@ def _conflict(contested: dict[Manager, Paths]) -> ApiError:
         lines = []
         for manager, paths in sorted(contested.items(), key=lambda item: str(item[0])):
             lines.append(f"conflicts with {manager}:")
-            lines += [f"- {fields.printed(path)}" for path in sorted(paths)]
+            lines += [f"- {fields.printed(path)}" for path in sorted(paths, key=fields.reading_order)]
         text = f"{len(causes)} conflicts: " + "\n".join(lines)
     return ApiError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
 

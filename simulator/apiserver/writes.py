@@ -67,16 +67,14 @@ def tidy(target: Target, obj: Object) -> list[str]:
     resource = target.resource
     metadata = obj.setdefault("metadata", {})
     for name in ("labels", "annotations"):
-        entries = metadata.get(name)
-        if entries:
-            # Go decodes a null into the zero value of a string.
-            metadata[name] = {key: "" if value is None else value for key, value in entries.items()}
-        else:
-            metadata.pop(name, None)
-    for name in [name for name, value in metadata.items() if value is None]:
+        # Go decodes a null into the zero value of a string.
+        entries = metadata.get(name) or {}
+        metadata[name] = {key: "" if value is None else value for key, value in entries.items()}
+    for name in [name for name, value in metadata.items() if value in (None, {}, [])]:
         del metadata[name]
     if not resource.custom:
         _check_labels(resource, metadata)
+        _omit_empty(obj)
         return []
     unknown = prune(obj, resource.schema)
     fill_defaults(obj, resource.schema)
@@ -85,6 +83,20 @@ def tidy(target: Target, obj: Object) -> list[str]:
         message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
         raise bad_request(f"{message}: strict decoding error: {listed}")
     return [f'unknown field "{path}"' for path in unknown]
+
+
+def _omit_empty(value: Any) -> None:
+    """Drop what Go leaves out (`omitempty`): empty lists and nulls, but not the zero time, which is null."""
+    if isinstance(value, dict):
+        for key in list(value):
+            unset = value[key] is None and not key.endswith(("Time", "Timestamp"))
+            if unset or value[key] == []:
+                del value[key]
+            else:
+                _omit_empty(value[key])
+    elif isinstance(value, list):
+        for item in value:
+            _omit_empty(item)
 
 
 def _check_labels(resource: Resource, metadata: Object) -> None:
@@ -108,7 +120,7 @@ def created(target: Target, obj: Object, uid: str, *, applied: bool = False) -> 
         crds.complete(obj)
     obj = _with_zero_values(resource, obj)
     if not applied:
-        obj = ownership.update(_with_zero_values(resource, {"metadata": {}}), obj, resource.schema, target.writer)
+        obj = ownership.update(empty_of(resource), obj, resource.schema, target.writer)
         metadata = obj["metadata"]
     metadata.update(name=target.name, uid=uid, creationTimestamp=target.now)
     if resource.namespaced:
@@ -119,6 +131,11 @@ def created(target: Target, obj: Object, uid: str, *, applied: bool = False) -> 
         metadata.pop(name, None)
     target.failed(list(_problems(resource, obj)))
     return obj
+
+
+def empty_of(resource: Resource) -> Object:
+    """Return an object with nothing set, as Go would write it."""
+    return _with_zero_values(resource, {"metadata": {}})
 
 
 def _with_zero_values(resource: Resource, obj: Object) -> Object:
@@ -202,6 +219,6 @@ def apply(target: Target, live: Object, config: Object, *, force: bool) -> Objec
     resource = target.resource
     gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     try:
-        return ownership.apply(live, config, resource.schema, target.writer, force=force)
+        return ownership.apply(live, config, resource.schema, target.writer, empty=empty_of(resource), force=force)
     except TypedPatchError as error:
         raise typed_patch_error(error, target.namespace, target.name, gvk) from None

@@ -166,7 +166,7 @@ def test_removed_namespace_is_empty(client: ApiUnderTest) -> None:
 def test_program(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     command = [sys.executable, "-m", "simulator.apiserver", "--kubeconfig", str(kubeconfig), "--nodes", "3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:  # noqa: S603 - this Python, our program
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         url = program.stdout.readline().strip()
         nodes = HttpClient(url, None).request("GET", NODES).body["items"]

@@ -28,7 +28,7 @@ def kubectl(api: ApiUnderTest, tmp_path: Path) -> Kubectl:
     def run(*arguments: str, stdin: Any = None) -> str:
         command = [program, "--kubeconfig", str(api.kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments]
         text = None if stdin is None else json.dumps(stdin)
-        done = subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)  # noqa: S603 - our own arguments
+        done = subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -110,7 +110,7 @@ def test_a_broken_ca_is_named(account: Path, content: bytes | None) -> None:
 
 
 def test_a_broken_port_is_named(account: Path) -> None:
-    with pytest.raises(ConfigError, match="KUBERNETES_SERVICE_PORT.*tcp://10.0.0.1:443"):
+    with pytest.raises(ConfigError, match=r"KUBERNETES_SERVICE_PORT.*tcp://10\.0\.0\.1:443"):
         load(None, environment(port="tcp://10.0.0.1:443"), account)
 
 

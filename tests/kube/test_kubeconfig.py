@@ -140,7 +140,7 @@ class TestServers:
     def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
         ca = {"certificate-authority": str(certificates.ca)}
         with ScriptedServer([answer(b"1")], server_context(certificates), host="127.0.0.2") as server:
-            with pytest.raises(Unreachable, match="127.0.0.2"):
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.2"):
                 ask(load(write(kubeconfig, document(server.url, **ca))))
             assert ask(load(write(kubeconfig, document(server.url, **ca, **{"tls-server-name": "localhost"})))) == 1
             assert server.received[0].headers["Host"] == server.url.removeprefix("https://")
@@ -299,7 +299,7 @@ def test_errors_name_file_field_and_fix_and_no_secret(case: str, kubeconfig: Pat
         (b"- a\n- b\n", "holds no mapping"),
         (b"just text", "holds no mapping"),
         (b"\x7fELF\x02\x01\x01\x00\x00", "is not YAML"),
-        (b"\xff\xfe\xff\xfe", "is not YAML"),
+        (b"a: \x80\x81", "is not YAML"),
         (b"a: 2024-99-99", "is not YAML"),
         (b"a: b\n" * 4_000_000, "is larger than 16 MiB"),
     ],

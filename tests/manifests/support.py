@@ -38,8 +38,6 @@ class Manifests:
 
 
 def run_kubectl(kubectl: str, *arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(  # noqa: S603 - the tests write every argument
-        [kubectl, *arguments], capture_output=True, check=False, text=True, input=stdin, timeout=60
-    )
+    done = subprocess.run([kubectl, *arguments], capture_output=True, check=False, text=True, input=stdin, timeout=60)
     assert done.returncode == 0, done.stderr
     return done

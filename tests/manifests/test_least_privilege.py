@@ -1,10 +1,14 @@
 """What the tokens of the agent and of the controller may do on a real API server, and what they may not."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
@@ -206,7 +210,6 @@ CONTROLLER_MAY = (
     Attempt("list Nodes", "GET", NODES),
     Attempt("read a Node", "GET", OWN),
     Attempt("list topologies", "GET", TOPOLOGIES),
-    Attempt("patch a topology", "PATCH", f"{TOPOLOGIES}/cluster", {"metadata": {"annotations": {"a/b": "c"}}}, MERGE),
     Attempt("patch status", "PATCH", f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 2}}, MERGE),
     Attempt(
         "apply status",
@@ -231,6 +234,14 @@ CONTROLLER_MAY_NOT = (
     ),
     Attempt("cordon", "PATCH", OWN, {"spec": {"unschedulable": True}}, MERGE, says=rbac("patch", "nodes")),
     Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
+    Attempt(
+        "change what an admin asked for",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster",
+        {"spec": {"required": ["rack"]}},
+        MERGE,
+        says=rbac("patch", "clustertopologies"),
+    ),
     Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=rbac("delete", "clustertopologies")),
     Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
@@ -316,6 +327,29 @@ def test_the_agent_may_do_its_work(cluster: Cluster) -> None:
     before = cluster.untouched()
     assert cluster.surprises(AGENT_MAY, cluster.agent) == {}
     assert cluster.untouched() == before
+
+
+@pytest.mark.parametrize("program", ["agent", "controller"])
+def test_the_programs_need_no_more_than_their_tokens_allow(cluster: Cluster, program: str, tmp_path: Path) -> None:
+    before = cluster.untouched()
+    config = yaml.safe_load(cluster.api.kubeconfig.read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": {"agent": cluster.agent, "controller": cluster.controller}[program]}
+    kubeconfig = tmp_path / "confined"
+    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    flags = {"agent": ["--profile", "dgx-h200", "--node-name", "confined-own"], "controller": []}[program]
+    ran = subprocess.run(
+        [sys.executable, "-m", "cli.main", program, "--once", "--kubeconfig", str(kubeconfig), *flags],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, "WARNING" in ran.stderr) == (0, False), ran.stderr
+    assert cluster.untouched() == before
+    if program == "agent":
+        assert cluster.api.get(OWN)["metadata"]["labels"]["gpu.topology/gpu-product"] == "NVIDIA-H200"
+    else:
+        assert cluster.api.get(f"{TOPOLOGIES}/cluster")["status"]["conditions"]
 
 
 def test_the_agent_may_do_nothing_else(cluster: Cluster) -> None:

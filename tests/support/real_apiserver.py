@@ -174,7 +174,7 @@ class RealApiServer:
 
 def _run(folder: Path, name: str, command: list[Path | str]) -> subprocess.Popen[bytes]:
     with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder)  # noqa: S603 - our own arguments
+        return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder)
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,0 +1,180 @@
+"""What reflector tests share: a mirror as handler, clocks that do not wait, clients that follow a script."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from kube.client import ApiClient, Request, Stream
+from kube.errors import KubeError
+from kube.reflector import Raw
+
+PATIENCE = 30.0  # seconds until a test gives up
+
+Item = tuple[str, Any]
+"""resourceVersion and labels."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    labels: dict[str, str] = {}
+
+
+class _Thing(msgspec.Struct):
+    metadata: _Meta
+
+
+def decode(raw: Raw) -> tuple[str, str, Item]:
+    """Raises msgspec.ValidationError, as the decoders of the program do."""
+    meta = msgspec.json.decode(raw, type=_Thing).metadata
+    return meta.name, meta.resource_version, (meta.resource_version, meta.labels)
+
+
+class Mirror:
+    """A handler that keeps the collection, and checks that no change comes twice, too late or out of nowhere."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Item] = {}
+        self.calls: list[str] = []
+        self.mistakes: list[str] = []
+        self.error: KubeError | None = None
+        self.errors: list[KubeError] = []
+        self._changed = threading.Condition()
+
+    def replace(self, items: Mapping[str, Item]) -> None:
+        with self._changed:
+            self.items = dict(items)
+            self._note("replace " + " ".join(sorted(items)))
+
+    def put(self, name: str, item: Item) -> None:
+        with self._changed:
+            known = self.items.get(name)
+            if known and int(item[0]) <= int(known[0]):
+                self.mistakes.append(f"{name} {item[0]} after {known[0]}")
+            self.items[name] = item
+            self._note(f"put {name}")
+
+    def gone(self, name: str) -> None:
+        with self._changed:
+            if not self.items.pop(name, None):
+                self.mistakes.append(f"{name} is gone, and was never there")
+            self._note(f"gone {name}")
+
+    def failing(self, error: KubeError | None) -> None:
+        with self._changed:
+            self.error = error
+            if error:
+                self.errors.append(error)
+            self._changed.notify_all()
+
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(done, PATIENCE), (self.calls[-20:], self.error)
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        self._changed.notify_all()
+
+
+class Waits:
+    """A `Stop` that records how long it was asked to wait, and ends the program after so many waits."""
+
+    def __init__(self, most: int) -> None:
+        self.waits: list[float] = []
+        self._most = most
+        self.ended = False
+
+    def wait(self, timeout: float) -> bool:
+        threading.Event().wait(min(timeout, 0))  # refuses what a real one refuses
+        self.waits.append(timeout)
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self.ended or len(self.waits) >= self._most
+
+
+class Impatient:
+    """A `Stop` that never waits."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+        self.is_set = self._event.is_set
+
+    def wait(self, timeout: float) -> bool:
+        del timeout
+        return self._event.is_set()
+
+
+Answer = bytes | KubeError | Iterable[bytes | KubeError]
+
+
+class ScriptedStream(Stream):
+    """Lines of a script; an error among them is raised."""
+
+    def __init__(self, script: Iterable[bytes | KubeError]) -> None:
+        self._script = script
+        self.interrupts = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._script:
+            if isinstance(line, KubeError):
+                raise line
+            yield line
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+
+
+class ScriptedClient(ApiClient):
+    """Answers streams and reads in order; whoever asks for more ends the program."""
+
+    def __init__(self, stop: Waits, streams: Iterable[Answer] = (), pages: Iterable[Answer] = ()) -> None:
+        self._stop = stop
+        self._streams = iter(streams)
+        self._pages = iter(pages)
+        self.queries: list[Mapping[str, str]] = []
+
+    def stream(self, request: Request, idle_timeout: float) -> Stream:
+        del idle_timeout
+        self.queries.append(request.query)
+        script = next(self._streams, None)
+        self._stop.ended |= script is None
+        return ScriptedStream([script] if isinstance(script, bytes | KubeError) else script or [])
+
+    def read(self, request: Request) -> bytes:
+        self.queries.append(request.query)
+        answer = next(self._pages)
+        if isinstance(answer, KubeError):
+            raise answer
+        assert isinstance(answer, bytes)
+        return answer
+
+
+def event(kind: str, name: str, version: int, **metadata: Any) -> bytes:
+    """One line of a watch."""
+    return msgspec.json.encode({"type": kind, "object": thing(name, version, **metadata)})
+
+
+def thing(name: str, version: int, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": str(version), **metadata}}
+
+
+def bookmark(version: int, *, end: bool = False) -> bytes:
+    annotations = {"annotations": {"k8s.io/initial-events-end": "true"}} if end else {}
+    metadata = {"resourceVersion": str(version), "creationTimestamp": None, **annotations}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": {"kind": "Node", "metadata": metadata}})
+
+
+def failure(code: int, reason: str = "Expired") -> bytes:
+    """An error in the stream of a watch that began with 200."""
+    status = {"kind": "Status", "code": code, "reason": reason, "message": "injected"}
+    return msgspec.json.encode({"type": "ERROR", "object": status})
+
+
+def page(*things: dict[str, Any], version: int = 1, following: str = "") -> bytes:
+    """A page of a list."""
+    metadata = {"resourceVersion": str(version)} | ({"continue": following} if following else {})
+    return msgspec.json.encode({"kind": "NodeList", "items": things, "metadata": metadata})

@@ -1,0 +1,352 @@
+"""List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
+
+import random
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from kube.errors import ApiError, Expired, KubeError, Unreachable
+from kube.reflector import Reflector
+from tests.kube.reflecting import (
+    Answer,
+    Item,
+    Mirror,
+    ScriptedClient,
+    Waits,
+    bookmark,
+    decode,
+    event,
+    failure,
+    page,
+    thing,
+)
+
+UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
+LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
+LOST = Unreachable("connection reset")
+SECOND = ("resourceVersion", "5")
+
+
+class Following:
+    """A reflector on a script: `streams` and `pages` are answered in order, and the program ends with the script."""
+
+    def __init__(self, streams: Iterable[Answer] = (), pages: Iterable[Answer] = (), most_waits: int = 100) -> None:
+        self.stop = Waits(most_waits)
+        self.mirror = Mirror()
+        self.client = ScriptedClient(self.stop, streams, pages)
+        self.reflector: Reflector[Item] = Reflector(
+            self.client, "/api/v1/nodes", decode, self.mirror, self.stop, random.Random(7)
+        )
+
+    def run(self) -> "Following":
+        self.reflector.run()
+        return self
+
+    @property
+    def modes(self) -> list[str]:
+        """What was asked for: `list` (streamed), `page`, `page <continue>`, `watch <version>`."""
+        return [
+            "list"
+            if "sendInitialEvents" in query
+            else f"watch {query['resourceVersion']}"
+            if "watch" in query
+            else f"page {query.get('continue', '')}".strip()
+            for query in self.client.queries
+        ]
+
+
+class TestLists:
+    def test_a_streamed_list_is_handed_over_when_it_is_complete(self) -> None:
+        following = Following([[event("ADDED", "a", 1), event("ADDED", "b", 3), bookmark(5, end=True)]]).run()
+        assert following.mirror.calls == ["replace a b"]
+        assert following.modes == ["list", "watch 5"]
+        assert following.client.queries[0]["resourceVersionMatch"] == "NotOlderThan"
+        assert following.client.queries[0]["allowWatchBookmarks"] == "true"
+
+    def test_changes_during_the_streamed_list_belong_to_it(self) -> None:
+        changes = [
+            event("ADDED", "a", 1),
+            event("ADDED", "b", 2),
+            bookmark(3),
+            event("MODIFIED", "a", 4, labels={"new": "1"}),
+            event("DELETED", "b", 5),
+            event("DELETED", "never", 5),
+            bookmark(5, end=True),
+        ]
+        following = Following([changes]).run()
+        assert following.mirror.items == {"a": ("4", {"new": "1"})}
+
+    @pytest.mark.parametrize("end", [[], [LOST], [failure(500, "InternalError")], [b"garbage"], [b'{"type":"\xff"}']])
+    def test_half_a_list_is_nothing(self, end: list[bytes | KubeError]) -> None:
+        following = Following([[event("ADDED", "a", 1), *end], LISTED]).run()
+        assert following.mirror.calls == ["replace a"]
+        assert following.mirror.errors
+        assert following.modes[:2] == ["list", "list"]
+
+    @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
+    def test_servers_without_streamed_lists_are_read_in_pages(self, code: int) -> None:
+        following = Following(
+            [ApiError(code, "", "no"), LOST, Expired(410, "Expired", "")],
+            [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()],
+        ).run()
+        assert following.mirror.calls == ["replace a b", "replace "]
+        # After a relist it does not ask for a stream again.
+        assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
+        assert [query["limit"] for query in following.client.queries if "limit" in query] == ["500"] * 3
+
+    def test_a_refusal_of_both_leaves_streams_possible(self) -> None:
+        following = Following(
+            [ApiError(403, "Forbidden", "no role yet"), LISTED], [ApiError(403, "Forbidden", "no role yet")]
+        ).run()
+        assert following.modes == ["list", "page", "list", "watch 5"]
+        assert following.mirror.calls == ["replace a"]
+
+    def test_a_page_token_that_expired_begins_the_list_anew(self) -> None:
+        pages = [
+            page(thing("a", 1), following="p2"),
+            Expired(410, "Expired", "continue token expired"),
+            page(thing("b", 2), version=8),
+        ]
+        following = Following([UNSTREAMED, UNSTREAMED], pages).run()
+        assert following.mirror.calls == ["replace b"]
+        assert following.modes == ["list", "page", "page p2", "list", "page", "watch 8"]
+
+    def test_an_empty_list_may_be_null(self) -> None:
+        following = Following([UNSTREAMED], [b'{"items":null,"metadata":{"resourceVersion":"3"}}']).run()
+        assert following.mirror.calls == ["replace "]
+
+    @pytest.mark.parametrize(
+        "answer", [b"", b"[]", b"{}", b'{"items":{}}', b'{"kind":"Status"}', b"\xff", b'{"items":[],"metadata":{}}']
+    )
+    def test_an_answer_that_is_no_list_empties_nothing(self, answer: bytes) -> None:
+        following = Following([UNSTREAMED], [answer], most_waits=1).run()
+        assert following.mirror.calls == []
+        assert [type(error) for error in following.mirror.errors] == [Unreachable]
+
+    def test_a_list_without_version_is_not_asked_for_in_a_hot_loop(self) -> None:
+        following = Following([[event("ADDED", "a", 1), bookmark(0, end=True).replace(b'"0"', b'""')]], most_waits=1)
+        assert following.run().mirror.calls == []
+        assert following.stop.waits
+
+    def test_sync_raises_and_hands_over_nothing(self) -> None:
+        following = Following([LOST, LISTED])
+        with pytest.raises(Unreachable):
+            following.reflector.sync()
+        assert following.mirror.calls == []
+        following.reflector.sync()
+        assert following.mirror.calls == ["replace a"]
+
+
+class TestWatches:
+    def test_changes_are_handed_over_and_the_next_watch_begins_after_the_last(self) -> None:
+        changes = [
+            event("ADDED", "b", 6),
+            event("MODIFIED", "a", 7, labels={"x": "1"}),
+            event("DELETED", "b", 8),
+        ]
+        following = Following([LISTED, changes, [bookmark(12)], []]).run()
+        assert following.mirror.calls == ["replace a", "put b", "put a", "gone b"]
+        assert following.mirror.items == {"a": ("7", {"x": "1"})}
+        assert not following.mirror.mistakes
+        assert following.modes == ["list", "watch 5", "watch 8", "watch 12", "watch 12"]
+
+    def test_a_deletion_moves_the_version_too(self) -> None:
+        assert Following([LISTED, [event("DELETED", "a", 9), LOST]]).run().modes[-1] == "watch 9"
+
+    @pytest.mark.parametrize("gone", [Expired(410, "Expired", "too old"), [failure(410)], [bookmark(6), failure(410)]])
+    def test_an_expired_version_is_followed_by_a_list(self, gone: Answer) -> None:
+        following = Following([LISTED, gone, [event("ADDED", "b", 20), bookmark(20, end=True)]]).run()
+        assert following.mirror.calls == ["replace a", "replace b"]
+        assert following.modes == ["list", "watch 5", "list", "watch 20"]
+
+    def test_a_version_of_the_future_is_followed_by_a_list(self) -> None:
+        """As after etcd was restored from a backup: waiting for that version would take days."""
+        too_large = failure(504, "Timeout")
+        following = Following([LISTED, [too_large], [event("ADDED", "b", 2), bookmark(2, end=True)]]).run()
+        assert following.modes == ["list", "watch 5", "list", "watch 2"]
+        assert set(following.mirror.items) == {"b"}
+
+    @pytest.mark.parametrize(
+        "trouble", [LOST, ApiError(429, "TooManyRequests", ""), ApiError(500, "", ""), [failure(500, "InternalError")]]
+    )
+    def test_other_trouble_costs_no_list(self, trouble: Answer) -> None:
+        following = Following([LISTED, trouble, []]).run()
+        assert following.modes == ["list", "watch 5", "watch 5", "watch 5"]
+        assert following.mirror.items
+
+    def test_what_is_known_stands_while_the_server_is_away(self) -> None:
+        following = Following([LISTED, LOST, LOST, [bookmark(6)]]).run()
+        assert following.mirror.calls == ["replace a"]
+        assert len(following.mirror.errors) == 2
+        assert following.mirror.error is None
+
+    @pytest.mark.parametrize(
+        "line", [b"", b"{", b"[]", b'{"type":1}', b'{"type":"ADDED"}', b'{"type":"\xff"}', b"[" * 10**5]
+    )
+    def test_garbage_is_an_error_and_the_watch_is_made_anew(self, line: bytes) -> None:
+        following = Following([LISTED, [event("ADDED", "b", 6), line], [event("ADDED", "c", 7)]]).run()
+        assert following.mirror.calls == ["replace a", "put b", "put c"]
+        assert following.modes == ["list", "watch 5", "watch 6", "watch 7"]
+
+    def test_an_event_that_came_after_the_end_of_the_program_is_not_handled(self) -> None:
+        following = Following([LISTED])
+
+        def changes() -> Iterator[bytes]:
+            yield event("ADDED", "b", 6)
+            following.stop.ended = True
+            yield event("ADDED", "c", 7)
+
+        following.client._streams = iter([LISTED, changes()])
+        assert following.run().mirror.calls == ["replace a", "put b"]
+
+
+MALFORMED = {
+    "refused by the decoder": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":7}}',
+    "not UTF-8": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":{"a":"\xff"}}}',
+    "no metadata": b"{}",
+    "metadata of the wrong type": b'{"metadata":{"name":5,"resourceVersion":[]}}',
+    "null": b"null",
+    "nested without end": b'{"metadata":{"name":"bad","resourceVersion":"6","labels":'
+    + b"[" * 500
+    + b"]" * 500
+    + b"}}",
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+class TestMalformedObjects:
+    """One bad object hides no other one, and does not end the thread that follows them."""
+
+    def test_in_a_streamed_list(self, case: str) -> None:
+        bad = b'{"type":"ADDED","object":' + MALFORMED[case] + b"}"
+        following = Following([[event("ADDED", "a", 1), bad, event("ADDED", "c", 3), bookmark(5, end=True)]]).run()
+        assert following.mirror.calls == ["replace a c"]
+
+    def test_in_a_page(self, case: str) -> None:
+        good = page(thing("a", 1), thing("c", 3), version=5)
+        bad = good.replace(b'"items":[', b'"items":[' + MALFORMED[case] + b",")
+        assert Following([UNSTREAMED], [bad]).run().mirror.calls == ["replace a c"]
+
+    @pytest.mark.parametrize("kind", [b"ADDED", b"MODIFIED"])
+    def test_in_a_watch(self, case: str, kind: bytes) -> None:
+        bad = b'{"type":"%s","object":%s}' % (kind, MALFORMED[case])
+        following = Following([LISTED, [bad, LOST], [event("ADDED", "c", 7)]]).run()
+        assert following.mirror.calls == ["replace a", "put c"]
+        assert following.modes[:3] in (["list", "watch 5", "watch 5"], ["list", "watch 5", "watch 6"])
+
+    @pytest.mark.parametrize("kind", [b"DELETED", b"BOOKMARK"])
+    def test_as_a_deletion_or_bookmark(self, case: str, kind: bytes) -> None:
+        bad = b'{"type":"%s","object":%s}' % (kind, MALFORMED[case])
+        following = Following([LISTED, [bad, event("ADDED", "c", 7)]]).run()
+        assert [call for call in following.mirror.calls if "bad" not in call] == ["replace a", "put c"]
+
+
+class TestWaiting:
+    def test_waits_grow_with_jitter_up_to_a_minute(self) -> None:
+        waits = Following([LOST] * 100, most_waits=12).run().stop.waits
+        steps = [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+        assert all(step / 2 <= wait <= step for wait, step in zip(waits, steps, strict=True))
+        assert len({wait / step for wait, step in zip(waits, steps, strict=True)}) == 12
+
+    def test_different_replicas_wait_differently(self) -> None:
+        def waits(seed: int) -> list[float]:
+            stop = Waits(3)
+            client = ScriptedClient(stop, [LOST] * 3)
+            Reflector(client, "/x", decode, Mirror(), stop, random.Random(seed)).run()
+            return stop.waits
+
+        assert waits(1) == waits(1)
+        assert waits(1) != waits(2)
+
+    def test_success_makes_it_patient_again(self) -> None:
+        following = Following([LOST, LOST, LOST, LOST, LISTED, LOST, LOST, [bookmark(6), LOST], LOST]).run()
+        waits = following.stop.waits
+        assert waits[3] > 2
+        assert waits[4] <= 0.5 < waits[5] * 2  # after the list
+        assert waits[6] <= 0.5  # after the watch's first event
+
+    def test_it_waits_as_long_as_the_server_asks(self) -> None:
+        busy = ApiError(429, "TooManyRequests", "", retry_after=17)
+        assert Following([busy, LISTED], most_waits=1).run().stop.waits == [17]
+
+    def test_it_waits_longer_than_the_server_asks_when_it_fails_again_and_again(self) -> None:
+        busy = ApiError(429, "TooManyRequests", "", retry_after=1)
+        waits = Following([busy] * 9, most_waits=9).run().stop.waits
+        assert waits[0] == 1
+        assert waits[-1] >= 30
+
+    @pytest.mark.parametrize("short", [[], [bookmark(5)], [event("MODIFIED", "a", 6)]])
+    def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_hot_loop(self, short: list[bytes]) -> None:
+        following = Following([LISTED, *[short] * 50], most_waits=10).run()
+        assert following.modes.count("list") == 1
+        assert len(following.modes) == 11
+
+    def test_errors_of_configuration_are_survived(self) -> None:
+        following = Following([KubeError("token file: gone"), LISTED]).run()
+        assert following.mirror.calls == ["replace a"]
+
+
+class TestRelist:
+    def test_it_reads_everything_again(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            yield event("ADDED", "b", 6)
+            following.reflector.relist()
+            yield event("ADDED", "never handed over", 7)
+
+        following.client._streams = iter([LISTED, changes(), LISTED])
+        assert following.run().mirror.calls == ["replace a", "put b", "replace a"]
+        assert following.modes == ["list", "watch 5", "list", "watch 5"]
+        assert following.mirror.errors == []
+        assert following.stop.waits == [0.5]  # at the end of the script
+
+    def test_the_broken_stream_is_no_failure(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            following.reflector.relist()
+            raise LOST
+            yield b""
+
+        following.client._streams = iter([LISTED, changes(), LISTED])
+        following.run()
+        assert following.modes == ["list", "watch 5", "list", "watch 5"]
+        assert following.mirror.errors == []
+
+    def test_a_list_that_fails_then_is_tried_again(self) -> None:
+        following = Following()
+
+        def changes() -> Iterator[bytes]:
+            following.reflector.relist()
+            yield event("ADDED", "b", 6)
+
+        following.client._streams = iter([LISTED, changes(), LOST, LISTED])
+        following.run()
+        assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
+
+    def test_asked_for_just_before_the_watch_begins(self) -> None:
+        following = Following([LISTED, [event("ADDED", "b", 6)], LISTED])
+        stream = following.client.stream
+        asked = iter([False, True])
+
+        def late(*arguments: object) -> object:
+            if next(asked, False):
+                following.reflector.relist()
+            return stream(*arguments)  # type: ignore[arg-type]
+
+        following.client.stream = late  # type: ignore[method-assign, assignment]
+        following.run()
+        assert following.mirror.calls == ["replace a", "replace a"]
+
+    def test_asked_for_during_a_list(self) -> None:
+        following = Following()
+
+        def listing() -> Iterator[bytes]:
+            yield event("ADDED", "a", 1)
+            following.reflector.relist()
+            yield bookmark(5, end=True)
+
+        following.client._streams = iter([listing(), LISTED])
+        following.run()
+        assert following.modes == ["list", "list", "watch 5"]

@@ -1,0 +1,210 @@
+"""List and watch over real connections: the handler ends up equal to the server, whatever happens in between."""
+
+import contextlib
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kube.apply import apply, create
+from kube.client import ApiClient, Request
+from kube.config import load
+from kube.errors import ApiError, Unreachable
+from kube.reflector import Reflector
+from simulator.apiserver import EmbeddedApiServer, Tls
+from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
+from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.certificates import Certificates
+
+logging.getLogger("kube.reflector").setLevel(logging.ERROR)
+
+
+class Live:
+    """A reflector in a thread of its own, on `client`'s server."""
+
+    def __init__(self, client: ApiClient, path: str = NODES) -> None:
+        self.stop = Impatient()
+        self.mirror = Mirror()
+        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, random.Random(7))
+        self._thread = threading.Thread(target=self.reflector.run)
+
+    def __enter__(self) -> "Live":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop.set()
+        self.reflector.relist()  # nothing else ends a stream that is silent
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        assert not self.mirror.mistakes
+
+    def wait_for_names(self, names: str) -> None:
+        self.mirror.wait_for(lambda: set(self.mirror.items) == set(names.split()))
+
+
+@pytest.fixture
+def server(tmp_path: Path, certificates: Certificates) -> Iterator[EmbeddedApiServer]:
+    """With TLS, as everywhere but here."""
+    with EmbeddedApiServer(tls=Tls(certificates.certificate, certificates.key, certificates.ca)) as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        yield server
+
+
+@pytest.fixture
+def make(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[], ApiClient]]:
+    """Clients of `server`."""
+    assert server.url.startswith("https")
+    with contextlib.ExitStack() as stack:
+
+        def client() -> ApiClient:
+            made = ApiClient(load(str(tmp_path / "kubeconfig")))
+            stack.callback(made.close)
+            return made
+
+        yield client
+
+
+def put(client: ApiClient, name: str, **labels: str) -> None:
+    body = node(name, labels=labels)
+    client.call(apply(f"{NODES}/{name}", body, "tester", force=True))
+
+
+def delete(client: ApiClient, name: str) -> None:
+    client.call(Request("DELETE", f"{NODES}/{name}", {}))
+
+
+def held(client: ApiClient) -> dict[str, str]:
+    """Name and version of everything that the server has."""
+    items = client.call(Request("GET", NODES, {}))["items"]
+    return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items}
+
+
+def test_changes_arrive_on_both_servers(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    api.create(NODES, node("a"))
+    with Live(clients()) as live:
+        live.wait_for_names("a")
+        api.create(NODES, node("b", labels={"x": "ü"}))
+        live.wait_for_names("a b")
+        api.request("DELETE", f"{NODES}/a")
+        live.wait_for_names("b")
+    assert live.mirror.items["b"][1] == {"x": "ü"}
+
+
+def test_relist_from_another_thread(server: EmbeddedApiServer, make: Callable[[], ApiClient]) -> None:
+    server.load([node("a"), node("b")])
+    with Live(make()) as live:
+        live.wait_for_names("a b")
+        for count in range(2, 12):
+            live.reflector.relist()
+            live.mirror.wait_for(lambda count=count: live.mirror.calls.count("replace a b") >= count)  # type: ignore[misc]
+        assert not live.mirror.errors
+
+
+def test_an_expired_history_is_followed_by_a_list(server: EmbeddedApiServer, make: Callable[[], ApiClient]) -> None:
+    server.load([node("a")])
+    with Live(make()) as live:
+        live.wait_for_names("a")
+        server.faults.expire_history()
+        server.load([node("b")])
+        live.wait_for_names("a b")
+        assert live.mirror.calls.count("replace a b") == 1
+
+
+def test_a_frozen_server_is_noticed_and_left(
+    server: EmbeddedApiServer, make: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.load([node("a")])
+    with Live(make()) as live:
+        live.wait_for_names("a")
+        monkeypatch.setattr("kube.reflector._IDLE_SECONDS", 0.05)
+        server.faults.freeze()
+        server.faults.cut_watches()
+        live.reflector.relist()
+        live.mirror.wait_for(lambda: isinstance(live.mirror.error, Unreachable))
+        monkeypatch.undo()
+        server.faults.thaw()
+        server.load([node("b")])
+        live.wait_for_names("a b")
+        live.mirror.wait_for(lambda: live.mirror.error is None)
+
+
+def test_a_server_that_was_made_anew_with_less(tmp_path: Path) -> None:
+    """Versions begin again, as after etcd was restored from a backup."""
+    with EmbeddedApiServer() as old:
+        old.write_kubeconfig(tmp_path / "kubeconfig")
+        port = int(old.url.rpartition(":")[2])
+        old.load([node(name) for name in "abcdef"])
+        live = Live(ApiClient(load(str(tmp_path / "kubeconfig"))))
+        live.__enter__()
+        live.wait_for_names("a b c d e f")
+    with EmbeddedApiServer(port) as new:
+        new.load([node("z")])
+        new.faults.expire_history()
+        live.wait_for_names("z")
+        live.__exit__()
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_schedule_of_changes_and_faults_ends_in_the_server_s_state(
+    server: EmbeddedApiServer, make: Callable[[], ApiClient], streamed: bool, seed: int
+) -> None:
+    dice = random.Random(seed)
+    faults = server.faults
+    if not streamed:
+        faults.reject(422, 10**6, applies=lambda request: "sendInitialEvents" in request.query)
+    server.load([node(f"n{number}") for number in range(8)])
+    writer = make()
+    with Live(make()) as live:
+
+        def change() -> None:
+            name = f"n{dice.randrange(12)}"
+            if dice.random() < 0.3:
+                with contextlib.suppress(ApiError):
+                    delete(writer, name)
+            else:
+                put(writer, name, mark=str(dice.random()))
+
+        def trouble() -> None:
+            dice.choice(
+                [
+                    faults.cut_watches,
+                    faults.expire_history,
+                    live.reflector.relist,
+                    lambda: faults.reject(500, 2, applies=_watches),
+                    lambda: faults.reject(429, 1, retry_after=1, applies=_watches),
+                    lambda: faults.reject(410, 1, applies=_watches),
+                    # So that the next fault meets a watch that has caught up.
+                    lambda: live.mirror.wait_for(lambda: state(live) == held(writer)),
+                ]
+            )()
+
+        for _ in range(150):
+            (trouble if dice.random() < 0.2 else change)()
+        live.mirror.wait_for(lambda: state(live) == held(writer))
+    assert len(live.mirror.calls) > 20
+
+
+def state(live: Live) -> dict[str, str]:
+    return {name: version for name, (version, _) in live.mirror.items.items()}
+
+
+def _watches(request: object) -> bool:
+    return "watch" in request.query  # type: ignore[attr-defined]
+
+
+def test_a_new_object_is_strict_about_its_fields(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    client = clients()
+    made = client.call(create(NODES, node("n1", labels={"x": "😀"[:0] or "1"}), "tester"))
+    assert made["metadata"]["managedFields"][0]["manager"] == "tester"
+    with pytest.raises(ApiError) as caught:
+        client.call(create(NODES, node("n1"), "tester"))
+    assert caught.value.conflict
+    with pytest.raises(ApiError) as caught:
+        client.call(create(NODES, node("n2") | {"spek": {}}, "tester"))
+    assert caught.value.status == 400
+    wait_until(lambda: api.request("GET", f"{NODES}/n2")[0] == 404, "n2 was never made")
