@@ -17,6 +17,7 @@ def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
         project["project"]["readme"],
         *project["project"]["license-files"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
+        *project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"],
     }
     lines = (REPO / ".dockerignore").read_text().splitlines()
     assert {line[1:] for line in lines if line.startswith("!")} == wanted
