@@ -92,12 +92,15 @@ class _RunningAgent:
         raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
 
 
+def _flags(site: _Site, interval: float, port: int) -> tuple[str, ...]:
+    return "--metrics-port", str(port), "--interval", str(interval), "--sysfs", str(site.machine.sysfs)
+
+
 @contextmanager
 def _agent(site: _Site, node: str, interval: float) -> Iterator[_RunningAgent]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    flags = ("--metrics-port", str(port), "--interval", str(interval), "--sysfs", str(site.machine.sysfs))
-    with program("agent", site.environment(node), site.folder, *flags) as running:
+    with program("agent", site.environment(node), site.folder, *_flags(site, interval, port)) as running:
         yield _RunningAgent(running, port)
 
 
@@ -147,38 +150,28 @@ def _mib(values: list[int]) -> Sample:
 
 
 def start_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU and time from the start of the program to its first PATCH, which the server holds while the clocks are read."""
+    """CPU and time from the start of the program to its first PATCH, which the server holds while clocks are read."""
     runs = 3 if quick else 9
-    agents: list[tuple[float, float]] = []
-    patches: list[tuple[float, float]] = []
     with _site(2 * runs) as site:
-        for run in range(runs):
-            with _until_patch(site) as began, _agent(site, f"node-{run}", _INTERVAL) as agent:
-                agents.append(_used(site, agent.program.pid, began))
-            environment = site.environment(f"node-{runs + run}")
-            with _until_patch(site) as began, program("patch", environment, site.folder) as running:
-                patches.append(_used(site, running.pid, began))
-    cpu, wall = (Sample(tuple(1000 * each[i] for each in agents), "ms") for i in (0, 1))
-    peer_cpu, peer_wall = (Sample(tuple(1000 * each[i] for each in patches), "ms") for i in (0, 1))
+        flags = _flags(site, _INTERVAL, port=0)
+        agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)]
+        patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)]
     limit = "ssl, http.client, json and one PATCH"
-    yield Figure("agent, start to first PATCH, CPU", cpu, Target(120), (Peer(limit, peer_cpu),))
-    yield Figure("  elapsed", wall, None, (Peer(limit, peer_wall),))
+    cpu, elapsed = (Sample(each, "ms") for each in zip(*agents, strict=True))
+    peer_cpu, peer_elapsed = (Peer(limit, Sample(each, "ms")) for each in zip(*patches, strict=True))
+    yield Figure("agent, start to first PATCH, CPU", cpu, Target(120), (peer_cpu,))
+    yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
 
 
-@contextmanager
-def _until_patch(site: _Site) -> Iterator[float]:
-    """Hold the next PATCH of a Node; yields when this began."""
+def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float, float]:
+    """CPU of a program and all its processes until its PATCH reaches the server, and the time it took; milliseconds."""
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
-    yield time.monotonic()
-    site.server.tell("release")
-
-
-def _used(site: _Site, pid: int, began: float) -> tuple[float, float]:
-    """CPU of a process tree whose PATCH the server holds, and the time until the PATCH came; in seconds."""
-    came: float = site.server.tell("held")
-    cpu = sum(cpu_seconds(process.pid) for process in tree(pid))
-    site.server.tell("release")
-    return cpu, came - began
+    began = time.monotonic()
+    with program(name, site.environment(node), site.folder, *flags) as running:
+        came: float = site.server.tell("held")
+        cpu = sum(cpu_seconds(process.pid) for process in tree(running.pid))
+        site.server.tell("release")
+    return 1000 * cpu, 1000 * (came - began)
 
 
 def cycle_figure(*, quick: bool) -> Figure:

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 
 from bench.report import Figure, Peer, Sample, Target
-from bench.usage import cpu_seconds, peak_memory
+from bench.usage import cpu_seconds, idle, peak_memory
 from bench.workplace import ApiServer, Program, program
 from controller.publishers.grove import API_VERSION as GROVE
 from controller.spec import PATH
@@ -31,8 +31,6 @@ _SIZES: Final = {1_000: None, 15_000: (1.5, 64), 100_000: (10, 96)}
 """Nodes to the targets for CPU seconds and MiB."""
 _NODE_IN_SERVER: Final = 40_000
 """Bytes that one Node takes in the server, with room for what it sends."""
-_PAUSE: Final = 0.1
-"""Seconds between changes: the controller also sees the status that it wrote, and must be done with that."""
 
 
 @contextmanager
@@ -54,9 +52,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
         runs = 3 if nodes < max(_SIZES) else 1
         with _cluster(nodes) as (folder, server):
             controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-            drain, decode = (
-                [_until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode")
-            )
+            drain, decode = ([_until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))
         for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
             yield Figure(
                 f"first look at {nodes:,} nodes, {name}",
@@ -117,13 +113,13 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
     Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so each pass also
     asks for Grove's API and its binding before it writes.
     """
-    nodes, changes = (1_000, 20) if quick else (15_000, 100)
+    nodes, changes = 15_000, 20 if quick else 100
     with (
         _cluster(nodes) as (folder, server),
         program("controller", server.environment, folder, "--debounce", "0") as running,
     ):
         server.tell("await", *_STATUS)
-        time.sleep(1)
+        idle(running.pid)
         client = server.client()
         trips = [_round_trip(client) for _ in range(changes)]
         racks = _racks(client)
@@ -145,7 +141,7 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _racks(client: ApiClient) -> list[tuple[str, str]]:
-    """Some nodes from all over the cluster with their racks."""
+    """The first nodes of the cluster with their racks."""
     items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
     return [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
 
@@ -160,7 +156,7 @@ def _change(server: ApiServer, client: ApiClient, name: str, rack: str, running:
     if written < stored:
         raise running.failure("it wrote a status before the change")
     handling = sum(done - came for _, _, came, done in entries if came >= stored and done <= written)
-    time.sleep(_PAUSE)
+    idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
     return written - stored, written - stored - handling
 
 

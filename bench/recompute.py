@@ -46,7 +46,12 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
             f"full recompute, {nodes:,} nodes",
             _elapsed(lambda facts=facts: assess(topology, facts, Absences(), 0.0), runs),  # type: ignore[misc]
             Target(target),
-            (Peer("count distinct tuples of values", _elapsed(lambda facts=facts: Counter(f.values for f in facts), runs)),),  # type: ignore[misc]
+            (
+                Peer(
+                    "count distinct tuples of values",
+                    _elapsed(lambda facts=facts: Counter(f.values for f in facts), runs),
+                ),
+            ),  # type: ignore[misc]
         )
         if quick:
             return

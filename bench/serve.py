@@ -23,7 +23,7 @@ from simulator.machine import identity
 from simulator.node_object import node_object
 from topology.keys import HOSTNAME
 
-PATIENCE: Final = 120.0
+PATIENCE: Final = 60.0
 """Seconds until something that must happen is declared missing."""
 
 
@@ -52,14 +52,20 @@ class Journal:
         return response
 
     def obey(self, order: str, *words: str) -> Any:
-        """Carry out one order. Raises TimeoutError when what it waits for does not happen."""
+        """Carry out one order. Raises TimeoutError when what it waits for does not happen.
+
+        hold METHOD PART: let the next request whose path contains PART stand before it is answered
+        held: wait until it has come; when it came
+        release: let it go on
+        forget: drop all entries
+        await METHOD PART: wait until such a request has been done since then; all entries
+        entries: all entries as (method, path, came, done)
+        """
         with self._changed:
             match order, words:
                 case "hold", (method, part):
-                    """Let the next such request stand before it is answered."""
                     self._gate, self._held = (method, part), None
                 case "held", ():
-                    """Wait until that request has come; when it came."""
                     self._wait(lambda: self._held is not None)
                     return self._held
                 case "release", ():
@@ -68,7 +74,6 @@ class Journal:
                 case "forget", ():
                     self._entries.clear()
                 case "await", (method, part):
-                    """Wait until such a request has been done since the last "forget"."""
                     self._wait(lambda: any(_is((method, part), *entry[:2]) for entry in self._entries))
                     return self._entries
                 case "entries", ():

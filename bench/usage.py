@@ -10,6 +10,9 @@ import psutil
 
 _SCHEDULED: Final = 2
 _KIB: Final = 1024
+_MOMENT: Final = 0.05
+_NOTHING: Final = 0.001
+"""Seconds of CPU in a moment that are no work: a timer that went off."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -19,6 +22,14 @@ def cpu_seconds(pid: int) -> float:
     process is gone.
     """
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
+
+
+def idle(pid: int) -> None:
+    """Wait until a process has nothing more to do. Raises OSError when it is gone."""
+    before, now = -1.0, cpu_seconds(pid)
+    while now - before > _NOTHING:
+        time.sleep(_MOMENT)
+        before, now = now, cpu_seconds(pid)
 
 
 def tree(pid: int) -> list[psutil.Process]:

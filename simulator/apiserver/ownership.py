@@ -133,11 +133,12 @@ def _without_abandoned(merged: Any, claims: dict[Manager, _Claim], before: Paths
     def closed(paths: Paths) -> Paths:
         return fields.with_named_parents(paths, schema)
 
-    everything = fields.field_set(merged, schema)
+    everything = closed(fields.field_set(merged, schema))
     left = fields.without(merged, closed(before), schema)
     owned = set().union(*(claim.paths for claim in claims.values()))
-    removed = closed(everything) - closed(fields.field_set(left, schema)) - closed(owned)
-    return fields.without(merged, removed & closed(before), schema)
+    still_owned = fields.without(merged, everything - closed(fields.field_set(left, schema)) - closed(owned), schema)
+    abandoned = everything - closed(fields.field_set(still_owned, schema))
+    return fields.without(merged, abandoned & closed(before), schema)
 
 
 def _settle(
@@ -156,18 +157,20 @@ def _settle(
 
 
 def _conflict(contested: dict[Manager, Paths]) -> ApiError:
+    # The order of the managers' JSON form, in which a comma sorts before a closing brace.
+    managers = sorted(contested, key=lambda m: (m.name, m.operation, m.version, not m.subresource))
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": fields.printed(path)}
-        for manager, paths in sorted(contested.items(), key=lambda item: str(item[0]))
-        for path in sorted(paths, key=fields.reading_order)
+        for manager in managers
+        for path in sorted(contested[manager], key=fields.reading_order)
     ]
     if len(causes) == 1:
         text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         lines = []
-        for manager, paths in sorted(contested.items(), key=lambda item: str(item[0])):
+        for manager in managers:
             lines.append(f"conflicts with {manager}:")
-            lines += [f"- {fields.printed(path)}" for path in sorted(paths, key=fields.reading_order)]
+            lines += [f"- {fields.printed(path)}" for path in sorted(contested[manager], key=fields.reading_order)]
         text = f"{len(causes)} conflicts: " + "\n".join(lines)
     return ApiError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
 

@@ -89,18 +89,36 @@ def prune(value: Any, schema: Schema, path: str = "") -> list[str]:
 
 
 def fill_defaults(value: Any, schema: Schema) -> None:
-    """Write defaults into maps, in place; a null where none is allowed counts as absent."""
+    """Write defaults into maps, in place, also over a null where none is allowed."""
     if isinstance(value, dict):
         for name, child in schema.properties.items():
-            if name in value and value[name] is None and not child.rules.get("nullable"):
-                del value[name]
-            if "default" in child.rules and name not in value:
+            missing = name not in value or (value[name] is None and not child.rules.get("nullable"))
+            if missing and "default" in child.rules:
                 value[name] = copy.deepcopy(child.rules["default"])
         for key, item in value.items():
             fill_defaults(item, schema.field(key) or ANY)
     elif isinstance(value, list) and schema.items is not None:
         for item in value:
             fill_defaults(item, schema.items)
+
+
+def drop_nulls(value: Any, schema: Schema) -> None:
+    """Drop nulls that are not allowed and that no default replaces, in place: what decoding a request does."""
+    if isinstance(value, dict):
+        for key in list(value):
+            child = schema.field(key) or ANY
+            if (
+                value[key] is None
+                and child is not ANY
+                and not child.rules.get("nullable")
+                and "default" not in child.rules
+            ):
+                del value[key]
+            elif child is not ANY:
+                drop_nulls(value[key], child)
+    elif isinstance(value, list) and schema.items is not None:
+        for item in value:
+            drop_nulls(item, schema.items)
 
 
 def validate(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:

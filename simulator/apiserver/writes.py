@@ -10,7 +10,7 @@ from simulator.apiserver import crds, events, meta, ownership
 from simulator.apiserver.errors import Cause, bad_request, conflict, invalid, wrong
 from simulator.apiserver.fields import TypedPatchError, typed_patch_error
 from simulator.apiserver.resources import CRDS, Resource
-from simulator.apiserver.schema import fill_defaults, prune, validate
+from simulator.apiserver.schema import drop_nulls, fill_defaults, prune, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,12 @@ def as_stored(resource: Resource, obj: Object) -> Object:
     return {resource.renamed.get(key, key): value for key, value in obj.items() if key not in ("apiVersion", "kind")}
 
 
-def tidy(target: Target, obj: Object) -> list[str]:
-    """Normalise an object sent by a client, in place; return warnings about dropped fields."""
+def tidy(target: Target, obj: Object, *, applied: bool = False) -> list[str]:
+    """Normalise an object sent by a client, in place; return warnings about dropped fields.
+
+    `applied` is the result of an apply, in which a null stays and is refused by the schema: also the null of a
+    map or list that lost its last item to the apply.
+    """
     resource = target.resource
     metadata = obj.setdefault("metadata", {})
     for name in ("labels", "annotations"):
@@ -77,6 +81,8 @@ def tidy(target: Target, obj: Object) -> list[str]:
         _omit_empty(obj)
         return []
     unknown = prune(obj, resource.schema)
+    if not applied:
+        drop_nulls(obj, resource.schema)
     fill_defaults(obj, resource.schema)
     if unknown and target.strict:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)

@@ -46,7 +46,7 @@ def condition(found: Assessment, kind: str) -> Condition:
 
 
 def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
-    return [gpu_node(f"n{i}", **labels) for i in range(count)]
+    return [gpu_node(f"n{i}", labels) for i in range(count)]
 
 
 def test_levels_of_a_new_cluster_need_no_configuration() -> None:
@@ -62,14 +62,14 @@ def test_levels_of_a_new_cluster_need_no_configuration() -> None:
 
 
 def test_a_level_that_only_some_nodes_carry_is_not_taken_up() -> None:
-    found = History().look([*nodes(3), gpu_node("n9", rack=None)])
+    found = History().look([*nodes(3), gpu_node("n9", {"rack": None})])
     assert found.effective.path == NO_RACK
 
 
 def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> None:
     history = History(required=["rack"])
     history.look(nodes(3))
-    found = history.look([*nodes(3), gpu_node("n9", rack=None)], after=100000)
+    found = history.look([*nodes(3), gpu_node("n9", {"rack": None})], after=100000)
     assert found.effective.path == FULL
     assert history.available["status"] == "True"
     covered = condition(found, "LevelsCovered")
@@ -141,11 +141,11 @@ def test_no_nodes_is_unknown_and_takes_nothing_away() -> None:
     assert history.available["status"] == "True"
 
 
-@pytest.mark.parametrize("state", [{"ready": False}, {"schedulable": False}])
-def test_nodes_that_are_not_usable_for_a_while_flip_nothing(state: dict[str, bool]) -> None:
+@pytest.mark.parametrize(("ready", "schedulable"), [(False, True), (True, False)])
+def test_nodes_that_are_not_usable_for_a_while_flip_nothing(ready: bool, schedulable: bool) -> None:
     history = History(required=["rack"], gracePeriod="1m")
     history.look(nodes())
-    history.look([gpu_node(f"n{i}", **state) for i in range(4)], after=100000)  # type: ignore[arg-type]
+    history.look([gpu_node(f"n{i}", ready=ready, schedulable=schedulable) for i in range(4)], after=100000)
     assert history.available["status"] == "True"
 
 
@@ -195,7 +195,7 @@ def test_a_bad_spec_publishes_nothing_and_still_reports() -> None:
 
 
 def test_a_node_with_gpus_and_no_agent_is_named() -> None:
-    silent = gpu_node("silent", **{"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": None})
+    silent = gpu_node("silent", {"gpu.topology/gpus": None, "gpu.topology/nvlink-domain": None})
     found = History().look([*nodes(2), silent])
     assert found.nodes == 2
     reporting = condition(found, "AgentsReporting")
@@ -211,7 +211,7 @@ def test_a_node_without_gpus_is_nobodys_business() -> None:
 
 
 def test_levels_that_do_not_nest_are_reported_with_both_parents() -> None:
-    found = History().look([gpu_node("n1", block="b1", rack="r"), gpu_node("n2", block="b2", rack="r")])
+    found = History().look([gpu_node("n1", {"block": "b1"}), gpu_node("n2", {"block": "b2"})])
     consistent = condition(found, "HierarchyConsistent")
     assert (consistent.status, consistent.reason) == ("False", "LevelsDoNotNest")
     assert "rack 'r' lies under block 'b1' and 'b2'" in consistent.message
@@ -224,14 +224,14 @@ def test_transition_times_move_with_the_status_only() -> None:
     first = history.status["conditions"]
     for stamp in first:
         stamp["lastTransitionTime"] = "2020-01-01T00:00:00Z"
-    history.look([*nodes(), gpu_node("n9", rack=None)])
+    history.look([*nodes(), gpu_node("n9", {"rack": None})])
     times = {c["type"]: c["lastTransitionTime"] for c in history.status["conditions"]}
     assert times["TopologyLevelsAvailable"] == "2020-01-01T00:00:00Z"
     assert times["LevelsCovered"] == "2026-01-02T03:04:05Z"
 
 
 def test_the_status_of_a_huge_cluster_is_small() -> None:
-    many = [gpu_node(f"node-{i}", rack=None if i % 2 else f"r{i}", block=f"b{i // 100}") for i in range(3000)]
+    many = [gpu_node(f"node-{i}", {"rack": None if i % 2 else f"r{i}", "block": f"b{i // 100}"}) for i in range(3000)]
     history = History(levels=[{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK))])
     history.look(many)
     assert len(str(history.status)) < 8192

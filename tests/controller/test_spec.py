@@ -28,7 +28,7 @@ def test_an_empty_spec_means_every_gpu_node_and_ten_minutes() -> None:
         (),
     )
     assert empty.selects(gpu_node("n1"))
-    assert not empty.selects(gpu_node("n2", **{"gpu.topology/gpus": None}))
+    assert not empty.selects(gpu_node("n2", {"gpu.topology/gpus": None}))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_empty_spec_means_every_gpu_node_and_ten_minutes() -> None:
     ],
 )
 def test_selectors_select_as_in_kubernetes(selector: dict[str, object], selected: bool) -> None:
-    assert topology(nodeSelector=selector).selects(gpu_node("n1", pool="h100")) is selected
+    assert topology(nodeSelector=selector).selects(gpu_node("n1", {"pool": "h100"})) is selected
 
 
 def test_a_bad_part_is_named_and_the_rest_stays_in_force() -> None:

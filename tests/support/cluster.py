@@ -1,5 +1,6 @@
 """Nodes and topologies as plain facts, for tests of what the controller concludes from them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from controller.spec import Topology, read
@@ -12,7 +13,9 @@ RACK = "cloud.google.com/gce-topology-subblock"
 _SHORT = {"zone": ZONE, "block": BLOCK, "rack": RACK}
 
 
-def gpu_node(name: str, *, ready: bool = True, schedulable: bool = True, **labels: str | None) -> NodeFacts:
+def gpu_node(
+    name: str, labels: Mapping[str, str | None] | None = None, *, ready: bool = True, schedulable: bool = True
+) -> NodeFacts:
     """A node of 8 GPUs with an agent; `zone`, `block` and `rack` are short for their keys, None leaves one out."""
     found: dict[str, str | None] = {
         GPUS: "8",
@@ -22,7 +25,7 @@ def gpu_node(name: str, *, ready: bool = True, schedulable: bool = True, **label
         "block": "b",
         "rack": "r",
     }
-    found |= labels
+    found |= labels or {}
     kept = {_SHORT.get(key, key): value for key, value in found.items() if value is not None}
     return NodeFacts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, gpus=8)
 
