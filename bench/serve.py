@@ -1,7 +1,7 @@
 """The API server of a benchmark, as a process of its own: `python -m bench.serve FOLDER MACHINES NODES`.
 
-It serves `MACHINES` bare Nodes `node-0` ... for agents and a cluster of `NODES` labelled ones for the controller. Orders
-come as JSON lists on standard input, and each is answered with one line of JSON; see `Journal` for what they mean.
+It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for the controller.
+Orders come as JSON lists on standard input, and each is answered with one line of JSON; see `Journal.obey`.
 """
 
 import sys
@@ -16,7 +16,7 @@ import msgspec
 from controller.spec import API_VERSION, KIND
 from simulator import manifests
 from simulator.apiserver import EmbeddedApiServer
-from simulator.apiserver.api import Request, Response
+from simulator.apiserver.requests import Request, Response
 from simulator.apiserver.server import Tls
 from simulator.cluster import large_cluster
 from simulator.machine import identity

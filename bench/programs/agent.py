@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 from agent.isolation import ProbeProcess
+from agent.options import options
 from agent.run import run
 from bench.replay import Replay
-from cli.agent import add_arguments, options
+from cli.agent import add_arguments
 from kube.config import load
 
 

@@ -48,13 +48,10 @@ def test_two_ports_of_one_card_are_one_rail() -> None:
     assert not rail_aligned(near_cards(two_ports, ["one", "one"]))
 
 
-def test_the_table_reads_back() -> None:
-    assert matrix(
-        "\n".join(
-            line.removeprefix("GPU0").removeprefix("GPU1")
-            for line in table(matrix("GPU0 GPU1\nX NV2\nNV2 X")).splitlines()
-        )
-    )
+def test_the_table_has_a_header_a_name_before_each_row_and_straight_columns() -> None:
+    lines = table(matrix("GPU0 GPU1\nX NV18\nNV18 X")).splitlines()
+    assert [line.split() for line in lines] == [["GPU0", "GPU1"], ["GPU0", "X", "NV18"], ["GPU1", "NV18", "X"]]
+    assert lines[0].index("GPU1") == lines[1].index("NV18") == lines[2].index("X")
 
 
 def permuted(original: LinkMatrix, numa: list[int | None], order: list[int]) -> tuple[LinkMatrix, list[int | None]]:
