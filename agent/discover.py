@@ -4,12 +4,12 @@ The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
-from agent.raw import RawFabric, RawGpu, RawLink, RawNode, RawPci
+from agent.fabric import attached, fabric_reasons, health_bits, node_fabric
+from agent.raw import RawGpu, RawLink, RawNic, RawNode, RawPci
 from topology import hardware as hw
 from topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned
 from topology.pci import NODE, PHB, PIX, PXB, SYS, card, normal_address, pci_level
@@ -30,8 +30,20 @@ _REMOTE_GPU, _REMOTE_CPU, _REMOTE_SWITCH = 0, 1, 2
 _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 """What a link into a switch outside the node answers (GB200, virtual machines)."""
 
-_NOT_SUPPORTED, _COMPLETED = 0, 3
-_ZERO_UUID: Final = "0" * 32
+_ARCHITECTURE: Final[dict[int | None, str]] = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
+"""NVML_DEVICE_ARCH_*."""
+
 _NVIDIA_DRIVER: Final = "nvidia"
 
 
@@ -42,31 +54,24 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     """
     numa = _Numa(raw)
     wiring = _Wiring(raw)
-    gpus = tuple(_gpu(gpu, numa) for gpu in raw.gpus)
-    nics = tuple(
-        hw.Nic(
-            name=nic.name,
-            pci=nic.pci.address,
-            numa=numa.of(nic.pci),
-            link_layer=", ".join(sorted(set(filter(None, nic.link_layers)))) or None,
-            active=any("ACTIVE" in state for state in nic.port_states),
-        )
-        for nic in raw.nics
-    )
-    matrix = _matrix(raw, wiring, numa)
+    matrix, disputes = _matrix(raw, wiring, numa)
+    nics = tuple(_nic(nic, numa) for nic in raw.nics)
+    gpus = tuple(_gpu(gpu, numa, _rails(matrix.cells[i][len(raw.gpus) :], nics)) for i, gpu in enumerate(raw.gpus))
     domains = nvlink_domains(matrix)
-    fabric, clique = _fabric(raw.gpus)
-    reasons = (*_missing(raw), *_weak_links(gpus), *_fabric_reasons(raw.gpus, fabric))
+    fabric, clique = node_fabric(raw.gpus)
+    reasons = (*_missing(raw), *_weak_links(gpus), *fabric_reasons(raw.gpus))
     return hw.NodeTopology(
         gpus=gpus,
         nics=nics,
-        numa=tuple(hw.NumaNode(node.id, node.cpus) for node in raw.numa),
+        numa=tuple(hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa),
         matrix=matrix,
         nvlink_domains=domains,
         interconnect=_interconnect(len(gpus), domains, wiring),
         nvswitches=wiring.switches(raw.switch_functions),
         fabric=fabric,
         clique=clique,
+        platform=_platform(raw.gpus),
+        disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
         rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, [card(nic.pci) for nic in nics])),
         state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
@@ -167,44 +172,79 @@ def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
     return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0
 
 
-def _gpu(raw: RawGpu, numa: _Numa) -> hw.Gpu:
+def _gpu(raw: RawGpu, numa: _Numa, rails: tuple[str, ...]) -> hw.Gpu:
     up = [link for link in raw.links if link.state in _LINK_UP]
     return hw.Gpu(
         index=raw.index,
         pci=raw.pci,
         uuid=raw.uuid,
         product=raw.name,
+        architecture=_ARCHITECTURE.get(raw.architecture),
         numa=numa.of(numa.function(raw.pci)),
+        memory_numa=raw.memory_numa,
+        module=raw.module,
+        mig=raw.mig,
+        mig_devices=raw.mig_devices,
         links_active=len(up),
         links_total=len(raw.links),
         link_mbps=max((link.mbps for link in up if link.mbps), default=None),
         nvlink_version=next((_VERSION[link.version] for link in up if link.version in _VERSION), None),
+        c2c_links=raw.c2c_active,
+        rails=rails,
+        fabric_health=tuple(health_bits(raw.fabric)) if raw.fabric and attached(raw.fabric) else (),
     )
 
 
-def _matrix(raw: RawNode, wiring: _Wiring, numa: _Numa) -> LinkMatrix:
+def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
+    return hw.Nic(
+        name=raw.name,
+        pci=raw.pci.address,
+        numa=numa.of(raw.pci),
+        guid=raw.guid,
+        link_layer=", ".join(sorted(set(filter(None, raw.link_layers)))) or None,
+        active=any("ACTIVE" in state for state in raw.port_states),
+    )
+
+
+def _rails(row: Sequence[str], nics: Sequence[hw.Nic]) -> tuple[str, ...]:
+    """The NICs nearest to a GPU, given its cells to all NICs; those beyond PXB are no rail."""
+    for level in (PIX, PXB):
+        near = tuple(nic.name for nic, cell in zip(nics, row, strict=True) if cell == level)
+        if near:
+            return near
+    return ()
+
+
+def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
+    """Where the node sits: what its GPUs agree on (they share the tray), None when they do not or cannot tell."""
+    places = {
+        hw.Platform(p.chassis, p.slot, p.tray, p.host) for gpu in gpus if (p := gpu.platform) is not None and p.chassis
+    }
+    return places.pop() if len(places) == 1 else None
+
+
+def _matrix(raw: RawNode, wiring: _Wiring, numa: _Numa) -> tuple[LinkMatrix, tuple[hw.PathDispute, ...]]:
+    """The link matrix, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
     ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
     functions = [numa.function(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
     names = [f"GPU{gpu.index}" for gpu in raw.gpus] + [f"NIC{i}" for i in range(len(raw.nics))]
     cells = [[SELF] * len(names) for _ in names]
+    disputes = []
     for i in range(len(names)):
         for j in range(i):
-            cell = None
-            if i < len(raw.gpus):
-                cell = _gpu_pair(raw.gpus[j], raw.gpus[i], wiring, ancestors)
             first, second = functions[j], functions[i]
-            if cell is None and first and second:
-                cell = pci_level(first.path, second.path, numa.of(first), numa.of(second))
-            cells[i][j] = cells[j][i] = cell or SYS
-    return LinkMatrix(tuple(names), tuple(map(tuple, cells)))
-
-
-def _gpu_pair(a: RawGpu, b: RawGpu, wiring: _Wiring, ancestors: Mapping[tuple[int, int], int]) -> str | None:
-    links = wiring.links(a.pci, b.pci)
-    if links:
-        return nv_cell(links)
-    level = ancestors.get((a.index, b.index))
-    return None if level is None else _ANCESTOR.get(level)
+            by_path = None
+            if first and second:
+                by_path = pci_level(first.path, second.path, numa.of(first), numa.of(second))
+            by_nvml, links = None, 0
+            if i < len(raw.gpus):
+                a, b = raw.gpus[j], raw.gpus[i]
+                by_nvml = _ANCESTOR.get(ancestors.get((a.index, b.index), -1))
+                links = wiring.links(a.pci, b.pci)
+            if by_path and by_nvml and by_path != by_nvml:
+                disputes.append(hw.PathDispute(names[j], names[i], by_nvml, by_path))
+            cells[i][j] = cells[j][i] = nv_cell(links) if links else by_nvml or by_path or SYS
+    return LinkMatrix(tuple(names), tuple(map(tuple, cells))), tuple(disputes)
 
 
 def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: _Wiring) -> hw.Interconnect:
@@ -213,30 +253,6 @@ def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: _Wiri
     if len(domains[0]) == 1:
         return hw.Interconnect.PCIE
     return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
-
-
-def _fabric(gpus: tuple[RawGpu, ...]) -> tuple[hw.Fabric, str | None]:
-    """The fabric state over all GPUs, and the clique when all of them are in the same one.
-
-    State "not supported", an error "not supported" and the all-zero UUID are one: HGX boards without multi-node
-    NVLink answer "completed" with a zero UUID (torchcomms#1385). GPUs that disagree are a fault, not a majority.
-    """
-    if any(gpu.fabric_error for gpu in gpus):
-        return hw.Fabric.FAILED, None
-    answers = [gpu.fabric for gpu in gpus if gpu.fabric and gpu.fabric.state != _NOT_SUPPORTED]
-    if any(answer.state != _COMPLETED for answer in answers):
-        return hw.Fabric.IN_PROGRESS, None
-    members = [answer for answer in answers if answer.uuid != _ZERO_UUID]
-    if not members:
-        return hw.Fabric.NOT_SUPPORTED, None
-    cliques = {_clique(member) for member in members}
-    if len(cliques) > 1 or len(members) < len(gpus) or any(member.status for member in members):
-        return hw.Fabric.FAILED, None
-    return hw.Fabric.COMPLETED, cliques.pop()
-
-
-def _clique(fabric: RawFabric) -> str:
-    return f"{UUID(fabric.uuid)}.{fabric.clique}"
 
 
 def _missing(raw: RawNode) -> list[str]:
@@ -261,21 +277,3 @@ def _weak_links(gpus: tuple[hw.Gpu, ...]) -> list[str]:
         for gpu in gpus
         if gpu.links_active < most[gpu.product]
     ]
-
-
-def _fabric_reasons(gpus: tuple[RawGpu, ...], fabric: hw.Fabric) -> list[str]:
-    if fabric is hw.Fabric.IN_PROGRESS:
-        waiting = [gpu.index for gpu in gpus if gpu.fabric and gpu.fabric.state not in (_NOT_SUPPORTED, _COMPLETED)]
-        return [f"GPU {index}: still registering with the NVLink fabric" for index in waiting]
-    if fabric is not hw.Fabric.FAILED:
-        return []
-    reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
-    for gpu in gpus:
-        if gpu.fabric is None or gpu.fabric.state == _NOT_SUPPORTED or gpu.fabric.uuid == _ZERO_UUID:
-            reasons.append(f"GPU {gpu.index}: not in the NVLink fabric that other GPUs of this node are in")
-        elif gpu.fabric.status:
-            reasons.append(f"GPU {gpu.index}: fabric registration ended with NVML status {gpu.fabric.status}")
-    cliques = sorted({_clique(gpu.fabric) for gpu in gpus if gpu.fabric and gpu.fabric.uuid != _ZERO_UUID})
-    if len(cliques) > 1:
-        reasons.append(f"the GPUs of this node are in {len(cliques)} fabric cliques: {', '.join(cliques)}")
-    return reasons

@@ -34,6 +34,9 @@ ALL = frozenset(
         keys.RAIL_ALIGNED,
         keys.SHAPE,
         keys.FABRIC,
+        keys.CHASSIS,
+        keys.TRAY,
+        keys.SLOT,
         keys.STATE,
     }
 )
@@ -64,6 +67,10 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
     product = label_safe(_products(topology))
     if product:
         known[keys.GPU_PRODUCT] = product
+    if topology.platform:
+        known[keys.CHASSIS] = topology.platform.chassis
+        known[keys.TRAY] = str(topology.platform.tray)
+        known[keys.SLOT] = str(topology.platform.slot)
     unknown = set()
     if topology.fabric is Fabric.IN_PROGRESS:
         unknown.add(keys.NVLINK_DOMAIN)

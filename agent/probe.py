@@ -3,12 +3,12 @@
 Which calls, their traps and since which driver they exist: nvml.h, and the remarks at each call below.
 """
 
-from ctypes import addressof, byref, string_at
 from itertools import combinations
 from typing import Any, Final
 
-from agent.nvml import NOT_SUPPORTED, UNKNOWN, Nvml, Refusal
+from agent.nvml import UNKNOWN, Nvml, Refusal
 from agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
+from agent.structs import read_fabric, read_platform
 from agent.sysfs import Sysfs
 from topology.pci import normal_address
 
@@ -17,8 +17,10 @@ _SPEED_COMMON: Final = 90
 _SWITCH_LINKS: Final = 147
 _SPEED: Final = 164
 _STATE: Final = 165
+_C2C_COUNT: Final = 170
+_C2C_STATE: Final = 171
+_C2C_ACTIVE: Final = 1
 _SUCCESS: Final = 0
-_UUID_BYTES: Final = 16
 _INACTIVE: Final = 0
 
 
@@ -83,10 +85,12 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         return None
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name = nvml.value("nvmlDeviceGetName", handle)
+    nvml.enter(f"MIG of GPU {index}")
+    mig, mig_devices = _mig(nvml, handle)
     nvml.enter(f"NVLinks of GPU {index}")
-    links, switch_links = _links(nvml, handle)
+    links, switch_links, c2c_active = _links(nvml, handle)
     nvml.enter(f"fabric of GPU {index}")
-    fabric = _fabric(nvml, handle)
+    fabric = read_fabric(nvml, handle)
     return RawGpu(
         index=index,
         pci=address,
@@ -96,19 +100,37 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         switch_links=switch_links,
         fabric=fabric if isinstance(fabric, RawFabric) else None,
         fabric_error=fabric.text if isinstance(fabric, Refusal) and not fabric.absent else None,
+        architecture=nvml.value("nvmlDeviceGetArchitecture", handle),
+        # The binding keeps this result in a default argument that all calls share: one thread only.
+        module=nvml.value("nvmlDeviceGetModuleId", handle),
+        mig=mig,
+        mig_devices=mig_devices,
+        memory_numa=nvml.value("nvmlDeviceGetNumaNodeId", handle),
+        c2c_active=c2c_active,
+        platform=read_platform(nvml, handle),
     )
+
+
+def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
+    """Whether MIG mode is on, and how many MIG devices there are; an empty slot answers NotFound."""
+    mode = nvml.value("nvmlDeviceGetMigMode", handle)
+    if not mode or not mode[0]:
+        return (None if mode is None else False), 0
+    slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
+    found = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
+    return True, sum(device is not None for device in found)
 
 
 def _string(value: bytes | str) -> str:
     return value.decode("ascii", "replace") if isinstance(value, bytes) else value
 
 
-def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None]:
-    """All links of a GPU (none when it has no NVLink), and how many of them NVML says lead into switches.
+def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, int]:
+    """All links of a GPU (none when it has no NVLink), NVML's count of those into switches, and active C2C links.
 
-    The count comes from field 91: the binding's constant is that of another driver version.
+    The count of links comes from field 91: the binding's constant is that of another driver version.
     """
-    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS])
+    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
     count = common.get((_LINK_COUNT, 0)) or 0
     numbers = range(count)
     fields = _fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
@@ -131,7 +153,9 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None]:
                 mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
             )
         )
-    return tuple(links), common.get((_SWITCH_LINKS, 0))
+    c2c = range(common.get((_C2C_COUNT, 0)) or 0)
+    c2c_states = _fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
+    return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
 
 
 def _fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
@@ -145,38 +169,6 @@ def _fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int],
         for entry in answer or ()
         if entry.nvmlReturn == _SUCCESS
     }
-
-
-def _fabric(nvml: Nvml, handle: Any) -> RawFabric | Refusal:
-    """Fabric information in the newest layout that the driver knows.
-
-    A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks the call
-    FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
-    """
-    refused = Refusal(NOT_SUPPORTED, "no fabric call answered")
-    for version in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t", "c_nvmlGpuFabricInfo_t"):
-        struct = getattr(nvml.module, version)()
-        function = "nvmlDeviceGetGpuFabricInfo" if version == "c_nvmlGpuFabricInfo_t" else "nvmlDeviceGetGpuFabricInfoV"
-        answer = nvml.ask(function, handle, byref(struct))
-        if not isinstance(answer, Refusal):
-            return _fabric_of(struct)
-        refused = answer
-        if not answer.absent or answer.code == NOT_SUPPORTED:
-            break
-    return refused
-
-
-def _fabric_of(struct: Any) -> RawFabric:
-    uuid = type(struct).clusterUuid
-    return RawFabric(
-        # One byte and padding in C, four bytes in the binding: the rest is whatever was there.
-        state=int(struct.state) & 0xFF,
-        status=int(struct.status),
-        uuid=string_at(addressof(struct) + uuid.offset, _UUID_BYTES).hex(),
-        clique=int(struct.cliqueId),
-        health_mask=getattr(struct, "healthMask", None),
-        health_summary=getattr(struct, "healthSummary", None),
-    )
 
 
 def _ancestors(nvml: Nvml, handles: list[tuple[int, Any]]) -> list[RawAncestor]:

@@ -28,14 +28,28 @@ class RawFabric:
     state: int
     status: int
     uuid: str
-    clique: int
+    clique: int | None
+    """The clique for memory access; None when a layout with several lists none of that type."""
+    cliques: tuple[tuple[int, int], ...] = ()
+    """All (type, id) pairs; drivers before 615 tell one."""
     health_mask: int | None = None
     health_summary: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
+class RawPlatform:
+    """Where a GPU's tray sits (GB200 and later)."""
+
+    chassis: str
+    slot: int
+    tray: int
+    host: int
+    module: int
+
+
+@dataclass(frozen=True, slots=True)
 class RawGpu:
-    """One GPU that NVML gave a handle for."""
+    """One GPU that NVML gave a handle for; a MIG device is part of its GPU."""
 
     index: int
     pci: str
@@ -47,6 +61,18 @@ class RawGpu:
     fabric: RawFabric | None
     fabric_error: str | None = None
     """Why there is no `fabric`, unless the GPU or driver simply has none."""
+    architecture: int | None = None
+    """`NVML_DEVICE_ARCH_*`."""
+    module: int | None = None
+    """Place on the baseboard; 0 off one."""
+    mig: bool | None = None
+    """Whether MIG mode is on; None: the product has no MIG."""
+    mig_devices: int = 0
+    memory_numa: int | None = None
+    """NUMA node of the GPU's own memory (Grace), not of its CPUs."""
+    c2c_active: int = 0
+    """Active C2C links to the CPU (Grace)."""
+    platform: RawPlatform | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +101,7 @@ class RawNic:
 
     name: str
     pci: RawPci
+    guid: str
     link_layers: tuple[str, ...]
     port_states: tuple[str, ...]
 
@@ -85,6 +112,8 @@ class RawNuma:
 
     id: int
     cpus: str
+    distances: tuple[int, ...] = ()
+    """ACPI distances to all nodes, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

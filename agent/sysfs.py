@@ -53,6 +53,7 @@ class Sysfs:
                 RawNic(
                     name,
                     self._function(device),
+                    _text(f"{folder}/node_guid"),
                     tuple(_text(f"{port}/link_layer") for port in ports),
                     tuple(_text(f"{port}/state") for port in ports),
                 )
@@ -63,7 +64,14 @@ class Sysfs:
         """The kernel's NUMA nodes in order; numbers can have gaps, and a node may have no CPUs."""
         folder = f"{self._root}/devices/system/node"
         nodes = (int(name[4:]) for name in _names(folder) if name.startswith("node") and name[4:].isdigit())
-        return tuple(RawNuma(node, _text(f"{folder}/node{node}/cpulist")) for node in sorted(nodes))
+        return tuple(
+            RawNuma(
+                node,
+                _text(f"{folder}/node{node}/cpulist"),
+                tuple(int(d) for d in _text(f"{folder}/node{node}/distance").split() if d.isdigit()),
+            )
+            for node in sorted(nodes)
+        )
 
     def _function(self, folder: str) -> RawPci:
         real = os.path.realpath(folder)

@@ -24,8 +24,6 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
-_VERSION_REFUSED: Final = frozenset({400, _GONE, 504})
-"""Not a version, too old, or of the future, as after etcd was restored from a backup: list again."""
 
 Raw: TypeAlias = bytes | memoryview | msgspec.Raw
 """One object as JSON."""
@@ -133,7 +131,9 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 if self._again:
                     continue  # we cut the stream ourselves
-                if isinstance(error, ApiError) and error.status in _VERSION_REFUSED:
+                if isinstance(error, Expired) or isinstance(error.__cause__, TimeoutError):
+                    # Silence may mean that our version is of the future, as after etcd was restored from a backup: a
+                    # server then waits for it, without a bookmark or an error.
                     self._version = ""
                 log.warning("cannot follow %s: %s", self._path, error)
                 self._handler.failing(error)

@@ -33,6 +33,16 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Platform:
+    """Where a compute tray sits (GB200 and later)."""
+
+    chassis: str
+    slot: int
+    tray: int
+    host: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU. None means that neither NVML nor sysfs told."""
 
@@ -40,12 +50,26 @@ class Gpu:
     pci: str
     uuid: str | None
     product: str | None
+    architecture: str | None
     numa: int | None
+    """Its CPUs' NUMA node."""
+    memory_numa: int | None
+    """NUMA node of its own memory (Grace)."""
+    module: int | None
+    """Place on the baseboard; 0 off one."""
+    mig: bool | None
+    mig_devices: int
     links_active: int
     links_total: int
     link_mbps: int | None
     """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
     nvlink_version: str | None
+    c2c_links: int
+    """Active C2C links to its CPU (Grace)."""
+    rails: tuple[str, ...]
+    """Names of the NICs nearest to it, no further than PXB."""
+    fabric_health: tuple[str, ...]
+    """What its fabric health mask says is bad, by field name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +79,10 @@ class Nic:
     name: str
     pci: str
     numa: int | None
+    guid: str
     link_layer: str | None
     active: bool
+    """Whether one of its ports is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +91,17 @@ class NumaNode:
 
     id: int
     cpus: str
+    distances: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathDispute:
+    """A pair of GPUs whose PCI level NVML and sysfs name differently; the matrix shows NVML's."""
+
+    a: str
+    b: str
+    nvml: str
+    sysfs: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +120,8 @@ class NodeTopology:
     fabric: Fabric
     clique: str | None
     """`<cluster UUID>.<clique id>`, set exactly when `fabric` is completed."""
+    platform: Platform | None
+    disputes: tuple[PathDispute, ...]
     shape: str
     rail_aligned: bool
     state: State

@@ -277,6 +277,14 @@ def test_order_of_merged_items_follows_the_applier(served: ApiUnderTest) -> None
     assert [part["name"] for part in answer["spec"]["parts"]] == ["b", "c", "a"]
 
 
+def test_emptying_a_map_that_another_writer_made_is_refused(served: ApiUnderTest) -> None:
+    served.create(WIDGETS, widget(extra={"a": "1"}))
+    served.apply(W1, widget(extra={"a": "2"}), force=True)
+    code, answer = served.apply(W1, widget(), force=True)
+    assert code == 422
+    assert 'spec.extra: Invalid value: "null": spec.extra in body must be of type object: "null"' in answer["message"]
+
+
 def test_identical_apply_of_a_defaulted_object_writes_nothing(served: ApiUnderTest) -> None:
     _, first = served.apply(W1, widget(parts=[{"name": "x"}]))
     code, second = served.apply(W1, widget(parts=[{"name": "x"}]))

@@ -1,0 +1,139 @@
+"""Node objects decoded down to what the controller keeps."""
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube import nodes
+from kube.nodes import NodeDecoder
+from simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
+from topology import keys
+from topology.node import NodeFacts
+
+TRACKED = [ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN, keys.HOSTNAME]
+
+
+def facts(node: dict[str, Any], tracked: list[str] | None = None) -> NodeFacts:
+    return NodeDecoder(tracked or TRACKED)(msgspec.json.encode(node))[2]
+
+
+def smallest(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "n1"}, **parts}
+
+
+def test_a_real_size_node_keeps_what_is_tracked() -> None:
+    (node,) = large_cluster(1)
+    raw = msgspec.json.encode(node)
+    assert len(raw) > 20_000
+    name, version, found = NodeDecoder(TRACKED)(raw)
+    assert (name, version) == (node["metadata"]["name"], "1")
+    assert found == NodeFacts(
+        name=name,
+        uid=node["metadata"]["uid"],
+        keys=tuple(sorted(TRACKED)),
+        values=tuple(node["metadata"]["labels"][key] for key in sorted(TRACKED)),
+        ready=True,
+        schedulable=True,
+        gpus=4,
+    )
+
+
+@pytest.mark.parametrize("node", demo_cluster(), ids=lambda node: node.name)
+def test_the_demo_s_nodes(node: Any) -> None:
+    found = facts(node.node_object())
+    assert (found.name, found.gpus, found.usable) == (node.name, node.gpus, True)
+    assert found.labels.items() <= node.labels.items()
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        smallest(),
+        smallest(spec={}, status={}),
+        {"metadata": {"name": "n1", "labels": None}, "status": {"conditions": None, "allocatable": None}},
+    ],
+)
+def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
+    """A kubelet registers a Node before it fills in its status."""
+    assert facts(node) == NodeFacts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False), ("true", False), ("", False)]
+)
+def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
+    conditions = [{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]
+    assert facts(smallest(status={"conditions": conditions})).ready is ready
+
+
+def test_a_cordoned_node_is_not_schedulable() -> None:
+    assert not facts(smallest(spec={"unschedulable": True})).schedulable
+
+
+@pytest.mark.parametrize(
+    ("quantity", "gpus"), [("8", 8), ("0", 0), ("", 0), ("-1", 0), ("1.5", 0), ("8Gi", 0), ("\u0668", 0), ("²", 0)]
+)
+def test_quantities(quantity: str, gpus: int) -> None:
+    assert facts(smallest(status={"allocatable": {keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{}",
+        b'{"metadata":{}}',
+        b'{"metadata":{"name":null}}',
+        b'{"metadata":{"name":"n","labels":[]}}',
+        b'{"metadata":{"name":"n","labels":{"a":1}}}',
+        b'{"metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":8}}}',
+        b"[]",
+    ],
+)
+def test_what_is_no_node_is_refused(raw: bytes) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        NodeDecoder(TRACKED)(raw)
+
+
+def test_values_of_any_script() -> None:
+    labels = {RACK_KEY: "стойка-😀", "other": "x"}
+    assert facts({"metadata": {"name": "n1", "labels": labels}}).label(RACK_KEY) == "стойка-😀"
+
+
+def test_nodes_share_keys_and_values_but_not_names() -> None:
+    decoder = NodeDecoder(TRACKED)
+    first, second = (decoder(msgspec.json.encode(node))[2] for node in large_cluster(2))
+    assert first.keys is second.keys
+    for key in (ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN):
+        assert first.label(key) is second.label(key)
+    assert first.label(keys.HOSTNAME) is first.name
+
+
+def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
+    decoder = NodeDecoder(TRACKED)
+    kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(1000)]
+    strings = {id(text): sys.getsizeof(text) for node in kept for text in (node.name, node.uid, *node.values)}
+    tuples = {id(part): sys.getsizeof(part) for node in kept for part in (node.keys, node.values)}
+    own = sum(sys.getsizeof(node) for node in kept)
+    assert (sum(strings.values()) + sum(tuples.values()) + own) / 1000 < 400
+
+
+def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_MOST_SHARED", 100)
+    decoder = NodeDecoder(["rack"])
+    for number in range(1000):
+        node = {"metadata": {"name": "n1", "labels": {"rack": f"rack-{number}"}}}
+        assert decoder(msgspec.json.encode(node))[2].values == (f"rack-{number}",)
+        assert len(decoder._strings) <= 101
+
+
+def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
+    node = {"metadata": {"name": "n1", "labels": {"a": "1", "b": "2"}}}
+    decoder = NodeDecoder(["a"])
+    assert decoder(msgspec.json.encode(node))[2].labels == {"a": "1"}
+    assert not decoder.track(["a"])
+    assert not decoder.track([])
+    assert decoder.track(["b", "a"])
+    assert not decoder.track(iter(["b"]))
+    assert decoder(msgspec.json.encode(node))[2].labels == {"a": "1", "b": "2"}

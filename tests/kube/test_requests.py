@@ -1,0 +1,159 @@
+"""Apply, create and Events: what is sent, and what both API servers make of it."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kube.apply import apply, create, get
+from kube.client import METADATA, ApiClient, Request
+from kube.errors import ApiError
+from kube.events import event
+from tests.support.api import NODES, ApiUnderTest, node
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
+POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "kube-system", "uid": "u1"}
+NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
+
+
+def told(regarding: dict[str, str] = NODE, note: str = "rack is gone", **changes: Any) -> Request:
+    full: dict[str, Any] = {
+        "kind": "Warning",
+        "reason": "TopologyLevelsUnavailable",
+        "reporter": "controller",
+        "instance": "controller-0",
+        "now": NOW,
+    } | changes
+    return event(regarding, full.pop("kind"), full.pop("reason"), note, **full)
+
+
+def sent(request: Request) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(request.body or b"")
+    return body
+
+
+def test_apply_is_one_patch_by_one_manager() -> None:
+    request = apply(f"{NODES}/n1", {"metadata": {"name": "n1"}}, "toposcope-agent", force=True, metadata_only=True)
+    assert (request.method, request.content_type) == ("PATCH", "application/apply-patch+yaml")
+    assert request.query == {"fieldManager": "toposcope-agent", "force": "true"}
+    assert request.accept == METADATA
+    assert apply("/x", {}, "m", force=False).query["force"] == "false"
+    assert apply("/x", {}, "m", force=False).accept == "application/json"
+
+
+def test_create_refuses_unknown_fields() -> None:
+    request = create("/x", {"a": 1}, "m")
+    assert (request.method, request.query) == ("POST", {"fieldManager": "m", "fieldValidation": "Strict"})
+    assert request.content_type == "application/json"
+
+
+def test_get_is_a_get() -> None:
+    assert get("/x") == Request("GET", "/x", {})
+    assert get("/x", metadata_only=True).accept == METADATA
+
+
+def test_what_an_apply_no_longer_names_goes(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    api.create(NODES, node("n1", labels={"foreign": "stays"}))
+    client = clients()
+    for labels in ({"a": "1", "b": "2"}, {"b": "3"}):
+        client.call(apply(f"{NODES}/n1", node("n1", labels=labels), "m", force=False, metadata_only=True))
+    found = client.call(get(f"{NODES}/n1", metadata_only=True))
+    assert found["kind"] == "PartialObjectMetadata"
+    ours = {key: value for key, value in found["metadata"]["labels"].items() if key in "ab" or key == "foreign"}
+    assert ours == {"b": "3", "foreign": "stays"}
+
+
+def test_without_force_a_foreign_value_is_a_conflict(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    api.create(NODES, node("n1"))
+    client = clients()
+    client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "1"}), "first", force=False))
+    with pytest.raises(ApiError, match='conflict with "first"') as caught:
+        client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "2"}), "second", force=False))
+    assert caught.value.conflict
+    taken = client.call(apply(f"{NODES}/n1", node("n1", labels={"a": "2"}), "second", force=True))
+    assert taken["metadata"]["labels"]["a"] == "2"
+
+
+def test_text_beyond_the_basic_plane_arrives(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    """Escaped as surrogates, as Python's own json does it, it is a 400."""
+    api.create(NODES, node("n1"))
+    body = node("n1", annotations={"note": "😀 ü"})
+    answer = clients().call(apply(f"{NODES}/n1", body, "m", force=True))
+    assert answer["metadata"]["annotations"]["note"] == "😀 ü"
+
+
+def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    api.create(NODES, node("n1"))
+    client = clients()
+    with pytest.raises(ApiError) as caught:
+        client.call(create(NODES, node("n1"), "m"))
+    assert (caught.value.conflict, caught.value.reason) == (True, "AlreadyExists")
+    with pytest.raises(ApiError) as caught:
+        client.call(get(f"{NODES}/n2"))
+    assert caught.value.not_found
+
+
+@pytest.mark.parametrize(("regarding", "namespace"), [(NODE, "default"), (POD, "kube-system")])
+def test_an_event_is_where_its_object_is(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], regarding: dict[str, str], namespace: str
+) -> None:
+    made = clients().call(told(regarding))
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events/{made['metadata']['name']}"
+    found = api.get(path)
+    assert found["regarding"] == regarding
+    assert found["eventTime"] == "2026-01-02T03:04:05.000067Z"
+    assert (found["type"], found["note"]) == ("Warning", "rack is gone")
+    assert found["reportingController"] == "gpu.topology/controller"
+    api.request("DELETE", path)
+
+
+def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    client = clients()
+    client.call(told())
+    with pytest.raises(ApiError) as caught:
+        client.call(told())
+    assert caught.value.conflict
+    client.call(told(note="another"))
+    client.call(told(now=NOW.replace(second=6)))
+    assert len(api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]) == 3
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["x" * 5000, "ü" * 5000, "x" + "ü" * 5000, "xyz" + "😀" * 5000, "two\nlines", ""],
+    ids=["ascii", "two bytes", "odd", "four bytes", "lines", "nothing"],
+)
+def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient], note: str) -> None:
+    kept = clients().call(told(note=note)).get("note", "")
+    assert note.startswith(kept)
+    assert len(kept.encode()) <= 1024
+    assert len(kept.encode()) > 1020 or kept == note
+    assert api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+
+
+@pytest.mark.parametrize(
+    "name", ["n" * 253, "n" * 199 + "-" + "n" * 50, "n" * 199 + "." + "n" * 50, "n" * 197 + "---" + "n" * 50]
+)
+def test_long_names(api: ApiUnderTest, clients: Callable[[], ApiClient], name: str) -> None:
+    made = clients().call(told({**NODE, "name": name}, instance="i" * 500))
+    assert made["regarding"]["name"] == name
+    assert len(made["reportingInstance"]) == 128
+    assert api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+
+
+def test_an_empty_namespace_is_no_namespace() -> None:
+    request = told({**NODE, "namespace": ""})
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert sent(request)["metadata"]["namespace"] == "default"
+
+
+def test_a_reporter_without_instance_is_its_own() -> None:
+    assert sent(told(instance=""))["reportingInstance"] == "controller"
+
+
+def test_an_unserved_resource_is_not_found(clients: Callable[[], ApiClient]) -> None:
+    with pytest.raises(ApiError) as caught:
+        clients().call(get("/apis/no.such.group/v1/things"))
+    assert caught.value.not_found

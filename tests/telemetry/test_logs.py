@@ -1,0 +1,95 @@
+"""Log lines as people and collectors read them."""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from telemetry.logs import FORMATS, set_up
+
+
+@pytest.fixture
+def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """Sets logging up and gives what a function then writes to stderr."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+
+    def run(log_format: str, write: Callable[[logging.Logger], Any], *, verbose: bool = False) -> str:
+        # Those that are there belong to the test runner; `set_up` would close them.
+        root.handlers[:] = []
+        set_up(log_format, verbose=verbose)
+        write(logging.getLogger("agent"))
+        return capsys.readouterr().err
+
+    yield run
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_text(logged: Callable[..., str]) -> None:
+    text = logged("text", lambda log: log.warning("node %s: %d GPUs", "bär", 8))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING agent: node bär: 8 GPUs\n", text)
+
+
+def test_json(logged: Callable[..., str]) -> None:
+    line = json.loads(logged("json", lambda log: log.info("node %s:\n%d GPUs", "bär😀", 8)))
+    assert {key: line[key] for key in ("level", "logger", "message")} == {
+        "level": "info",
+        "logger": "agent",
+        "message": "node bär😀:\n8 GPUs",
+    }
+    assert datetime.fromisoformat(line["time"]).utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_every_record_is_there(logged: Callable[..., str], log_format: str) -> None:
+    def write(log: logging.Logger) -> None:
+        log.debug("unseen")
+        log.info("one")
+        log.error("two")
+
+    lines = logged(log_format, write).splitlines()
+    assert ["one" in lines[0], "two" in lines[1], len(lines)] == [True, True, 2]
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_verbose_shows_more(logged: Callable[..., str], log_format: str) -> None:
+    assert "details" in logged(log_format, lambda log: log.debug("details"), verbose=True)
+
+
+def fail(log: logging.Logger) -> None:
+    try:
+        int("größer als erlaubt")
+    except ValueError:
+        log.exception("probe failed")
+
+
+def test_exceptions(logged: Callable[..., str]) -> None:
+    assert logged("text", fail).rstrip().endswith("invalid literal for int() with base 10: 'größer als erlaubt'")
+
+
+def test_exceptions_are_one_json_line(logged: Callable[..., str]) -> None:
+    text = logged("json", fail)
+    line = json.loads(text)
+    assert text.count("\n") == 1
+    assert line["message"] == "probe failed"
+    assert line["exception"].startswith("Traceback")
+    assert line["exception"].endswith("invalid literal for int() with base 10: 'größer als erlaubt'")
+
+
+def test_bytes_that_are_no_text_cost_no_line(logged: Callable[..., str]) -> None:
+    """File names from sysfs reach Python with lone surrogates."""
+    line = json.loads(logged("json", lambda log: log.info("/sys/%s", b"net\xff".decode(errors="surrogateescape"))))
+    assert line["message"] == "/sys/net\\udcff"
+
+
+def test_setting_up_again_doubles_nothing(logged: Callable[..., str]) -> None:
+    def write(log: logging.Logger) -> None:
+        set_up("json")
+        log.info("once")
+
+    assert logged("json", write).count("once") == 1

@@ -1,0 +1,128 @@
+"""`/metrics`, `/healthz` and `/readyz` as Prometheus and a kubelet ask for them."""
+
+import contextlib
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from telemetry.server import TelemetryServer
+
+
+@dataclass
+class Program:
+    """What a served program has to say."""
+
+    server: TelemetryServer
+    problem: dict[str, str]
+    gauge: Gauge
+
+    def get(self, path: str, host: str = "127.0.0.1") -> tuple[int, str, str]:
+        """Status, content type and text."""
+        connection = http.client.HTTPConnection(host, self.server.port, timeout=10)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.getheader("Content-Type", ""), response.read().decode()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Program]:
+    registry = CollectorRegistry()
+    problem = {"healthz": "", "readyz": ""}
+    gauge = Gauge("toposcope_test", "Things.", ["name"], registry=registry)
+    server = TelemetryServer(0, registry, lambda: problem["healthz"], lambda: problem["readyz"])
+    yield Program(server, problem, gauge)
+    server.close()
+
+
+@pytest.fixture
+def program(running: Program) -> Program:
+    running.problem.update(healthz="", readyz="")
+    return running
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/healthz?verbose"])
+def test_all_is_well(program: Program, path: str) -> None:
+    assert program.get(path) == (200, "text/plain; charset=utf-8", "ok\n")
+
+
+@pytest.mark.parametrize("check", ["healthz", "readyz"])
+def test_a_problem_is_said_by_its_own_check_alone(program: Program, check: str) -> None:
+    program.problem[check] = "nodes have not been listed: the API server says „nein“"
+    code, _, text = program.get(f"/{check}")
+    assert (code, text) == (503, program.problem[check] + "\n")
+    other = "readyz" if check == "healthz" else "healthz"
+    assert program.get(f"/{other}")[0] == 200
+    assert program.get("/metrics")[0] == 200
+
+
+def test_metrics_are_those_of_the_registry(program: Program) -> None:
+    program.gauge.labels("düsseldorf").set(3)
+    code, kind, text = program.get("/metrics")
+    assert code == 200
+    assert kind.startswith("text/plain; version=")
+    assert 'toposcope_test{name="düsseldorf"} 3.0' in text.splitlines()
+    assert "python_info" not in text
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics/", "//", "/healthz/../metrics", "/%6detrics"])
+def test_other_paths_say_which_there_are(program: Program, path: str) -> None:
+    code, _, text = program.get(path)
+    assert (code, text) == (404, "try /metrics, /healthz or /readyz\n")
+
+
+def test_one_connection_serves_many_probes(program: Program) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", program.server.port, timeout=10)
+    with contextlib.closing(connection):
+        for path in ("/healthz", "/nothing", "/metrics", "/readyz"):
+            connection.request("GET", path)
+            assert connection.getresponse().read()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_pods_of_an_ipv6_cluster_are_probed_too(program: Program) -> None:
+    try:
+        assert program.get("/healthz", host="::1")[0] == 200
+    except OSError as error:
+        pytest.skip(f"no IPv6 loopback: {error}")
+
+
+def test_a_probe_is_answered_while_another_hangs() -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def hanging() -> str:
+        asked.set()
+        answer.wait(30)
+        return ""
+
+    server = TelemetryServer(0, CollectorRegistry(), hanging, lambda: "not yet")
+    program = Program(server, {}, Gauge("x", "X.", registry=CollectorRegistry()))
+    slow = threading.Thread(target=program.get, args=("/healthz",))
+    slow.start()
+    assert asked.wait(30)
+    assert program.get("/readyz")[:1] == (503,)
+    answer.set()
+    slow.join(30)
+    server.close()
+
+
+def test_a_port_that_is_taken(program: Program) -> None:
+    with pytest.raises(OSError, match="Address already in use"):
+        TelemetryServer(program.server.port, CollectorRegistry(), str, str)
+
+
+def test_a_closed_server_leaves_its_port_to_the_next() -> None:
+    first = TelemetryServer(0, CollectorRegistry(), str, str)
+    idle = socket.create_connection(("127.0.0.1", first.port), timeout=10)
+    first.close()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", first.port), timeout=10)
+    second = TelemetryServer(first.port, CollectorRegistry(), str, str)
+    assert second.port == first.port
+    second.close()
+    idle.close()
