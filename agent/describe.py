@@ -1,39 +1,77 @@
-"""What a probe, or its failure, means for the Node: labels, annotation and the sentence for the log."""
+"""What a probe, or its failure, means for the Node: labels, annotations and the sentence for the log."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from agent import reference
 from agent.annotation import annotation_for
 from agent.discover import discover
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from agent.nvml import advice
 from agent.raw import RawNode
-from topology.hardware import NodeTopology
+from topology.hardware import NodeTopology, State
+from topology.keys import MATRIX, REFERENCE
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What to publish. `topology` and `annotation` are None when the hardware did not answer or has no GPU."""
+    """What to publish. With a `problem` nothing is known and the annotations stay as they are."""
 
     labels: Labels
     topology: NodeTopology | None = None
-    annotation: str | None = None
+    """None when the hardware did not answer or has no GPU."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    expected: int | None = None
+    """GPUs on the PCI bus; None when nothing could be read."""
     problem: str = ""
     """Why nothing is known, and what to do about it; empty when the hardware answered."""
 
+    @property
+    def sentence(self) -> str:
+        """One line about the node."""
+        if self.problem:
+            return self.problem
+        if self.topology is None:
+            return "no GPUs on this node: it carries no labels of ours"
+        seen = self.topology
+        reasons = "".join(f"; {reason}" for reason in seen.reasons)
+        return (
+            f"{len(seen.gpus)} GPUs, interconnect {seen.interconnect}, fabric {seen.fabric}, shape {seen.shape}, "
+            f"state {seen.state}{reasons}"
+        )
 
-def describe(raw: RawNode, node_name: str) -> Description:
-    """What one probe says about the node."""
+
+def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Description:
+    """What one probe says about the node; `remembered` is the annotation with the best it has shown."""
+    expected = len(raw.gpu_functions)
     if raw.gpus:
         topology = discover(raw)
-        return Description(labels_for(topology, node_name), topology, annotation_for(topology))
+        today = reference.observed(topology)
+        present = frozenset(function.address for function in raw.gpu_functions)
+        known = reference.best(reference.decode(remembered), today, present)
+        topology = _measured(topology, known)
+        annotations = {MATRIX: annotation_for(topology), REFERENCE: reference.encode(known)}
+        return Description(labels_for(topology, node_name), topology, annotations, expected)
     down = next((fault for fault in raw.faults if fault.index is None), None)
     if down is None and not raw.gpu_functions and not raw.faults:
-        return Description(NO_GPUS)
+        return Description(NO_GPUS, expected=0)
     on_bus = ", ".join(function.address for function in raw.gpu_functions) or "none"
     told = f"{down.text}: {advice(down.code)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
-    return unknown(f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}")
+    return unknown(f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
 
 
-def unknown(problem: str) -> Description:
+def unknown(problem: str, expected: int | None = None) -> Description:
     """What a probe without result says: nothing, so what is published stands."""
-    return Description(NOTHING_KNOWN, problem=problem)
+    return Description(NOTHING_KNOWN, expected=expected, problem=problem)
+
+
+def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopology:
+    """The topology with what is worse than the node has shown before."""
+    named = " ".join(topology.reasons)
+    # A GPU that the bus still shows is named by a better sentence already.
+    fresh = [
+        r for r in reference.degradations(known, topology) if not (r.endswith("is gone") and r.split()[1] in named)
+    ]
+    reasons = tuple(dict.fromkeys((*topology.reasons, *fresh)))
+    worse = State.DEGRADED if reasons else State.OK
+    return replace(topology, reasons=reasons, state=topology.state if topology.state is State.UNKNOWN else worse)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.fabric import attached, fabric_reasons, health_bits, node_fabric
+from agent.products import short_of_product
 from agent.raw import RawGpu, RawLink, RawNic, RawNode, RawPci
 from topology import hardware as hw
 from topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned
@@ -59,7 +60,9 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     gpus = tuple(_gpu(gpu, numa, _rails(matrix.cells[i][len(raw.gpus) :], nics)) for i, gpu in enumerate(raw.gpus))
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
-    reasons = (*_missing(raw), *_weak_links(gpus), *fabric_reasons(raw.gpus))
+    reasons = tuple(
+        dict.fromkeys((*_missing(raw), *_weak_links(gpus), *short_of_product(gpus), *fabric_reasons(raw.gpus)))
+    )
     return hw.NodeTopology(
         gpus=gpus,
         nics=nics,

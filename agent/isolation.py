@@ -29,6 +29,9 @@ STEP_SECONDS: Final = 60.0
 """How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
 processes that start at once wait for each other for 12 s."""
 
+_LOOK_SECONDS: Final = 2.0
+"""How often the keeper looks whether PCI devices came or went: one directory listing."""
+
 _MOMENT: Final = 1.0
 """How long a process may take to end once its socket is closed, or once it was killed."""
 
@@ -65,7 +68,8 @@ class ProbeProcess:
         try:
             send(self._socket, Message(step="probe"))
             # The keeper bounds every step and answers in any case: silence means that it is gone.
-            answer = receive(self._socket, timeout=None)
+            while (answer := receive(self._socket, timeout=None)) and answer.event:
+                pass  # this very probe is the answer to whatever happened
         except Broken as error:
             raise KeeperGone(f"the process that runs NVML probes is gone: {error}") from error
         if answer is None or answer.failure:
@@ -74,6 +78,20 @@ class ProbeProcess:
             return decode(answer.result)
         except msgspec.MsgspecError as error:
             raise ProbeFailed(f"the probe answered nonsense: {error}") from error
+
+    def wait(self, seconds: float, wake: socket.socket) -> str:
+        """Wait so long, or until `wake` can be read, or until something happens to the hardware: then what.
+
+        Raises KeeperGone.
+        """
+        ready, _, _ = select.select([self._socket, wake], [], [], seconds)
+        if self._socket not in ready:
+            return ""
+        try:
+            message = receive(self._socket, timeout=None)
+        except Broken as error:
+            raise KeeperGone(f"the process that runs NVML probes is gone: {error}") from error
+        return message.event if message else ""
 
     def close(self) -> None:
         """End the keeper and its worker."""
@@ -113,14 +131,49 @@ class _Keeper:
         self._worker: socket.socket | None = None
         self._pid = 0
         self._stuck = 0
+        self._devices: frozenset[str] | None = None
 
     def run(self) -> None:
-        """Serve the agent until it is gone."""
+        """Serve the agent until it is gone; between probes, tell it what happens to the hardware."""
         with contextlib.suppress(Broken):
-            while receive(self._agent, timeout=None):
-                send(self._agent, self._probe())
+            while True:
+                sources = [self._agent] + ([self._worker] if self._worker else [])
+                ready, _, _ = select.select(sources, [], [], _LOOK_SECONDS)
+                if self._agent in ready:
+                    receive(self._agent, timeout=None)
+                    self._devices = self._on_bus()
+                    send(self._agent, self._probe())
+                elif ready:
+                    self._report(self._worker_news())
+                else:
+                    self._report(self._device_news())
         if self._worker:
             self._end()
+
+    def _report(self, happened: str) -> None:
+        if happened:
+            send(self._agent, Message(event=happened))
+
+    def _worker_news(self) -> str:
+        """What the worker says between probes, or that it ended."""
+        try:
+            message = receive(self._worker, self._step_seconds) if self._worker else None
+        except Broken as error:
+            return f"the probe's process {self._end() or error} while it waited for events"
+        return message.event if message else ""
+
+    def _device_news(self) -> str:
+        """Whether devices came or went since the last probe."""
+        before, self._devices = self._devices, self._on_bus()
+        if before is None or self._devices == before or self._devices is None:
+            return ""
+        return f"PCI devices changed: {', '.join(sorted(before ^ self._devices))[:200]}"
+
+    def _on_bus(self) -> frozenset[str] | None:
+        try:
+            return frozenset(device.name for device in (self._sysfs / "bus" / "pci" / "devices").iterdir())
+        except OSError:
+            return None
 
     def _probe(self) -> Message:
         if self._stuck and not _reaped(self._stuck):
@@ -135,8 +188,8 @@ class _Keeper:
                 if answer is None:
                     self._end()
                     return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}")
-                if answer.step:
-                    step = answer.step
+                if answer.step or answer.event:
+                    step = answer.step or step
                     continue
                 if answer.final:
                     self._end()

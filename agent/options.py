@@ -16,6 +16,9 @@ class Options:
     kubeconfig: str | None
     once: bool
     interval: float
+    spread: float
+    accept_degraded: bool
+    cleanup: bool
     metrics_port: int | None
     log_format: str
 
@@ -32,6 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, default=60.0, metavar="SECONDS", help="time between probes; default: 60"
     )
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="wait up to this long, by chance, before the first write, so that a roll-out is no stampede; default: 30",
+    )
+    parser.add_argument(
+        "--accept-degraded",
+        action="store_true",
+        help="make today's state what this node is measured against, then exit",
+    )
+    parser.add_argument(
+        "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
+    )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
@@ -45,11 +63,18 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         parser.error("whose labels? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
+    if arguments.spread < 0:
+        parser.error(f"--spread {arguments.spread:g}: must not be negative")
+    if arguments.cleanup and arguments.accept_degraded:
+        parser.error("--cleanup and --accept-degraded contradict each other; give one")
     return Options(
         node_name=arguments.node_name,
         kubeconfig=arguments.kubeconfig,
-        once=arguments.once,
+        once=arguments.once or arguments.accept_degraded,
         interval=arguments.interval,
+        spread=arguments.spread,
+        accept_degraded=arguments.accept_degraded,
+        cleanup=arguments.cleanup,
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
     )

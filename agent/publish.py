@@ -4,61 +4,84 @@ An apply names every label that shall stay; one that it leaves out is removed. S
 sent with the value that the Node has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from agent.describe import Description
 from agent.labels import ALL
+from agent.news import News, news
 from kube.apply import apply, get
-from kube.client import ApiClient
+from kube.client import METADATA, ApiClient, Request
 from kube.errors import ApiError
+from kube.events import event
 from kube.nodes import PATH
-from topology.keys import MATRIX
+from topology.keys import MATRIX, PREFIX, REFERENCE
 
 MANAGER: Final = "toposcope-agent"
+REPORTER: Final = "agent"
+_ANNOTATIONS: Final = frozenset({MATRIX, REFERENCE})
 _UNPROCESSABLE: Final = 422
 
 
 @dataclass(frozen=True, slots=True)
-class OwnNode:
-    """What our Node carries of ours."""
-
-    uid: str
-    labels: Mapping[str, str]
-    annotation: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Desired:
-    """What our Node shall carry of ours."""
+class Ours:
+    """What a Node carries, or shall carry, of ours."""
 
     labels: Mapping[str, str]
-    annotation: str | None
+    annotations: Mapping[str, str]
 
 
-def desired_on(description: Description, node: OwnNode) -> Desired:
+def desired(description: Description, node: Ours) -> Ours:
     """What the Node shall carry: what is known, and what it carries of what is not."""
     kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
-    annotation = node.annotation if description.problem else description.annotation
-    return Desired({**kept, **description.labels.known}, annotation)
+    annotations = node.annotations if description.problem else description.annotations
+    return Ours({**kept, **description.labels.known}, annotations)
 
 
 class Publisher:
-    """Keeps one Node's labels and annotation equal to the descriptions it is given."""
+    """Keeps one Node's labels and annotations equal to the descriptions it is given."""
 
-    def __init__(self, client: ApiClient, node_name: str) -> None:
+    def __init__(
+        self, client: ApiClient, node_name: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._client = client
         self._path = f"{PATH}/{node_name}"
         self._name = node_name
-        self._node: OwnNode | None = None
+        self._now = now
+        self._uid = ""
+        self._node: Ours | None = None
+        self._reference: str | None = None
+
+    @property
+    def remembered(self) -> str | None:
+        """The annotation with the best that the node has shown, as last read or written."""
+        return self._reference
 
     def refresh(self) -> None:
         """Read the Node, so that the next publish also repairs what others changed. Raises KubeError."""
-        self._node = _own(self._client.call(get(self._path, metadata_only=True)))
+        self._take(self._client.call(get(self._path, metadata_only=True)))
 
-    def publish(self, description: Description) -> bool:
-        """Make the Node carry `description`; whether a write was needed. Raises KubeError.
+    def _take(self, node: Any) -> Ours:
+        metadata = node["metadata"]
+        self._uid = metadata["uid"]
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        self._node = Ours(
+            {key: value for key, value in labels.items() if key in ALL},
+            {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
+        )
+        self._reference = self._node.annotations.get(REFERENCE)
+        return self._node
+
+    def pending(self, description: Description) -> bool:
+        """Whether the Node, as far as it is known, carries something else."""
+        return self._node is None or desired(description, self._node) != self._node
+
+    def publish(self, description: Description) -> list[News] | None:
+        """Make the Node carry `description`; what is news about it, None when no write was needed. Raises KubeError.
 
         A Node that was deleted and made again under our name is another one: it is read anew and then written.
         """
@@ -72,36 +95,40 @@ class Publisher:
             self.refresh()
             return self._write(description)
 
-    def _write(self, description: Description) -> bool:
-        node = self._node
-        if node is None:
+    def _write(self, description: Description) -> list[News] | None:
+        before = self._node
+        if before is None:
             raise AssertionError("publish reads the Node first")
-        desired = desired_on(description, node)
-        if desired == Desired(node.labels, node.annotation):
-            return False
-        body = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": self._name,
-                "uid": node.uid,
-                "labels": desired.labels,
-                "annotations": {} if desired.annotation is None else {MATRIX: desired.annotation},
-            },
-        }
+        after = desired(description, before)
+        if after == before:
+            return None
+        metadata = {"name": self._name, "uid": self._uid, "labels": after.labels, "annotations": after.annotations}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self._node = None  # what the Node carries is unknown until the server has answered
-        answer = self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True))
-        written = _own(answer)
+        self._take(self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True)))
         # A key that somebody else owns too stays although we dropped it; asking again would not change that.
-        self._node = OwnNode(written.uid, desired.labels, desired.annotation)
-        return True
+        self._node = after
+        reasons = description.topology.reasons if description.topology else (description.problem,)
+        return news(before.labels, after.labels, [reason for reason in reasons if reason])
 
+    def tell(self, item: News) -> None:
+        """Record an Event on the Node. Raises KubeError."""
+        regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._uid}
+        self._client.call(event(regarding, item.kind, item.reason, item.note, REPORTER, self._name, self._now()))
 
-def _own(node: Any) -> OwnNode:
-    metadata = node["metadata"]
-    labels = metadata.get("labels") or {}
-    return OwnNode(
-        uid=metadata["uid"],
-        labels={key: value for key, value in labels.items() if key in ALL},
-        annotation=(metadata.get("annotations") or {}).get(MATRIX),
-    )
+    def cleanup(self) -> int:
+        """Remove everything under our prefix from the Node, whoever else owns it too; how many keys that were.
+
+        A merge patch, because an apply cannot remove what another manager co-owns. Raises KubeError.
+        """
+        metadata = self._client.call(get(self._path, metadata_only=True))["metadata"]
+        gone = {
+            field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
+            for field in ("labels", "annotations")
+        }
+        count = sum(map(len, gone.values()))
+        if count:
+            body = msgspec.json.encode({"metadata": {"uid": metadata["uid"], **gone}})
+            query = {"fieldManager": MANAGER}
+            self._client.call(Request("PATCH", self._path, query, body, "application/merge-patch+json", METADATA))
+        return count

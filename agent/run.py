@@ -1,138 +1,26 @@
-"""The agent's life: probe, describe, publish, wait."""
+"""Wires an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
 
 import contextlib
 import logging
-import random
+import select
 import signal
-import threading
-import time
-from collections.abc import Callable
+import socket
 from types import FrameType
-from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from agent.describe import Description, describe, unknown
-from agent.isolation import KeeperGone, ProbeFailed, ProbeProcess
+from agent.isolation import KeeperGone, ProbeProcess
+from agent.loop import Agent, explain
 from agent.metrics import AgentMetrics
 from agent.options import Options
 from agent.publish import Publisher
 from kube.client import ApiClient
 from kube.config import load
-from kube.errors import ApiError, ConfigError, KubeError
+from kube.errors import ConfigError, KubeError
 from telemetry.logs import set_up
 from telemetry.server import TelemetryServer
 
 log = logging.getLogger("agent")
-
-RESYNC_SECONDS: Final = 600.0
-"""How often the agent reads its own Node to repair what others changed: 10,000 agents are 17 reads a second."""
-_SILENT_TURNS: Final = 3
-_LONGEST_PROBE: Final = 600.0
-
-
-class Agent:
-    """One agent. `now` is wall time in seconds, `monotonic` never goes back; both can be a test's."""
-
-    def __init__(
-        self,
-        options: Options,
-        probe: ProbeProcess,
-        publisher: Publisher,
-        metrics: AgentMetrics,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-        dice: random.Random | None = None,
-    ) -> None:
-        self._options = options
-        self._probe = probe
-        self._publisher = publisher
-        self._metrics = metrics
-        self._now = now
-        self._monotonic = monotonic
-        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
-        self._turned = monotonic()
-        self._published = False
-        self._refresh_at = 0.0
-        self._said = ""
-
-    def turn(self) -> bool:
-        """Probe once and publish; whether the hardware answered and the Node carries it. Raises KeeperGone."""
-        description = self._look()
-        published = self._tell(description)
-        self._turned = self._monotonic()
-        return published and not description.problem
-
-    def _look(self) -> Description:
-        began = self._monotonic()
-        try:
-            description = describe(self._probe.probe(), self._options.node_name)
-        except ProbeFailed as error:
-            description = unknown(str(error))
-        self._metrics.probe_seconds.observe(self._monotonic() - began)
-        self._metrics.node(description)
-        if description.problem:
-            self._metrics.probe_failures.inc()
-        else:
-            self._metrics.last_probe.set(self._now())
-        self._say(description)
-        return description
-
-    def _say(self, description: Description) -> None:
-        """Log what changed since the last turn; at rest there is nothing to say."""
-        topology = description.topology
-        if description.problem:
-            line = description.problem
-        elif topology is None:
-            line = "no GPUs on this node: it carries no labels of ours"
-        else:
-            reasons = "".join(f"; {reason}" for reason in topology.reasons)
-            line = (
-                f"{len(topology.gpus)} GPUs, interconnect {topology.interconnect}, fabric {topology.fabric}, "
-                f"shape {topology.shape}, state {topology.state}{reasons}"
-            )
-        if line != self._said:
-            log.log(logging.WARNING if description.problem else logging.INFO, "%s", line)
-        self._said = line
-
-    def _tell(self, description: Description) -> bool:
-        try:
-            if self._monotonic() >= self._refresh_at:
-                self._publisher.refresh()
-                self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._dice.uniform(1.0, 1.2)
-            written = self._publisher.publish(description)
-        except KubeError as error:
-            self._metrics.publishes.labels("failed").inc()
-            log.warning("cannot publish on node %s: %s", self._options.node_name, explain(error))
-            return False
-        if written:
-            log.info("node %s labelled", self._options.node_name)
-        self._metrics.publishes.labels("written" if written else "unchanged").inc()
-        self._metrics.last_publish.set(self._now())
-        self._published = True
-        return True
-
-    def healthy(self) -> str:
-        """What is wrong when only a restart would help: the loop no longer turns."""
-        silent = self._monotonic() - self._turned
-        if silent > _SILENT_TURNS * self._options.interval + _LONGEST_PROBE:
-            return f"no probe has come to an end for {silent:.0f} s"
-        return ""
-
-    def ready(self) -> str:
-        """What is missing until this node's labels have been published once."""
-        return "" if self._published else "this node's labels have not been published yet"
-
-
-def explain(error: KubeError) -> str:
-    """An API error with what an admin can do about it."""
-    if isinstance(error, ApiError):
-        match error.status:
-            case 403:
-                return f"{error}; check the ClusterRoleBinding and the ValidatingAdmissionPolicies toposcope-agent*"
-            case 404:
-                return f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"
-    return str(error)
 
 
 def run(options: Options, probe: ProbeProcess) -> int:
@@ -141,26 +29,25 @@ def run(options: Options, probe: ProbeProcess) -> int:
     `probe` was made before anything here starts a thread.
     """
     set_up(options.log_format)
-    stop = threading.Event()
     try:
         client = ApiClient(load(options.kubeconfig), "toposcope-agent")
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
         return 1
     registry = CollectorRegistry()
-    agent = Agent(options, probe, Publisher(client, options.node_name), AgentMetrics(registry))
+    publisher = Publisher(client, options.node_name)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
+        if options.cleanup:
+            return _clean_up(publisher, options.node_name)
+        agent = Agent(options, probe, publisher, AgentMetrics(registry))
         if options.metrics_port is not None:
             server = TelemetryServer(options.metrics_port, registry, agent.healthy, agent.ready)
             stack.callback(server.close)
         try:
             if options.once:
                 return 0 if agent.turn() else 1
-            end_on_signals(stop)
-            while not stop.is_set():
-                agent.turn()
-                stop.wait(options.interval)
+            _live(agent, probe)
         except KeeperGone as error:
             log.error("%s; ending, so that the container is made anew", error)  # noqa: TRY400 - as above
             return 1
@@ -168,11 +55,32 @@ def run(options: Options, probe: ProbeProcess) -> int:
     return 0
 
 
-def end_on_signals(stop: threading.Event) -> None:
-    """Let SIGTERM and SIGINT end the loop after the turn it is in."""
+def _live(agent: Agent, probe: ProbeProcess) -> None:
+    """Turn, wait, turn again, until a signal says that it is enough."""
+    wake, waker = socket.socketpair()
+    told = False
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+    def end(_number: int, _frame: FrameType | None) -> None:
+        nonlocal told
+        told = True
+        waker.send(b"x")
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
+        signal.signal(number, end)
+    with wake, waker:
+        while not told:
+            agent.turn()
+            happened = probe.wait(agent.rest(), wake)
+            if happened:
+                log.info("probing at once: %s", happened)
+                select.select([wake], [], [], agent.hold())
+
+
+def _clean_up(publisher: Publisher, node_name: str) -> int:
+    try:
+        count = publisher.cleanup()
+    except KubeError as error:
+        log.error("cannot clean node %s: %s", node_name, explain(error))  # noqa: TRY400 - as above
+        return 1
+    log.info("node %s: %d labels and annotations removed", node_name, count)
+    return 0

@@ -1,20 +1,26 @@
 """The process that holds NVML: probes when told to, and says before each step what it is about to ask.
 
 NVML can hang for minutes or take its process down with it (one lost GPU has done both), so nothing else lives here.
+Between probes it listens to NVML's events.
 """
 
+import select
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from agent.events import EventWatch
 from agent.frames import Broken, Message, receive, send
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode
 from agent.sysfs import Sysfs
+
+_LISTEN_SECONDS: Final = 2.0
+"""How long one wait for NVML events lasts, and how much later than asked a probe may begin for that."""
 
 
 def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path) -> None:
@@ -26,14 +32,27 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path) -> No
     try:
         nvml = Nvml(open_nvml(), lambda step: send(parent, Message(step=step)))
         tree = Sysfs(sysfs)
+        events = EventWatch(nvml)
         started = nvml.start()
         while receive(parent, timeout=None):
             raw = probe(nvml, tree, started)
             send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=started is not None))
             if started:
                 return
+            _listen(parent, events)
     except Broken:
         return
+
+
+def _listen(parent: socket.socket, events: EventWatch) -> None:
+    """Wait for the next request, and report what NVML's events tell until then."""
+    while not select.select([parent], [], [], 0)[0]:
+        if not events.arm():
+            return
+        happened = events.wait(_LISTEN_SECONDS)
+        if happened:
+            send(parent, Message(event=happened))
+            return  # the probe that follows tells the rest; a storm of XIDs must not become a storm of probes
 
 
 def decode(result: msgspec.Raw) -> RawNode:

@@ -8,7 +8,7 @@ import random
 import socket
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,18 +107,11 @@ def _agent(site: _Site, node: str, interval: float) -> Iterator[_RunningAgent]:
 def memory_figures(*, quick: bool) -> Iterator[Figure]:
     """Memory of the process tree after three probes, one write and as many scrapes as that took."""
     runs = 1 if quick else 3
-    trees: list[Memory] = []
-    parts: list[list[Memory]] = []
-    with _site(runs) as site:
-        for run in range(runs):
-            with _agent(site, f"node-{run}", interval=0.5) as agent:
-                processes = agent.after_probes(3)
-                if len(processes) != len(_ROLES):
-                    raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
-                trees.append(memory(processes))
-                parts.append([memory([process]) for process in processes])
-        bare = [_memory_of("interpreter", site) for _ in range(runs)]
-        one_pass = [_memory_of("nvml_pass", site) for _ in range(runs)]
+    with _site(1 + runs) as site:
+        trees, parts = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
+        bare, one_pass = (
+            [_memory_of(name, site) for _ in range(1 + runs)][1:] for name in ("interpreter", "nvml_pass")
+        )
     peers = (
         Peer("interpreter with ssl, http.client, json", _mib([each.total for each in bare])),
         Peer("interpreter after one NVML pass", _mib([each.total for each in one_pass])),
@@ -139,23 +132,32 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure(f"  {role}, anonymous (shared pages split)", _mib([each.anonymous for each in values]))
 
 
+def _agent_memory(site: _Site, node: str) -> tuple[Memory, list[Memory]]:
+    """Memory of an agent's processes together, and of each."""
+    with _agent(site, node, interval=0.5) as agent:
+        processes = agent.after_probes(3)
+        if len(processes) != len(_ROLES):
+            raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
+        return memory(processes), [memory([process]) for process in processes]
+
+
 def _memory_of(name: str, site: _Site) -> Memory:
     with program(name, site.environment("node-0"), site.folder) as running:
         running.word()
         return memory(tree(running.pid))
 
 
-def _mib(values: list[int]) -> Sample:
+def _mib(values: Sequence[int]) -> Sample:
     return Sample(tuple(value / _MIB for value in values), "MiB")
 
 
 def start_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU and time from the start of the program to its first PATCH, which the server holds while clocks are read."""
-    runs = 3 if quick else 9
+    runs = 1 + (3 if quick else 9)
     with _site(2 * runs) as site:
         flags = _flags(site, _INTERVAL, port=0)
-        agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)]
-        patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)]
+        agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)][1:]
+        patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
     limit = "ssl, http.client, json and one PATCH"
     cpu, elapsed = (Sample(each, "ms") for each in zip(*agents, strict=True))
     peer_cpu, peer_elapsed = (Peer(limit, Sample(each, "ms")) for each in zip(*patches, strict=True))

@@ -44,6 +44,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
 
     Beside it: a process that only reads the same bytes, and one that reads, decodes and keeps the facts.
     """
+    _compile()
     for nodes, targets in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
@@ -63,6 +64,14 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
                     Peer("read, decode, keep", _column(decode, i, unit)),
                 ),
             )
+
+
+def _compile() -> None:
+    """Run every program once on a small cluster."""
+    with _cluster(nodes=1) as (folder, server):
+        _first_status(folder, server, nodes=1)
+        for name in ("drain", "decode"):
+            _until_done(name, folder, server)
 
 
 def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:

@@ -17,7 +17,6 @@ from agent.isolation import KeeperGone, ProbeFailed
 from cli.colours import matrix_text
 from cli.hardware import HardwareError, add_profile_argument, hardware
 from topology.hardware import NodeTopology
-from topology.keys import MATRIX
 from topology.matrix import table
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
@@ -65,7 +64,7 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print."""
     return {
         "labels": dict(sorted(found.labels.known.items())),
-        "annotations": {MATRIX: found.annotation},
+        "annotations": dict(found.annotations),
         "devices": list(topology.matrix.devices),
         "matrix": [list(row) for row in topology.matrix.cells],
         "gpus": [asdict(gpu) for gpu in topology.gpus],

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]
     with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
         root = Path(folder) / "sys"
         write_sysfs(machine, root)
-        with ProbeProcess(lambda: SimulatedNvml(machine, faults_file=faults), root) as probe:
+        with ProbeProcess(lambda: SimulatedNvml(machine, faults_file=faults, wait=time.sleep), root) as probe:
             yield probe
 
 

@@ -30,6 +30,9 @@ STATE: Final = PREFIX + "state"
 MATRIX: Final = PREFIX + "matrix"
 """Annotation: the node's devices, link matrix and reasons as compact JSON (see `agent.annotation`)."""
 
+REFERENCE: Final = PREFIX + "reference"
+"""Annotation: the best that the node has shown (see `agent.reference`)."""
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"
 """Resource name under which the NVIDIA device plugin offers whole GPUs."""

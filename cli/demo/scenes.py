@@ -134,7 +134,15 @@ class Demo:
 
     def _agent(self, node: SimulatedNode) -> int:
         options = AgentOptions(
-            node.name, str(self._kubeconfig), once=False, interval=2.0, metrics_port=None, log_format="text"
+            node_name=node.name,
+            kubeconfig=str(self._kubeconfig),
+            once=False,
+            interval=2.0,
+            spread=0.0,
+            accept_degraded=False,
+            cleanup=False,
+            metrics_port=None,
+            log_format="text",
         )
         with simulated(node.machine, None) as probe:
             return run_agent(options, probe)

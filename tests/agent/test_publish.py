@@ -13,7 +13,9 @@ from kube.errors import ApiError
 from tests.support.api import NODES, ApiUnderTest, node
 from topology import keys
 
-GOOD = Description(Labels({keys.GPUS: "8", keys.NVLINK_DOMAIN: "n1", keys.STATE: "ok"}), annotation='{"version":1}')
+GOOD = Description(
+    Labels({keys.GPUS: "8", keys.NVLINK_DOMAIN: "n1", keys.STATE: "ok"}), annotations={keys.MATRIX: '{"version":1}'}
+)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def version(api: ApiUnderTest) -> Any:
 
 
 def test_labels_and_annotation_are_ours_on_the_node(api: ApiUnderTest, publisher: Publisher) -> None:
-    assert publisher.publish(GOOD)
+    assert publisher.publish(GOOD) is not None
     assert ours(api) == GOOD.labels.known
     metadata = api.get(f"{NODES}/n1")["metadata"]
     assert metadata["annotations"][keys.MATRIX] == '{"version":1}'
@@ -43,7 +45,7 @@ def test_labels_and_annotation_are_ours_on_the_node(api: ApiUnderTest, publisher
 def test_the_same_again_is_no_request_at_all(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     before = version(api)
-    assert not publisher.publish(GOOD)
+    assert publisher.publish(GOOD) is None
     assert version(api) == before
 
 
@@ -52,26 +54,28 @@ def test_a_new_agent_that_finds_it_right_writes_nothing(
 ) -> None:
     publisher.publish(GOOD)
     before = version(api)
-    assert not Publisher(clients(), "n1").publish(GOOD)
+    assert Publisher(clients(), "n1").publish(GOOD) is None
     assert version(api) == before
 
 
 def test_a_label_that_is_no_longer_true_goes(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    assert publisher.publish(Description(Labels({keys.GPUS: "7", keys.STATE: "degraded"}), annotation='{"version":1}'))
+    assert publisher.publish(
+        Description(Labels({keys.GPUS: "7", keys.STATE: "degraded"}), annotations={keys.MATRIX: '{"version":1}'})
+    )
     assert ours(api) == {keys.GPUS: "7", keys.STATE: "degraded"}
 
 
 def test_what_is_not_known_stays_as_it_was(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    assert publisher.publish(unknown("NVML hangs"))
+    assert publisher.publish(unknown("NVML hangs")) is not None
     assert ours(api) == {**GOOD.labels.known, keys.STATE: "unknown"}
     assert api.get(f"{NODES}/n1")["metadata"]["annotations"][keys.MATRIX] == '{"version":1}'
 
 
 def test_a_node_without_gpus_carries_nothing_of_ours(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    assert publisher.publish(Description(NO_GPUS))
+    assert publisher.publish(Description(NO_GPUS)) is not None
     assert ours(api) == {}
     assert keys.MATRIX not in api.get(f"{NODES}/n1")["metadata"]["annotations"]
 
@@ -83,7 +87,7 @@ def test_what_somebody_else_wrote_under_our_prefix_is_repaired_at_the_next_look(
     patch = {"metadata": {"labels": {keys.GPUS: "99", keys.NVLINK_DOMAIN: None}}}
     assert api.request("PATCH", f"{NODES}/n1", patch, content_type="application/merge-patch+json")[0] == 200
     publisher.refresh()
-    assert publisher.publish(GOOD)
+    assert publisher.publish(GOOD) is not None
     assert ours(api) == GOOD.labels.known
 
 
@@ -91,8 +95,8 @@ def test_a_node_made_anew_under_the_same_name_is_labelled_again(api: ApiUnderTes
     publisher.publish(GOOD)
     assert api.request("DELETE", f"{NODES}/n1")[0] == 200
     api.create(NODES, node("n1", labels={"foreign": "stays"}))
-    changed = Description(Labels({keys.GPUS: "4", keys.STATE: "ok"}), annotation='{"version":1}')
-    assert publisher.publish(changed)
+    changed = Description(Labels({keys.GPUS: "4", keys.STATE: "ok"}), annotations={keys.MATRIX: '{"version":1}'})
+    assert publisher.publish(changed) is not None
     assert ours(api) == changed.labels.known
 
 

@@ -1,6 +1,8 @@
 """The cluster that a pod runs in: service account, rotation, TLS."""
 
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,3 +154,15 @@ def test_a_frozen_handshake_times_out(account: Path) -> None:
         )
         with pytest.raises(Unreachable):
             client.call(VERSION)
+
+
+def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:
+    """The `kubernetes` package alone weighs more than the agent."""
+    program = (
+        "import sys, pathlib, kube.client, kube.config\n"
+        f"kube.config.load(None, {environment()!r}, pathlib.Path({str(account)!r}))\n"
+        "print(*sorted({'kubernetes', 'urllib3', 'yaml', 'asyncio'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout == "\n"

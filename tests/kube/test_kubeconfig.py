@@ -29,11 +29,13 @@ from tests.support.certificates import Certificates
 VERSION = get("/version")
 
 
-def document(server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
+def document(
+    server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
+) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "clusters": [{"name": "c", "cluster": {"server": server} | (cluster or {})}],
         "users": [{"name": "u", "user": user or {}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
@@ -112,20 +114,20 @@ class TestCredentials:
             user = {f"{name}-data": encoded(folder / file) for name, file in user.items()}
             ca = {"certificate-authority-data": encoded(folder / "ca")}
         with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
-            assert ask(load(write(kubeconfig, document(server.url, user, **ca)))) == 1
+            assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
 
     def test_inline_data_comes_before_files(
         self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer
     ) -> None:
         ca = {"certificate-authority": "/nonexistent", "certificate-authority-data": encoded(certificates.ca)}
-        assert ask(load(write(kubeconfig, document(tls_server.url, **ca)))) == 1
+        assert ask(load(write(kubeconfig, document(tls_server.url, cluster=ca)))) == 1
 
     def test_folded_base64_and_comments(
         self, kubeconfig: Path, certificates: Certificates, tls_server: ScriptedServer
     ) -> None:
         text = "# Zürich\n".encode() + certificates.ca.read_bytes()
         folded = base64.encodebytes(text).decode()
-        content = document(tls_server.url, **{"certificate-authority-data": folded})
+        content = document(tls_server.url, cluster={"certificate-authority-data": folded})
         assert ask(load(write(kubeconfig, content))) == 1
 
 
@@ -135,21 +137,23 @@ class TestServers:
             ask(load(write(kubeconfig, document(tls_server.url))))
 
     def test_verification_can_be_switched_off(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
-        assert ask(load(write(kubeconfig, document(tls_server.url, **{"insecure-skip-tls-verify": True})))) == 1
+        assert ask(load(write(kubeconfig, document(tls_server.url, cluster={"insecure-skip-tls-verify": True})))) == 1
 
     def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
         ca = {"certificate-authority": str(certificates.ca)}
         with ScriptedServer([answer(b"1")], server_context(certificates), host="127.0.0.2") as server:
             with pytest.raises(Unreachable, match=r"127\.0\.0\.2"):
-                ask(load(write(kubeconfig, document(server.url, **ca))))
-            assert ask(load(write(kubeconfig, document(server.url, **ca, **{"tls-server-name": "localhost"})))) == 1
+                ask(load(write(kubeconfig, document(server.url, cluster=ca))))
+            assert (
+                ask(load(write(kubeconfig, document(server.url, cluster=ca | {"tls-server-name": "localhost"})))) == 1
+            )
             assert server.received[0].headers["Host"] == server.url.removeprefix("https://")
 
     def test_a_ca_without_key_identifiers(self, kubeconfig: Path) -> None:
         """Those of EKS and MicroK8s have none; Python 3.13 refuses them by default."""
         bare = bare_certificates(kubeconfig.parent)
         with ScriptedServer([answer(b"1")], server_context(bare)) as server:
-            content = document(server.url, **{"certificate-authority": str(bare.ca)})
+            content = document(server.url, cluster={"certificate-authority": str(bare.ca)})
             assert ask(load(write(kubeconfig, content))) == 1
 
     def test_the_embedded_server_s_own(self, kubeconfig: Path, embedded_server: EmbeddedApiServer) -> None:
@@ -223,7 +227,7 @@ class TestPlugins:
         pair = {"clientCertificateData": certificates.certificate, "clientKeyData": certificates.key}
         user = plugin(repr({name: path.read_text() for name, path in pair.items()}))
         with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
-            content = document(server.url, user, **{"certificate-authority": str(certificates.ca)})
+            content = document(server.url, user, cluster={"certificate-authority": str(certificates.ca)})
             assert ask(load(write(kubeconfig, content))) == 1
 
     def test_the_first_file_s_context_counts_for_plugins_too(
@@ -264,17 +268,23 @@ ERRORS: dict[str, tuple[dict[str, Any], str]] = {
     "server without host": (document("https://:6443"), "no URL"),
     "server with a line end": (document("https://h\r\nX: y"), "no URL"),
     "server of another script": (document("https://h/knöten"), "no URL"),
-    "proxy": (document(**{"proxy-url": "http://p"}), r"clusters\[c\]\.cluster\.proxy-url is not supported: .*directly"),
+    "proxy": (
+        document(cluster={"proxy-url": "http://p"}),
+        r"clusters\[c\]\.cluster\.proxy-url is not supported: .*directly",
+    ),
     "impersonation": (document(user={"as": "root"}), r"users\[u\]\.user\.as is not supported"),
     "password": (document(user={"username": "me", "password": "hunter2"}), "username is not supported: .*use a token"),
     "token is a number": (document(user={"token": 12345}), r"users\[u\]\.user\.token is no text"),
     "token is two": (document(user={"token": "hunter2 x"}), "user.token holds characters"),
     "token file missing": (document(user={"tokenFile": "hunter"}), "hunter: No such file"),
-    "ca missing": (document(HTTPS, **{"certificate-authority": "no"}), "certificate-authority: .*No such file"),
-    "ca no pem": (document(HTTPS, **{"certificate-authority-data": "bm8="}), "certificate-authority-data: no CA"),
-    "ca no base64": (document(HTTPS, **{"certificate-authority-data": "n;o"}), "authority-data is not base64"),
-    "ca of another script": (document(HTTPS, **{"certificate-authority-data": "ü"}), "is not base64"),
-    "insecure no flag": (document(HTTPS, **{"insecure-skip-tls-verify": "false"}), "verify is neither true nor false"),
+    "ca missing": (document(HTTPS, cluster={"certificate-authority": "no"}), "certificate-authority: .*No such file"),
+    "ca no pem": (document(HTTPS, cluster={"certificate-authority-data": "bm8="}), "certificate-authority-data: no CA"),
+    "ca no base64": (document(HTTPS, cluster={"certificate-authority-data": "n;o"}), "authority-data is not base64"),
+    "ca of another script": (document(HTTPS, cluster={"certificate-authority-data": "ü"}), "is not base64"),
+    "insecure no flag": (
+        document(HTTPS, cluster={"insecure-skip-tls-verify": "false"}),
+        "verify is neither true nor false",
+    ),
     "key missing": (document(HTTPS, {"client-certificate-data": "bm8="}), "client-key go together; one is missing"),
     "certificate missing": (document(HTTPS, {"client-key-data": "bm8="}), "go together; one is missing"),
     "no pair": (document(HTTPS, {"client-certificate-data": "bm8=", "client-key": "no"}), r"users\[u\]\.user: .*pair"),

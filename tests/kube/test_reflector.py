@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
+from kube.client import Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 from kube.reflector import Reflector
 from tests.kube.reflecting import (
@@ -95,14 +96,13 @@ class TestLists:
         assert [query["limit"] for query in following.client.queries if "limit" in query] == ["500"] * 3
 
     def test_a_refusal_of_both_leaves_streams_possible(self) -> None:
-        following = Following(
-            [ApiError(403, "Forbidden", "no role yet"), LISTED], [ApiError(403, "Forbidden", "no role yet")]
-        ).run()
+        forbidden = ApiError(403, "Forbidden", "no role yet")
+        following = Following([forbidden, LISTED], [forbidden]).run()
         assert following.modes == ["list", "page", "list", "watch 5"]
         assert following.mirror.calls == ["replace a"]
 
     def test_a_page_token_that_expired_begins_the_list_anew(self) -> None:
-        pages = [
+        pages: list[Answer] = [
             page(thing("a", 1), following="p2"),
             Expired(410, "Expired", "continue token expired"),
             page(thing("b", 2), version=8),
@@ -305,10 +305,9 @@ class TestRelist:
     def test_the_broken_stream_is_no_failure(self) -> None:
         following = Following()
 
-        def changes() -> Iterator[bytes]:
+        def changes() -> Iterator[KubeError]:
             following.reflector.relist()
-            raise LOST
-            yield b""
+            yield LOST
 
         following.client._streams = iter([LISTED, changes(), LISTED])
         following.run()
@@ -327,18 +326,26 @@ class TestRelist:
         assert following.modes == ["list", "watch 5", "list", "list", "watch 5"]
 
     def test_asked_for_just_before_the_watch_begins(self) -> None:
-        following = Following([LISTED, [event("ADDED", "b", 6)], LISTED])
+        following = Following()
+        opened: list[str] = []
+
+        def silent() -> Iterator[bytes]:
+            opened.append("a stream that may say nothing for a minute")
+            yield event("ADDED", "b", 6)
+
+        following.client._streams = iter([LISTED, silent(), LISTED])
         stream = following.client.stream
         asked = iter([False, True])
 
-        def late(*arguments: object) -> object:
+        def late(request: Request, idle_timeout: float) -> Stream:
             if next(asked, False):
                 following.reflector.relist()
-            return stream(*arguments)  # type: ignore[arg-type]
+            return stream(request, idle_timeout)
 
-        following.client.stream = late  # type: ignore[method-assign, assignment]
+        following.client.stream = late  # type: ignore[method-assign]
         following.run()
         assert following.mirror.calls == ["replace a", "replace a"]
+        assert not opened
 
     def test_asked_for_during_a_list(self) -> None:
         following = Following()

@@ -110,7 +110,10 @@ class ApiUnderTest:
         return self.settled_crd(crd["metadata"]["name"])
 
     def ensure_crd(self, crd: dict[str, Any]) -> None:
-        """Have a CRD served that stays for other tests: a new one takes a real server two seconds to accept objects."""
+        """Have a CRD served that stays for other tests: a new one takes a real server two seconds to accept objects.
+
+        Only for kinds that no program looks for: what stays would change what its tests see.
+        """
         if self.request("GET", f"{CRDS}/{crd['metadata']['name']}")[0] != 200:
             self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: "true"}}})
 

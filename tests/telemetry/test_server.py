@@ -84,12 +84,12 @@ def test_one_connection_serves_many_probes(program: Program) -> None:
             assert connection.getresponse().read()
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_pods_of_an_ipv6_cluster_are_probed_too(program: Program) -> None:
     try:
-        assert program.get("/healthz", host="::1")[0] == 200
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError as error:
-        pytest.skip(f"no IPv6 loopback: {error}")
+        pytest.skip(f"this machine has no IPv6: {error}")
+    assert program.get("/healthz", host="::1")[0] == 200
 
 
 def test_a_probe_is_answered_while_another_hangs() -> None:

@@ -1,0 +1,178 @@
+"""The agent's loop: probe, describe, publish; and when to do which. Waiting itself is the caller's."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Final
+
+from agent.describe import Description, describe, unknown
+from agent.isolation import ProbeFailed, ProbeProcess
+from agent.metrics import AgentMetrics
+from agent.options import Options
+from agent.publish import Publisher
+from kube.errors import ApiError, KubeError
+
+log = logging.getLogger("agent")
+
+RESYNC_SECONDS: Final = 600.0
+"""How often the agent reads its own Node to repair what others changed: 10,000 agents are 17 reads a second."""
+WRITE_SECONDS: Final = 60.0
+"""The least time between two writes: a link that flaps must not become a stream of writes."""
+PROBE_SECONDS: Final = 5.0
+"""The least time between two probes, whatever events come in."""
+_FIRST_RETRY: Final = 5.0
+_FORBIDDEN_RETRY: Final = 600.0
+"""Rights do not come by asking again."""
+_SILENT_TURNS: Final = 3
+_LONGEST_PROBE: Final = 600.0
+
+
+class Agent:
+    """One agent. `now` is wall time in seconds, `monotonic` never goes back; both can be a test's."""
+
+    def __init__(
+        self,
+        options: Options,
+        probe: ProbeProcess,
+        publisher: Publisher,
+        metrics: AgentMetrics,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._options = options
+        self._probe = probe
+        self._publisher = publisher
+        self._metrics = metrics
+        self._now = now
+        self._monotonic = monotonic
+        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._turned = monotonic()
+        self._published = False
+        self._refresh_at = monotonic()
+        first = 0.0 if options.once else self._dice.uniform(0.0, options.spread)
+        self._write_at = monotonic() + first
+        self._failures = 0
+        self._said = ""
+
+    def turn(self) -> bool:
+        """Probe once and publish what may be published by now; whether hardware and API server did well.
+
+        Raises KeeperGone.
+        """
+        readable = self._refresh()
+        description = self._look()
+        published = readable and self._publish(description)
+        self._turned = self._monotonic()
+        return published and not description.problem
+
+    def rest(self) -> float:
+        """Seconds until the next turn is due, should nothing happen before."""
+        due = self._turned + self._options.interval
+        if self._waiting:
+            due = min(due, self._write_at)
+        return max(due - self._monotonic(), self.hold())
+
+    def hold(self) -> float:
+        """Seconds that the next turn has to wait in any case: a storm of events must not become a storm of probes."""
+        return max(0.0, self._turned + min(PROBE_SECONDS, self._options.interval) - self._monotonic())
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether a write is due as soon as it may be."""
+        return self._write_at > self._turned
+
+    def _refresh(self) -> bool:
+        """Read the Node when it is time to; whether it is known. What it remembers decides what degraded means."""
+        if self._monotonic() < self._refresh_at:
+            return True
+        try:
+            self._publisher.refresh()
+        except KubeError as error:
+            self._failed(error)
+            return False
+        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._dice.uniform(1.0, 1.2)
+        return True
+
+    def _look(self) -> Description:
+        began = self._monotonic()
+        remembered = None if self._options.accept_degraded else self._publisher.remembered
+        try:
+            description = describe(self._probe.probe(), self._options.node_name, remembered)
+        except ProbeFailed as error:
+            description = unknown(str(error))
+        self._metrics.probe_seconds.observe(self._monotonic() - began)
+        self._metrics.node(description)
+        if description.problem:
+            self._metrics.probe_failures.inc()
+        else:
+            self._metrics.last_probe.set(self._now())
+        if description.sentence != self._said:  # at rest there is nothing to say
+            log.log(logging.WARNING if description.problem else logging.INFO, "%s", description.sentence)
+        self._said = description.sentence
+        return description
+
+    def _publish(self, description: Description) -> bool:
+        if not self._publisher.pending(description):
+            self._outcome("unchanged")
+            return True
+        if self._monotonic() < self._write_at:
+            return True  # it is written when it may be
+        try:
+            told = self._publisher.publish(description)
+        except KubeError as error:
+            self._failed(error)
+            return False
+        self._failures = 0
+        self._write_at = self._monotonic() + min(WRITE_SECONDS, self._options.interval)
+        self._outcome("unchanged" if told is None else "written")
+        if told is not None:
+            log.info("node %s labelled", self._options.node_name)
+        for item in told or ():
+            log.log(logging.WARNING if item.kind == "Warning" else logging.INFO, "%s: %s", item.reason, item.note)
+            try:
+                self._publisher.tell(item)
+            except KubeError as error:
+                log.warning("cannot record an Event: %s", explain(error))
+        return True
+
+    def _outcome(self, outcome: str) -> None:
+        self._metrics.publishes.labels(outcome).inc()
+        self._metrics.last_publish.set(self._now())
+        self._published = True
+
+    def _failed(self, error: KubeError) -> None:
+        """Note a failed request, and when to try again: later each time, and not before the server allows it."""
+        self._metrics.publishes.labels("failed").inc()
+        log.warning("cannot publish on node %s: %s", self._options.node_name, explain(error))
+        wait = min(_FIRST_RETRY * 2**self._failures, self._options.interval) * self._dice.uniform(0.5, 1.0)
+        self._failures = min(self._failures + 1, 10)
+        if isinstance(error, ApiError):
+            wait = max(wait, error.retry_after or 0.0, _FORBIDDEN_RETRY if error.status in (401, 403) else 0.0)
+        self._write_at = self._refresh_at = self._monotonic() + wait
+
+    def healthy(self) -> str:
+        """What is wrong when only a restart would help: the loop no longer turns."""
+        silent = self._monotonic() - self._turned
+        if silent > _SILENT_TURNS * self._options.interval + _LONGEST_PROBE:
+            return f"no probe has come to an end for {silent:.0f} s"
+        return ""
+
+    def ready(self) -> str:
+        """What is missing until this node's labels have been published once."""
+        return "" if self._published else "this node's labels have not been published yet"
+
+
+def explain(error: KubeError) -> str:
+    """An API error with what an admin can do about it."""
+    if isinstance(error, ApiError):
+        match error.status:
+            case 401:
+                return f"{error}; the token is not valid (any more)"
+            case 403:
+                cause = "the ValidatingAdmissionPolicies" if "ValidatingAdmissionPolicy" in error.message else "RBAC"
+                return f"{error}; refused by {cause}: check what is installed under the name toposcope-agent"
+            case 404:
+                return f"{error}; does --node-name / NODE_NAME name this node as `kubectl get nodes` does?"
+    return str(error)

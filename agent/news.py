@@ -1,0 +1,43 @@
+"""What is worth an Event on the Node: not what it is, but that it changed. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from topology import keys
+from topology.hardware import State
+
+_MOVED: Final = (
+    (keys.NVLINK_DOMAIN, "NVLinkDomainChanged", "NVLink domain"),
+    (keys.CHASSIS, "ChassisChanged", "chassis"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One Event: `kind` is `Normal` or `Warning`."""
+
+    kind: str
+    reason: str
+    note: str
+
+
+def news(before: Mapping[str, str], after: Mapping[str, str], because: Sequence[str]) -> list[News]:
+    """The Events between two sets of our labels on a Node; `because` says why the state is what it is now.
+
+    A node that is labelled for the first time is no news, unless it begins degraded.
+    """
+    told = []
+    was, now = before.get(keys.STATE), after.get(keys.STATE)
+    why = "; ".join(because) or "no reason is known"
+    if was != now:
+        if now == State.DEGRADED:
+            told.append(News("Warning", "NodeDegraded", why))
+        elif now == State.UNKNOWN and was is not None:
+            told.append(News("Warning", "TopologyUnknown", f"the labels are from before: {why}"))
+        elif now == State.OK and was is not None:
+            told.append(News("Normal", "NodeHealthy", "all GPUs and links that this node has shown before are there"))
+    for key, reason, what in _MOVED:
+        if key in before and key in after and before[key] != after[key]:
+            told.append(News("Normal", reason, f"{what} changed from {before[key]} to {after[key]}"))
+    return told
