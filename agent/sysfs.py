@@ -6,7 +6,6 @@ caller's cpuset, and a GPU that fell off NVML is still on the bus.
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,21 +18,54 @@ _SWITCH_CLASS: Final = "0x0680"
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
+class Files:
+    """How a probe reads the tree: the file system, unless somebody who wants to watch the reads passes another."""
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, in no order; nothing when it cannot be read."""
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries]
+        except OSError:
+            return []
+
+    def text(self, path: str) -> str:
+        """A file without the white space around it; nothing when it cannot be read."""
+        try:
+            with open(path, encoding="ascii", errors="replace") as file:
+                return file.read(1 << 16).strip()
+        except OSError:
+            return ""
+
+    def real(self, path: str) -> str:
+        """The path with all links followed."""
+        return os.path.realpath(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is something at the end of the links."""
+        return os.path.exists(path)
+
+    def lexists(self, path: str) -> bool:
+        """Whether there is something, were it a link that leads nowhere."""
+        return os.path.lexists(path)
+
+
 class Sysfs:
     """A tree laid out as the kernel's /sys; a file that is missing or unreadable reads as nothing."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, files: Files | None = None) -> None:
         self._root = str(root)
+        self._files = files or Files()
 
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
         """The GPUs and the addresses of the NVSwitches on the PCI bus, by address."""
         gpus, switches = [], []
         bus = f"{self._root}/bus/pci/devices"
-        for address in sorted(_names(bus)):
+        for address in sorted(self._files.names(bus)):
             folder = f"{bus}/{address}"
-            if _text(f"{folder}/vendor") != _NVIDIA:
+            if self._files.text(f"{folder}/vendor") != _NVIDIA:
                 continue
-            kind = _text(f"{folder}/class")
+            kind = self._files.text(f"{folder}/class")
             if kind.startswith(_GPU_CLASSES):
                 gpus.append(self._function(folder))
             elif kind.startswith(_SWITCH_CLASS):
@@ -43,19 +75,19 @@ class Sysfs:
     def nics(self) -> tuple[RawNic, ...]:
         """InfiniBand and RoCE devices by PCI address; virtual functions are left out, they are a card's own copies."""
         found = []
-        for name in _names(f"{self._root}/class/infiniband"):
+        for name in self._files.names(f"{self._root}/class/infiniband"):
             folder = f"{self._root}/class/infiniband/{name}"
             device = f"{folder}/device"
-            if not os.path.exists(f"{device}/vendor") or os.path.lexists(f"{device}/physfn"):
+            if not self._files.exists(f"{device}/vendor") or self._files.lexists(f"{device}/physfn"):
                 continue
-            ports = [f"{folder}/ports/{port}" for port in sorted(_names(f"{folder}/ports"))]
+            ports = [f"{folder}/ports/{port}" for port in sorted(self._files.names(f"{folder}/ports"))]
             found.append(
                 RawNic(
                     name,
                     self._function(device),
-                    _text(f"{folder}/node_guid"),
-                    tuple(_text(f"{port}/link_layer") for port in ports),
-                    tuple(_text(f"{port}/state") for port in ports),
+                    self._files.text(f"{folder}/node_guid"),
+                    tuple(self._files.text(f"{port}/link_layer") for port in ports),
+                    tuple(self._files.text(f"{port}/state") for port in ports),
                 )
             )
         return tuple(sorted(found, key=lambda nic: (nic.pci.address, nic.name)))
@@ -63,43 +95,27 @@ class Sysfs:
     def numa(self) -> tuple[RawNuma, ...]:
         """The kernel's NUMA nodes in order; numbers can have gaps, and a node may have no CPUs."""
         folder = f"{self._root}/devices/system/node"
-        nodes = (int(name[4:]) for name in _names(folder) if name.startswith("node") and name[4:].isdigit())
+        nodes = (int(name[4:]) for name in self._files.names(folder) if name.startswith("node") and name[4:].isdigit())
         return tuple(
             RawNuma(
                 node,
-                _text(f"{folder}/node{node}/cpulist"),
-                tuple(int(d) for d in _text(f"{folder}/node{node}/distance").split() if d.isdigit()),
+                self._files.text(f"{folder}/node{node}/cpulist"),
+                tuple(int(d) for d in self._files.text(f"{folder}/node{node}/distance").split() if d.isdigit()),
             )
             for node in sorted(nodes)
         )
 
     def _function(self, folder: str) -> RawPci:
-        real = os.path.realpath(folder)
+        real = self._files.real(folder)
         parts = real.split("/")
         # The root complex is found by its pattern: virtual machines put other components before it.
         start = next((i for i, part in enumerate(parts) if _ROOT.fullmatch(part)), len(parts) - 1)
-        numa = _text(f"{real}/numa_node")
-        driver = os.path.realpath(f"{real}/driver") if os.path.lexists(f"{real}/driver") else None
+        numa = self._files.text(f"{real}/numa_node")
+        driver = self._files.real(f"{real}/driver") if self._files.lexists(f"{real}/driver") else None
         return RawPci(
             address=parts[-1],
             path=tuple(parts[start:]),
             numa=int(numa) if numa.isdigit() else None,  # the kernel writes -1 for "not known"
-            local_cpus=_text(f"{real}/local_cpulist"),
+            local_cpus=self._files.text(f"{real}/local_cpulist"),
             driver=driver and os.path.basename(driver),
         )
-
-
-def _names(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from [entry.name for entry in entries]
-    except OSError:
-        return
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(1 << 16).strip()
-    except OSError:
-        return ""

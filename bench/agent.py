@@ -4,6 +4,7 @@ The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): i
 port, three processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
 """
 
+import argparse
 import random
 import socket
 import time
@@ -11,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,14 +21,14 @@ import psutil
 from prometheus_client import CollectorRegistry
 
 from agent.isolation import ProbeProcess
+from agent.loop import Agent
 from agent.metrics import AgentMetrics
-from agent.options import Options
+from agent.options import Options, add_arguments, options
 from agent.publish import Publisher
-from agent.run import Agent
 from bench.record import RecordedMachine, record
 from bench.replay import Replay
 from bench.report import Figure, Peer, Sample, Target
-from bench.usage import Memory, cpu_seconds, memory, tree
+from bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
 from bench.workplace import ApiServer, MeasurementFailed, Program, program
 
 PROFILE: Final = "dgx-h200"
@@ -85,15 +87,18 @@ class _RunningAgent:
                 continue
             if metrics["toposcope_agent_probe_failures_total"]:
                 raise self.program.failure("a probe failed")
-            written = metrics['toposcope_agent_publishes_total{outcome="written"}']
-            if written and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
+            published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
+            if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
                 return tree(self.program.pid)
             time.sleep(0.05)
         raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
 
 
 def _flags(site: _Site, interval: float, port: int) -> tuple[str, ...]:
-    return "--metrics-port", str(port), "--interval", str(interval), "--sysfs", str(site.machine.sysfs)
+    return (
+        *("--metrics-port", str(port), "--interval", str(interval)),
+        *("--spread", "0", "--sysfs", str(site.machine.sysfs)),
+    )
 
 
 @contextmanager
@@ -176,22 +181,27 @@ def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float,
     return 1000 * cpu, 1000 * (came - began)
 
 
-def cycle_figure(*, quick: bool) -> Figure:
-    """CPU of all three processes for one turn at rest: probe, describe, compare, and the messages between them.
+def cycle_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU of all three processes for one turn: probe, describe, compare, the messages between them, and the wait.
 
-    The interval is short so that many turns fit into a second: caches are warmer than once a minute leaves them.
+    Then for a minute of waiting alone, in which worker and keeper look for events every other second.
     """
-    windows, seconds = (1, 1.0) if quick else (5, 2.0)
-    costs = []
-    with _site(1) as site, _agent(site, "node-0", interval=0.02) as agent:
-        processes = agent.after_probes(3)
-        for _ in range(windows):
-            probes = agent.probes()
-            cpu = sum(cpu_seconds(process.pid) for process in processes)
+    cycles, seconds = (3, 4.0) if quick else (11, 12.0)
+    with _site(1) as site:
+        with _agent(site, "node-0", interval=1.0) as agent:
+            pids = [process.pid for process in agent.after_probes(2)]
+            clocks = [idle(*pids)]
+            for _ in range(cycles):
+                busy(pids[-1], _PATIENCE)
+                clocks.append(idle(*pids))
+        costs = tuple(1000 * (after - before) for before, after in pairwise(clocks))
+        yield Figure("agent, CPU per cycle, three processes", Sample(costs, "ms"), Target(5))
+        with _agent(site, "node-0", _INTERVAL) as agent:
+            pids = [process.pid for process in agent.after_probes(1)]
+            before = idle(*pids)
             time.sleep(seconds)
-            used = sum(cpu_seconds(process.pid) for process in processes) - cpu
-            costs.append(1000 * used / (agent.probes() - probes))
-    return Figure("agent, CPU per cycle, three processes", Sample(tuple(costs), "ms"), Target(5))
+            used = sum(map(cpu_seconds, pids)) - before
+    yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))
 
 
 def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
@@ -200,7 +210,7 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
     with _site(1) as site:
         with ProbeProcess(lambda: Replay(site.machine.tape), site.machine.sysfs) as probe:
             agent = Agent(
-                Options("node-0", None, once=False, interval=_INTERVAL, metrics_port=None, log_format="text"),
+                _options("--node-name", "node-0", "--spread", "0"),
                 probe,
                 Publisher(site.server.client(), "node-0"),
                 AgentMetrics(CollectorRegistry()),
@@ -218,3 +228,9 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
     writes = sum(method != "GET" for method in methods)
     yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
     yield Figure("agent at rest, reads in an hour", Sample((methods.count("GET"),), ""), Target(6))
+
+
+def _options(*flags: str) -> Options:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return options(parser, parser.parse_args(flags))

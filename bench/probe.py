@@ -14,7 +14,7 @@ from agent.describe import describe
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.sysfs import Sysfs
-from bench.agent import PROFILE, cycle_figure
+from bench.agent import PROFILE, cycle_figures
 from bench.record import record
 from bench.replay import Replay
 from bench.report import Figure, Peer, Sample
@@ -23,7 +23,7 @@ from bench.report import Figure, Peer, Sample
 def probe_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU of a whole cycle, then of its parts: NVML and sysfs, and what is concluded from them."""
     runs = 20 if quick else 100
-    yield cycle_figure(quick=quick)
+    yield from cycle_figures(quick=quick)
     with TemporaryDirectory(prefix="toposcope-bench-") as name:
         machine = record(PROFILE, Path(name))
         replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)

@@ -1,4 +1,4 @@
-"""Makes the machine that agents are measured on: a sysfs tree, and a tape of NVML's answers to one probe."""
+"""Makes the machine that agents are measured on: a sysfs tree, and a tape of NVML's answers to one probe and to those who listen."""
 
 import ctypes
 import marshal
@@ -9,6 +9,7 @@ from typing import Any
 
 import pynvml
 
+from agent.events import EventWatch
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode
@@ -86,5 +87,7 @@ def record(profile: str, folder: Path) -> RecordedMachine:
     started = nvml.start()
     recorder.calls.clear()  # nvmlInit is called once in a process, not in every probe
     raw = probe(nvml, Sysfs(sysfs), started)
+    calls = list(recorder.calls)
+    EventWatch(nvml).arm()
     tape.write_bytes(marshal.dumps(recorder.tape))
-    return RecordedMachine(sysfs, tape, raw, recorder.calls)
+    return RecordedMachine(sysfs, tape, raw, calls)

@@ -6,6 +6,7 @@ a table of calls and their answers (see `bench.record`); looking one up costs ab
 
 import ctypes
 import marshal
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def key(argument: Any) -> Any:
 
 
 class Replay:
-    """Answers like the module `pynvml`. Raises LookupError for a call that is not on the tape."""
+    """Answers like the module `pynvml`. Raises LookupError for arguments that are not on the tape."""
 
     def __init__(self, tape: Path) -> None:
         import pynvml  # noqa: PLC0415 - only the process that probes pays for it
@@ -33,11 +34,21 @@ class Replay:
         self._functions = {name for name, _ in self._answers}
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self._functions:
-            return getattr(self._pynvml, name)
-        function = partial(self._answer, name)
+        found = getattr(self._pynvml, name)
+        if not name.startswith("nvml") or not callable(found) or isinstance(found, type):
+            return found
+        function = partial(self._answer, name) if name in self._functions else self._refuse
         setattr(self, name, function)  # found without this method from now on
         return function
+
+    def nvmlEventSetWait_v2(self, _events: Any, milliseconds: int) -> None:  # noqa: N802 - NVML's name
+        """Nothing happens to a recorded machine."""
+        time.sleep(milliseconds / 1000)
+        raise self._pynvml.NVMLError(self._pynvml.NVML_ERROR_TIMEOUT)
+
+    def _refuse(self, *_: Any) -> None:
+        """Answer what was not recorded as an older driver does."""
+        raise self._pynvml.NVMLError(self._pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
 
     def _answer(self, name: str, *arguments: Any) -> Any:
         match self._answers[name, tuple([key(argument) for argument in arguments])]:

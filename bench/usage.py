@@ -11,6 +11,7 @@ import psutil
 _SCHEDULED: Final = 2
 _KIB: Final = 1024
 _MOMENT: Final = 0.05
+_GLANCE: Final = 0.002
 _NOTHING: Final = 0.001
 """Seconds of CPU in a moment that are no work: a timer that went off."""
 
@@ -24,12 +25,23 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _SCHEDULED)
 
 
-def idle(pid: int) -> None:
-    """Wait until a process has nothing more to do. Raises OSError when it is gone."""
-    before, now = -1.0, cpu_seconds(pid)
+def idle(*pids: int) -> float:
+    """Wait until processes have nothing more to do; the CPU they have used. Raises OSError when one is gone."""
+    before, now = -1.0, sum(map(cpu_seconds, pids))
     while now - before > _NOTHING:
         time.sleep(_MOMENT)
-        before, now = now, cpu_seconds(pid)
+        before, now = now, sum(map(cpu_seconds, pids))
+    return now
+
+
+def busy(pid: int, patience: float) -> None:
+    """Wait until a process begins to work. Raises TimeoutError."""
+    deadline = time.monotonic() + patience
+    rest = cpu_seconds(pid)
+    while cpu_seconds(pid) - rest < _NOTHING:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {pid} has had nothing to do for {patience:.0f} s")
+        time.sleep(_GLANCE)
 
 
 def tree(pid: int) -> list[psutil.Process]:

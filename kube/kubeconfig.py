@@ -7,7 +7,6 @@ counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kuberne
 import base64
 import os
 import ssl
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,6 +174,8 @@ def _static_token(user: _Entry) -> Token:
 
 def _client_certificate(user: _Entry, tls: ssl.SSLContext) -> None:
     """Load a client certificate into `tls`; the ssl module takes files only, so inline data passes through two."""
+    import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+
     files = []
     with tempfile.TemporaryDirectory() as folder:
         for name in ("client-certificate", "client-key"):

@@ -161,7 +161,7 @@ def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:
     program = (
         "import sys, pathlib, kube.client, kube.config\n"
         f"kube.config.load(None, {environment()!r}, pathlib.Path({str(account)!r}))\n"
-        "print(*sorted({'kubernetes', 'urllib3', 'yaml', 'asyncio'} & set(sys.modules)))"
+        "print(*sorted({'kubernetes', 'urllib3', 'yaml', 'asyncio', 'tempfile'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])

@@ -1,0 +1,258 @@
+"""The agent over hours of simulated time: what it writes, asks, and says."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agent.describe import Description
+from agent.isolation import ProbeFailed
+from agent.loop import Agent, explain
+from agent.metrics import AgentMetrics
+from agent.news import News, news
+from agent.options import Options
+from agent.raw import RawNode
+from kube.errors import ApiError, KubeError, Unreachable
+from simulator.faults import Faults
+from simulator.machine import Machine
+from simulator.profile import load_profile
+from tests.support.machines import probed
+from topology import keys
+
+OPTIONS = Options(
+    node_name="n1",
+    kubeconfig=None,
+    once=False,
+    interval=60.0,
+    spread=30.0,
+    accept_degraded=False,
+    cleanup=False,
+    metrics_port=None,
+    log_format="text",
+)
+
+
+class Cluster:
+    """Stands in for the publisher: counts what the agent does to the API server."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.writes: list[Description] = []
+        self.told: list[News] = []
+        self.fails: KubeError | None = None
+        self.remembered: str | None = None
+        self._carried: Description | None = None
+
+    def _answer(self) -> None:
+        if self.fails:
+            raise self.fails
+
+    def refresh(self) -> None:
+        self._answer()
+        self.reads += 1
+
+    def pending(self, description: Description) -> bool:
+        return self._carried is None or description.labels != self._carried.labels
+
+    def publish(self, description: Description) -> list[News]:
+        self._answer()
+        before = self._carried.labels.known if self._carried else {}
+        self._carried = description
+        self.writes.append(description)
+        self.remembered = description.annotations.get(keys.REFERENCE, self.remembered)
+        because = description.topology.reasons if description.topology else (description.problem,)
+        return news(before, description.labels.known, because)
+
+    def tell(self, item: News) -> None:
+        self._answer()
+        self.told.append(item)
+
+
+class Node:
+    """A machine, its agent and its clock."""
+
+    def __init__(self, machine: Machine, folder: Path, **options: Any) -> None:
+        self.machine, self.folder = machine, folder
+        self.faults = Faults()
+        self.failure = ""
+        self.cluster = Cluster()
+        self.seconds = 0.0
+        self.probes = 0
+        self.agent = Agent(
+            replace(OPTIONS, **options),
+            self,  # type: ignore[arg-type]  # the probe
+            self.cluster,  # type: ignore[arg-type]  # the publisher
+            AgentMetrics(CollectorRegistry()),
+            now=lambda: self.seconds,
+            monotonic=lambda: self.seconds,
+            dice=random.Random(1),
+        )
+
+    def probe(self) -> RawNode:
+        self.probes += 1
+        if self.failure:
+            raise ProbeFailed(self.failure)
+        return probed(self.machine, self.folder, self.faults)
+
+    def live(self, seconds: float) -> None:
+        """Let so much time pass; nothing happens that would wake the agent early."""
+        end = self.seconds + seconds
+        while True:
+            self.agent.turn()
+            rest = self.agent.rest()
+            assert rest > 0
+            if self.seconds + rest > end:
+                self.seconds = end
+                return
+            self.seconds += rest
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(load_profile("rtx3090-2-nvlink"), tmp_path)
+
+
+def test_an_hour_at_rest_is_one_write_and_a_read_every_ten_minutes(node: Node) -> None:
+    node.live(3600)
+    assert len(node.cluster.writes) == 1
+    assert node.cluster.reads <= 6
+    assert node.probes <= 3600 / 60 + 3
+    assert node.cluster.told == []
+
+
+def test_the_first_write_is_spread(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.agent.turn()
+    assert node.cluster.writes == []
+    assert node.agent.ready() != ""
+    node.live(30)
+    assert len(node.cluster.writes) == 1
+    assert node.agent.ready() == ""
+
+
+def test_once_waits_for_nothing(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path, once=True)
+    assert node.agent.turn()
+    assert len(node.cluster.writes) == 1
+
+
+def test_a_link_that_flaps_every_five_seconds_is_at_most_a_write_a_minute(node: Node) -> None:
+    node.live(120)
+    before = len(node.cluster.writes)
+    for step in range(240):  # twenty minutes, an event each time
+        node.faults = Faults(links_down={0: frozenset({step % 4})}) if step % 2 else Faults()
+        node.agent.turn()
+        node.seconds += 5
+    assert len(node.cluster.writes) - before <= 20
+
+
+def test_degraded_and_healthy_again_are_one_event_each(node: Node) -> None:
+    node.live(120)
+    node.faults = Faults(links_down={1: frozenset({2})})
+    node.live(300)
+    node.faults = Faults()
+    node.live(300)
+    assert [(item.kind, item.reason) for item in node.cluster.told] == [
+        ("Warning", "NodeDegraded"),
+        ("Normal", "NodeHealthy"),
+    ]
+    assert "GPU 1: 3 of 4 NVLinks active" in node.cluster.told[0].note
+
+
+def test_a_changed_clique_follows_within_a_probe_and_tells_old_and_new(tmp_path: Path) -> None:
+    node = Node(load_profile("gb200-nvl72-tray"), tmp_path)
+    node.live(120)
+    node.faults = Faults(fabric={i: {"clique": 5} for i in range(4)})
+    node.live(61)
+    assert [item.reason for item in node.cluster.told] == ["NVLinkDomainChanged"]
+    assert node.cluster.told[0].note.endswith(".5")
+    assert ".32766 to " in node.cluster.told[0].note
+    assert node.cluster.writes[-1].labels.known[keys.NVLINK_DOMAIN].endswith(".5")
+
+
+def test_a_probe_that_fails_leaves_the_labels_and_says_so(node: Node) -> None:
+    node.live(120)
+    node.failure = "no answer within 60 s in step: nvmlInit"
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known == {keys.STATE: "unknown"}
+    assert [item.reason for item in node.cluster.told] == ["TopologyUnknown"]
+    node.failure = ""
+    node.live(120)
+    assert node.cluster.told[-1].reason == "NodeHealthy"
+
+
+def test_an_api_server_that_is_away_for_an_hour_is_not_hammered(node: Node) -> None:
+    node.live(120)
+    node.cluster.fails = Unreachable("refused")
+    node.faults = Faults(links_down={1: frozenset({2})})
+    asked = node.probes
+    node.live(3600)
+    assert node.probes - asked <= 3600 / 30
+    node.cluster.fails = None
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+
+
+def test_retry_after_is_honoured(node: Node) -> None:
+    node.cluster.fails = ApiError(429, "TooManyRequests", "slow down", retry_after=45)
+    node.agent.turn()
+    began = node.seconds
+    node.cluster.fails = None
+    while not node.cluster.writes:
+        node.seconds += max(node.agent.rest(), 1)
+        node.agent.turn()
+    assert node.seconds - began >= 45
+
+
+def test_a_refusal_is_not_repeated_for_ten_minutes(node: Node) -> None:
+    node.live(120)
+    node.cluster.fails = ApiError(403, "Forbidden", "no")
+    node.faults = Faults(links_down={1: frozenset({2})})
+    node.agent.turn()
+    node.cluster.fails = None
+    writes = len(node.cluster.writes)
+    node.live(500)
+    assert len(node.cluster.writes) == writes
+    node.live(200)
+    assert len(node.cluster.writes) == writes + 1
+
+
+def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None:
+    node.live(120)
+    node.faults = Faults(links_down={0: None})
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+    accepting = Node(node.machine, tmp_path, once=True, accept_degraded=True)
+    accepting.cluster.remembered = node.cluster.remembered
+    accepting.faults = node.faults
+    assert accepting.agent.turn()
+    assert accepting.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+    node.cluster.remembered = accepting.cluster.remembered
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+
+
+def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
+    node.live(120)
+    node.cluster.fails = Unreachable("refused")
+    node.failure = "no driver"
+    node.live(1200)
+    assert node.agent.healthy() == ""
+    node.seconds += 3600
+    assert "no probe has come to an end for" in node.agent.healthy()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ApiError(403, "Forbidden", 'nodes "n1" is forbidden: ValidatingAdmissionPolicy "x" denied'), "AdmissionPolic"),
+        (ApiError(403, "Forbidden", 'nodes "n1" is forbidden: User cannot patch'), "refused by RBAC"),
+        (ApiError(401, "Unauthorized", "Unauthorized"), "token"),
+        (ApiError(404, "NotFound", 'nodes "n1" not found'), "NODE_NAME"),
+    ],
+)
+def test_errors_say_what_to_look_at(error: ApiError, words: str) -> None:
+    assert words in explain(error)
