@@ -25,6 +25,8 @@ class Description:
     """GPUs on the PCI bus; None when nothing could be read."""
     problem: str = ""
     """Why nothing is known, and what to do about it; empty when the hardware answered."""
+    reason: str = ""
+    """With a problem: the word that metrics count it under."""
 
     @property
     def sentence(self) -> str:
@@ -57,12 +59,13 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         return Description(NO_GPUS, expected=0)
     on_bus = ", ".join(function.address for function in raw.gpu_functions) or "none"
     told = f"{down.text}: {advice(down.code)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
-    return unknown(f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
+    reason = "nvml-unavailable" if down else "no-devices"
+    return unknown(reason, f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
 
 
-def unknown(problem: str, expected: int | None = None) -> Description:
+def unknown(reason: str, problem: str, expected: int | None = None) -> Description:
     """What a probe without result says: nothing, so what is published stands."""
-    return Description(NOTHING_KNOWN, expected=expected, problem=problem)
+    return Description(NOTHING_KNOWN, expected=expected, problem=problem, reason=reason)
 
 
 def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopology:

@@ -22,6 +22,8 @@ class Message(msgspec.Struct, omit_defaults=True):
     """Sent when a probe is done: a RawNode."""
     failure: str = ""
     """Sent instead of a result: why there is none, in plain words."""
+    reason: str = ""
+    """With a failure: the word that metrics count it under."""
     event: str = ""
     """Sent at any time between probes: something happened that is worth a probe at once."""
     final: bool = False

@@ -37,7 +37,14 @@ _MOMENT: Final = 1.0
 
 
 class ProbeFailed(Exception):
-    """This probe gave no result; the next one may. The message says what happened, and in which step."""
+    """This probe gave no result; the next one may. The message says what happened, and in which step.
+
+    `reason` is one word for metrics: hang, crash or garbage.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class KeeperGone(Exception):
@@ -73,11 +80,11 @@ class ProbeProcess:
         except Broken as error:
             raise KeeperGone(f"the process that runs NVML probes is gone: {error}") from error
         if answer is None or answer.failure:
-            raise ProbeFailed(answer.failure if answer else "no answer")
+            raise ProbeFailed(answer.reason if answer else "other", answer.failure if answer else "no answer")
         try:
             return decode(answer.result)
         except msgspec.MsgspecError as error:
-            raise ProbeFailed(f"the probe answered nonsense: {error}") from error
+            raise ProbeFailed("garbage", f"the probe answered nonsense: {error}") from error
 
     def wait(self, seconds: float, wake: socket.socket) -> str:
         """Wait so long, or until `wake` can be read, or until something happens to the hardware: then what.
@@ -92,6 +99,11 @@ class ProbeProcess:
         except Broken as error:
             raise KeeperGone(f"the process that runs NVML probes is gone: {error}") from error
         return message.event if message else ""
+
+    @property
+    def keeper(self) -> int:
+        """Process id of the keeper."""
+        return self._pid
 
     def close(self) -> None:
         """End the keeper and its worker."""
@@ -177,7 +189,8 @@ class _Keeper:
 
     def _probe(self) -> Message:
         if self._stuck and not _reaped(self._stuck):
-            return Message(failure=f"the driver still holds an earlier probe (process {self._stuck}); waiting for it")
+            held = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
+            return Message(failure=held, reason="hang")
         self._stuck = 0
         worker = self._worker or self._start()
         step = "start"
@@ -187,7 +200,7 @@ class _Keeper:
                 answer = receive(worker, self._step_seconds)
                 if answer is None:
                     self._end()
-                    return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}")
+                    return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}", reason="hang")
                 if answer.step or answer.event:
                     step = answer.step or step
                     continue
@@ -195,7 +208,7 @@ class _Keeper:
                     self._end()
                 return answer
         except Broken as error:
-            return Message(failure=f"the probe's process {self._end() or error} in step: {step}")
+            return Message(failure=f"the probe's process {self._end() or error} in step: {step}", reason="crash")
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from agent.compat import CompatPublisher
 from agent.describe import Description, describe, unknown
 from agent.isolation import ProbeFailed, ProbeProcess
-from agent.metrics import AgentMetrics
+from agent.metrics import AgentMetrics, Outcome
 from agent.options import Options
 from agent.publish import Publisher
 from kube.errors import ApiError, KubeError
@@ -37,6 +38,7 @@ class Agent:
         probe: ProbeProcess,
         publisher: Publisher,
         metrics: AgentMetrics,
+        compat: CompatPublisher | None = None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         dice: random.Random | None = None,
@@ -45,6 +47,7 @@ class Agent:
         self._probe = probe
         self._publisher = publisher
         self._metrics = metrics
+        self._compat = compat
         self._now = now
         self._monotonic = monotonic
         self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
@@ -53,6 +56,7 @@ class Agent:
         self._refresh_at = monotonic()
         first = 0.0 if options.once else self._dice.uniform(0.0, options.spread)
         self._write_at = monotonic() + first
+        self._compat_at = monotonic()
         self._failures = 0
         self._said = ""
 
@@ -64,6 +68,8 @@ class Agent:
         readable = self._refresh()
         description = self._look()
         published = readable and self._publish(description)
+        if published and self._compat:
+            self._publish_well_known(self._compat, description)
         self._turned = self._monotonic()
         return published and not description.problem
 
@@ -101,13 +107,13 @@ class Agent:
         try:
             description = describe(self._probe.probe(), self._options.node_name, remembered)
         except ProbeFailed as error:
-            description = unknown(str(error))
-        self._metrics.probe_seconds.observe(self._monotonic() - began)
+            description = unknown(error.reason, str(error))
+        took = self._monotonic() - began
         self._metrics.node(description)
         if description.problem:
-            self._metrics.probe_failures.inc()
+            self._metrics.probe_failed(description.reason, took)
         else:
-            self._metrics.last_probe.set(self._now())
+            self._metrics.probe_succeeded(took, self._now())
         if description.sentence != self._said:  # at rest there is nothing to say
             log.log(logging.WARNING if description.problem else logging.INFO, "%s", description.sentence)
         self._said = description.sentence
@@ -118,6 +124,7 @@ class Agent:
             self._outcome("unchanged")
             return True
         if self._monotonic() < self._write_at:
+            self._metrics.published("throttled", self._now())
             return True  # it is written when it may be
         try:
             told = self._publisher.publish(description)
@@ -137,19 +144,32 @@ class Agent:
                 log.warning("cannot record an Event: %s", explain(error))
         return True
 
-    def _outcome(self, outcome: str) -> None:
-        self._metrics.publishes.labels(outcome).inc()
-        self._metrics.last_publish.set(self._now())
+    def _publish_well_known(self, compat: CompatPublisher, description: Description) -> None:
+        """Publish the labels that others may own; nothing of ours depends on it."""
+        if not self._published or self._monotonic() < self._compat_at:
+            return
+        try:
+            if compat.publish(description, self._publisher.metadata):
+                self._publisher.refresh()
+        except KubeError as error:
+            log.warning("cannot publish nvidia.com/ labels on node %s: %s", self._options.node_name, explain(error))
+            self._compat_at = self._monotonic() + RESYNC_SECONDS
+            self._refresh_at = self._compat_at  # who owns what is read anew before the next try
+
+    def _outcome(self, outcome: Outcome) -> None:
+        self._metrics.published(outcome, self._now())
         self._published = True
 
     def _failed(self, error: KubeError) -> None:
         """Note a failed request, and when to try again: later each time, and not before the server allows it."""
-        self._metrics.publishes.labels("failed").inc()
+        status = error.status if isinstance(error, ApiError) else 0
+        outcome: Outcome = "forbidden" if status in (401, 403) else "conflict" if status in (409, 422) else "failed"
+        self._metrics.published(outcome, self._now())
         log.warning("cannot publish on node %s: %s", self._options.node_name, explain(error))
         wait = min(_FIRST_RETRY * 2**self._failures, self._options.interval) * self._dice.uniform(0.5, 1.0)
         self._failures = min(self._failures + 1, 10)
         if isinstance(error, ApiError):
-            wait = max(wait, error.retry_after or 0.0, _FORBIDDEN_RETRY if error.status in (401, 403) else 0.0)
+            wait = max(wait, error.retry_after or 0.0, _FORBIDDEN_RETRY if outcome == "forbidden" else 0.0)
         self._write_at = self._refresh_at = self._monotonic() + wait
 
     def healthy(self) -> str:

@@ -19,6 +19,8 @@ class Options:
     spread: float
     accept_degraded: bool
     cleanup: bool
+    nvidia_labels: bool
+    pair_metrics: bool
     metrics_port: int | None
     log_format: str
 
@@ -50,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
     )
+    parser.add_argument(
+        "--nvidia-labels",
+        action="store_true",
+        help="also write nvidia.com/gpu.clique and its kin where nobody else does; the admission policy must allow it",
+    )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
@@ -75,6 +82,8 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         spread=arguments.spread,
         accept_degraded=arguments.accept_degraded,
         cleanup=arguments.cleanup,
+        nvidia_labels=arguments.nvidia_labels,
+        pair_metrics=arguments.pair_metrics,
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
     )

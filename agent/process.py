@@ -23,7 +23,7 @@ class Usage:
 
 
 def usage(keeper: int | None, proc: Path = Path("/proc")) -> dict[str, Usage]:
-    """What `agent`, `keeper` and `worker` use; a process that is not there, or that /proc does not tell of, is left out.
+    """What `agent`, `keeper` and `worker` use; one that is not there, or that /proc does not tell of, is left out.
 
     `keeper` is the keeper's process id; it has at most one child, the worker. A kernel built without
     CONFIG_PROC_CHILDREN does not name it.

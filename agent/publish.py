@@ -55,6 +55,8 @@ class Publisher:
         self._uid = ""
         self._node: Ours | None = None
         self._reference: str | None = None
+        self.metadata: Mapping[str, Any] = {}
+        """The Node's metadata, as last read or written."""
 
     @property
     def remembered(self) -> str | None:
@@ -66,7 +68,7 @@ class Publisher:
         self._take(self._client.call(get(self._path, metadata_only=True)))
 
     def _take(self, node: Any) -> Ours:
-        metadata = node["metadata"]
+        self.metadata = metadata = node["metadata"]
         self._uid = metadata["uid"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         self._node = Ours(

@@ -9,6 +9,7 @@ from types import FrameType
 
 from prometheus_client import CollectorRegistry
 
+from agent.compat import CompatPublisher
 from agent.isolation import KeeperGone, ProbeProcess
 from agent.loop import Agent, explain
 from agent.metrics import AgentMetrics
@@ -40,9 +41,15 @@ def run(options: Options, probe: ProbeProcess) -> int:
         stack.callback(client.close)
         if options.cleanup:
             return _clean_up(publisher, options.node_name)
-        agent = Agent(options, probe, publisher, AgentMetrics(registry))
+        compat = CompatPublisher(client, options.node_name) if options.nvidia_labels else None
+        metrics = AgentMetrics(registry, probe.keeper, pairs=options.pair_metrics)
+        agent = Agent(options, probe, publisher, metrics, compat)
         if options.metrics_port is not None:
-            server = TelemetryServer(options.metrics_port, registry, agent.healthy, agent.ready)
+            try:
+                server = TelemetryServer(options.metrics_port, registry, agent.healthy, agent.ready)
+            except OSError as error:
+                log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
+                return 1
             stack.callback(server.close)
         try:
             if options.once:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, cast
 
 import psutil
 from prometheus_client import CollectorRegistry
@@ -25,14 +25,15 @@ from agent.loop import Agent
 from agent.metrics import AgentMetrics
 from agent.options import Options, add_arguments, options
 from agent.publish import Publisher
+from agent.raw import RawNode
 from bench.record import RecordedMachine, record
-from bench.replay import Replay
 from bench.report import Figure, Peer, Sample, Target
 from bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
 from bench.workplace import ApiServer, MeasurementFailed, Program, program
 
 PROFILE: Final = "dgx-h200"
 _INTERVAL: Final = 60.0
+_HOUR: Final = 3600.0
 _MIB: Final = 1 << 20
 _PATIENCE: Final = 20.0
 _ROLES: Final = ("agent", "keeper", "worker")
@@ -204,26 +205,35 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
     yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownHardware:
+    """Stands for the process that probes: the same answer each time."""
+
+    raw: RawNode
+
+    def probe(self) -> RawNode:
+        return self.raw
+
+
 def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
     """API requests in an hour of the agent's own clock, after the labels were written."""
     clock = [0.0]
     with _site(1) as site:
-        with ProbeProcess(lambda: Replay(site.machine.tape), site.machine.sysfs) as probe:
-            agent = Agent(
-                _options("--node-name", "node-0", "--spread", "0"),
-                probe,
-                Publisher(site.server.client(), "node-0"),
-                AgentMetrics(CollectorRegistry()),
-                now=lambda: clock[0],
-                monotonic=lambda: clock[0],
-                dice=random.Random(0),  # noqa: S311 - jitter, not a secret
-            )
-            if not agent.turn():
-                raise MeasurementFailed("the agent could not publish")
-            site.server.tell("forget")
-            while clock[0] < 3600:  # noqa: PLR2004 - an hour
-                clock[0] += _INTERVAL
-                agent.turn()
+        agent = Agent(
+            _options("--node-name", "node-0", "--spread", "0"),
+            cast("ProbeProcess", _KnownHardware(site.machine.raw)),
+            Publisher(site.server.client(), "node-0"),
+            AgentMetrics(CollectorRegistry()),
+            now=lambda: clock[0],
+            monotonic=lambda: clock[0],
+            dice=random.Random(0),  # noqa: S311 - jitter, not a secret
+        )
+        if not agent.turn():
+            raise MeasurementFailed("the agent could not publish")
+        site.server.tell("forget")
+        while clock[0] < _HOUR:
+            clock[0] += _INTERVAL
+            agent.turn()
         methods = [entry[0] for entry in site.server.tell("entries")]
     writes = sum(method != "GET" for method in methods)
     yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))

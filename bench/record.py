@@ -1,4 +1,4 @@
-"""Makes the machine that agents are measured on: a sysfs tree, and a tape of NVML's answers to one probe and to those who listen."""
+"""Makes the machine that agents are measured on: a sysfs tree, and a tape of what NVML answers to an agent."""
 
 import ctypes
 import marshal

@@ -167,7 +167,11 @@ def run(options: Options) -> int:
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
         if options.metrics_port is not None:
-            server = TelemetryServer(options.metrics_port, registry, controller.healthy, controller.ready)
+            try:
+                server = TelemetryServer(options.metrics_port, registry, controller.healthy, controller.ready)
+            except OSError as error:
+                log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
+                return 1
             stack.callback(server.close)
         if options.once:
             try:

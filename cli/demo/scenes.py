@@ -141,6 +141,8 @@ class Demo:
             spread=0.0,
             accept_degraded=False,
             cleanup=False,
+            nvidia_labels=False,
+            pair_metrics=False,
             metrics_port=None,
             log_format="text",
         )

@@ -30,6 +30,8 @@ OPTIONS = Options(
     spread=30.0,
     accept_degraded=False,
     cleanup=False,
+    nvidia_labels=False,
+    pair_metrics=False,
     metrics_port=None,
     log_format="text",
 )
@@ -94,7 +96,7 @@ class Node:
     def probe(self) -> RawNode:
         self.probes += 1
         if self.failure:
-            raise ProbeFailed(self.failure)
+            raise ProbeFailed("hang", self.failure)
         return probed(self.machine, self.folder, self.faults)
 
     def live(self, seconds: float) -> None:

@@ -68,7 +68,7 @@ def test_a_label_that_is_no_longer_true_goes(api: ApiUnderTest, publisher: Publi
 
 def test_what_is_not_known_stays_as_it_was(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    assert publisher.publish(unknown("NVML hangs")) is not None
+    assert publisher.publish(unknown("hang", "NVML hangs")) is not None
     assert ours(api) == {**GOOD.labels.known, keys.STATE: "unknown"}
     assert api.get(f"{NODES}/n1")["metadata"]["annotations"][keys.MATRIX] == '{"version":1}'
 
@@ -104,6 +104,6 @@ def test_a_node_that_is_gone_is_an_error_and_not_made_again(api: ApiUnderTest, p
     publisher.publish(GOOD)
     assert api.request("DELETE", f"{NODES}/n1")[0] == 200
     with pytest.raises(ApiError) as error:
-        publisher.publish(unknown("NVML hangs"))
+        publisher.publish(unknown("hang", "NVML hangs"))
     assert error.value.not_found
     assert api.get(NODES)["items"] == []

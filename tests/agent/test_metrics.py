@@ -1,0 +1,263 @@
+"""What Prometheus reads from an agent: names, values, and series that end with what they were about."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from agent.describe import Description, describe, unknown
+from agent.fabric import HEALTH_BITS
+from agent.isolation import ProbeProcess
+from agent.metrics import REASONS, AgentMetrics, Outcome
+from agent.process import Usage, usage
+from controller.metrics import ControllerMetrics
+from simulator.faults import Faults
+from simulator.nvml import SimulatedNvml
+from simulator.profile import load_profile
+from simulator.sysfs import write_sysfs
+from tests.support.machines import probed
+from topology.hardware import Fabric, State
+from topology.version import __version__
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+PREFIX = "toposcope_agent_"
+
+
+class Scraped:
+    """An agent's metrics, as the last scrape saw them."""
+
+    def __init__(self, keeper: int | None = None, *, pairs: bool = False) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = AgentMetrics(self.registry, keeper, pairs=pairs)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(PREFIX + name, labels)
+
+    def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
+        """The samples of a metric by one of their labels, among those that have `labels` too."""
+        return {
+            sample.labels[label]: sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == PREFIX + name and labels.items() <= sample.labels.items()
+        }
+
+    def names(self) -> set[str]:
+        """The names of all samples."""
+        return {sample.name.removeprefix(PREFIX) for family in self.registry.collect() for sample in family.samples}
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    return Scraped()
+
+
+def of(profile: str, folder: Path, faults: Faults | None = None) -> Description:
+    return describe(probed(load_profile(profile), folder, faults), "n1")
+
+
+def exposed(registry: CollectorRegistry) -> set[str]:
+    """Names as a query writes them, counters with their `_total`."""
+    suffix = {"counter": "_total", "info": "_info"}
+    return {family.name + suffix.get(family.type, "") for family in registry.collect()}
+
+
+def test_every_metric_is_documented_and_nothing_else() -> None:
+    controller = CollectorRegistry()
+    ControllerMetrics(controller)
+    rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(exposed(Scraped(pairs=True).registry) | exposed(controller))
+
+
+def test_prometheus_own_linter_has_no_objection(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
+    scraped = Scraped(os.getpid(), pairs=True)
+    scraped.metrics.probe_succeeded(0.01, 1.0)
+    scraped.metrics.published("written", 1.0)
+    for description in (unknown("NVML is gone"), of("gb200-nvl72-tray", tmp_path)):
+        scraped.metrics.node(description)
+        text = generate_latest(scraped.registry)
+        checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def test_before_the_first_probe_nothing_is_said_about_the_node(scraped: Scraped) -> None:
+    assert scraped.names() & {"node_state", "fabric_state", "gpus_seen", "gpus_expected", "gpu_nvlinks"} == set()
+    assert scraped.value("last_successful_probe_timestamp_seconds") == 0
+    assert scraped.value("last_successful_publish_timestamp_seconds") == 0
+    assert scraped.by("reason", "probe_failures_total") == dict.fromkeys(REASONS, 0)
+    assert scraped.by("outcome", "publishes_total") == dict.fromkeys(get_args(Outcome), 0)
+    assert scraped.value("build_info", version=__version__) == 1
+
+
+def test_probes_are_counted_by_how_they_ended(scraped: Scraped) -> None:
+    scraped.metrics.probe_succeeded(0.03, 1000.0)
+    scraped.metrics.probe_failed("hang", 60.0)
+    scraped.metrics.probe_failed("a reason that nobody knows", 1.0)
+    assert scraped.value("last_successful_probe_timestamp_seconds") == 1000.0
+    assert scraped.value("probe_duration_seconds_count") == 3
+    assert scraped.value("probe_duration_seconds_sum") == pytest.approx(61.03)
+    assert scraped.by("reason", "probe_failures_total") == dict.fromkeys(REASONS, 0) | {"hang": 1, "other": 1}
+
+
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_the_node_is_up_to_date_when_it_was_written_or_needed_no_write(scraped: Scraped, outcome: Outcome) -> None:
+    scraped.metrics.published(outcome, 1000.0)
+    assert scraped.by("outcome", "publishes_total")[outcome] == 1
+    told = scraped.value("last_successful_publish_timestamp_seconds")
+    assert told == (1000.0 if outcome in ("written", "unchanged") else 0)
+
+
+def test_a_whole_node(scraped: Scraped, tmp_path: Path) -> None:
+    scraped.metrics.node(of("dgx-h200", tmp_path))
+    gpus = [gpu.function.address for gpu in load_profile("dgx-h200").gpus]
+    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 8)
+    assert scraped.by("state", "node_state") == {"ok": 1, "degraded": 0, "unknown": 0}
+    assert scraped.by("state", "fabric_state") == {each: each is Fabric.NOT_SUPPORTED for each in Fabric}
+    assert scraped.by("gpu", "gpu_nvlinks") == dict.fromkeys(gpus, 18)
+    assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 18)
+    assert scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second") == dict.fromkeys(gpus, 18 * 26_562e6)
+    assert list(scraped.by("gpu", "gpu_numa_node").values()) == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert scraped.by("gpu", "gpu_mig_devices") == dict.fromkeys(gpus, 0)
+    assert scraped.names() & {"gpu_fabric_health_bad", "pair_nvlinks"} == set()
+
+
+def test_a_lost_gpu_takes_its_series_along(scraped: Scraped, tmp_path: Path) -> None:
+    lost = load_profile("dgx-h200").gpus[3].function.address
+    scraped.metrics.node(of("dgx-h200", tmp_path))
+    assert f'gpu="{lost}"' in generate_latest(scraped.registry).decode()
+    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(lost=frozenset({3}))))
+    assert f'gpu="{lost}"' not in generate_latest(scraped.registry).decode()
+    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 7)
+    assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 1, "unknown": 0}
+
+
+def test_dead_links_show_in_their_number_and_bandwidth(scraped: Scraped, tmp_path: Path) -> None:
+    weak, dead, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
+    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: None})))
+    for name, factor in (("gpu_nvlinks_active", 1), ("gpu_nvlink_bandwidth_bytes_per_second", 26_562e6)):
+        values = scraped.by("gpu", name)
+        assert (values[weak], values[dead]) == (17 * factor, 0)
+
+
+def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scraped, tmp_path: Path) -> None:
+    description = of("dgx-h200", tmp_path)
+    assert description.topology
+    first, *others = description.topology.gpus
+    topology = replace(description.topology, gpus=(replace(first, link_mbps=None, numa=None), *others))
+    scraped.metrics.node(replace(description, topology=topology))
+    assert first.pci not in scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second")
+    assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1
+
+
+def test_what_a_failed_probe_cannot_know_is_not_shown(scraped: Scraped, tmp_path: Path) -> None:
+    scraped.metrics.node(of("dgx-h200", tmp_path))
+    scraped.metrics.node(unknown("the driver hangs"))
+    assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 0, "unknown": 1}
+    assert not {name for name in scraped.names() if name.startswith(("gpu", "fabric"))}
+    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(init_error=9)))
+    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, None)
+
+
+def test_a_node_without_gpus_is_well(scraped: Scraped, tmp_path: Path) -> None:
+    bare = replace(probed(load_profile("t4-1"), tmp_path), gpus=(), gpu_functions=())
+    scraped.metrics.node(describe(bare, "n1"))
+    assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (0, 0)
+    assert scraped.by("state", "node_state") == {each: each is State.OK for each in State}
+
+
+def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) -> None:
+    route_unhealthy = 1 << 4
+    scraped.metrics.node(of("gb200-nvl72-tray", tmp_path, Faults(fabric={1: {"health_mask": route_unhealthy}})))
+    well, sick, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
+    assert scraped.by("bit", "gpu_fabric_health_bad", gpu=well) == dict.fromkeys(HEALTH_BITS, 0)
+    assert scraped.by("bit", "gpu_fabric_health_bad", gpu=sick) == {
+        bit: bit == "route_unhealthy" for bit in HEALTH_BITS
+    }
+    assert scraped.by("state", "fabric_state") == {each: each is Fabric.COMPLETED for each in Fabric}
+
+
+def test_mig_devices(scraped: Scraped, tmp_path: Path) -> None:
+    machine = load_profile("dgx-h200")
+    split = replace(machine.gpus[0], mig=("MIG-a", "MIG-b"))
+    scraped.metrics.node(describe(probed(replace(machine, gpus=(split, *machine.gpus[1:])), tmp_path), "n1"))
+    assert list(scraped.by("gpu", "gpu_mig_devices").values()) == [2, 0, 0, 0, 0, 0, 0, 0]
+
+
+def test_a_product_without_mig_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
+    scraped.metrics.node(of("t4-1", tmp_path))
+    assert scraped.by("gpu", "gpu_mig_devices") == {}
+
+
+def test_pairs_are_shown_where_asked_for(tmp_path: Path) -> None:
+    scraped = Scraped(pairs=True)
+    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})})))
+    first, second, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
+    devices = 8 + 12
+    samples = [sample for family in scraped.registry.collect() for sample in family.samples]
+    assert sum(sample.name == f"{PREFIX}pair_nvlinks" for sample in samples) == devices * (devices - 1) / 2
+    assert scraped.value("pair_nvlinks", a=first, b=second, path="NV") == 17
+    nics = scraped.by("b", "pair_nvlinks", a=first, path="PXB")
+    assert set(nics.values()) == {0}
+    assert all(name.startswith("mlx5_") for name in nics)
+
+
+def stat(pid: int, name: str, user: int, system: int, pages: int) -> str:
+    """A line as in proc(5), with numbers that are none of ours in the other fields."""
+    fields = ["7"] * 50
+    fields[11], fields[12], fields[21] = str(user), str(system), str(pages)
+    return f"{pid} ({name}) " + " ".join(fields) + "\n"
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """Three processes, the worker with a name that would mislead a careless reader."""
+    for folder, line in (
+        ("self", stat(1, "python", 150, 50, 100)),
+        ("20", stat(20, "python", 1, 0, 10)),
+        ("21", stat(21, "a) b (c", 2, 3, 20)),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "stat").write_text(line)
+    (tmp_path / "20" / "task" / "20").mkdir(parents=True)
+    (tmp_path / "20" / "task" / "20" / "children").write_text("21 ")
+    return tmp_path
+
+
+def test_memory_and_cpu_are_read_from_proc(proc: Path) -> None:
+    ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+    assert usage(20, proc) == {
+        "agent": Usage(100 * page, 200 / ticks),
+        "keeper": Usage(10 * page, 1 / ticks),
+        "worker": Usage(20 * page, 5 / ticks),
+    }
+
+
+def test_a_process_that_is_not_there_has_no_usage(proc: Path) -> None:
+    assert set(usage(None, proc)) == {"agent"}
+    assert set(usage(99, proc)) == {"agent"}
+    (proc / "21" / "stat").unlink()
+    assert set(usage(20, proc)) == {"agent", "keeper"}
+    (proc / "20" / "task" / "20" / "children").write_text("")
+    assert set(usage(20, proc)) == {"agent", "keeper"}
+
+
+def test_the_processes_of_a_live_agent(tmp_path: Path) -> None:
+    machine = load_profile("t4-1")
+    write_sysfs(machine, tmp_path)
+    with ProbeProcess(lambda: SimulatedNvml(machine), tmp_path) as probe:
+        probe.probe()
+        scraped = Scraped(probe._pid)
+        resident = scraped.by("process", "process_resident_memory_bytes")
+        cpu = scraped.by("process", "process_cpu_seconds_total")
+    assert resident.keys() == cpu.keys() == {"agent", "keeper", "worker"}
+    assert all(1 << 20 < value < 1 << 30 for value in resident.values())
+    assert cpu["agent"] > 0
