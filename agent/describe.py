@@ -7,8 +7,8 @@ from agent import reference
 from agent.annotation import annotation_for
 from agent.discover import discover
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
-from agent.nvml import advice
 from agent.raw import RawNode
+from agent.runtime import advice
 from topology.hardware import NodeTopology, State
 from topology.keys import MATRIX, REFERENCE
 
@@ -45,7 +45,7 @@ class Description:
 
 def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Description:
     """What one probe says about the node; `remembered` is the annotation with the best it has shown."""
-    expected = len(raw.gpu_functions)
+    expected = len(raw.gpu_functions) if raw.bus_visible else None
     if raw.gpus:
         topology = discover(raw)
         today = reference.observed(topology)
@@ -55,10 +55,14 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         annotations = {MATRIX: annotation_for(topology), REFERENCE: reference.encode(known)}
         return Description(labels_for(topology, node_name), topology, annotations, expected)
     down = next((fault for fault in raw.faults if fault.index is None), None)
-    if down is None and not raw.gpu_functions and not raw.faults:
+    if not raw.faults and expected == 0:
         return Description(NO_GPUS, expected=0)
-    on_bus = ", ".join(function.address for function in raw.gpu_functions) or "none"
-    told = f"{down.text}: {advice(down.code)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
+    on_bus = ", ".join(function.address for function in raw.gpu_functions) or (
+        "none" if raw.bus_visible else "unknown, sysfs shows no PCI bus"
+    )
+    told = (
+        f"{down.text}: {advice(down.code, raw)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
+    )
     reason = "nvml-unavailable" if down else "no-devices"
     return unknown(reason, f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
 

@@ -71,13 +71,6 @@ class AgentMetrics:
         self._node = _Node(pairs=pairs)
         registry.register(self._node)
         registry.register(_Processes(keeper))
-        # For agent.loop until it calls the methods below.
-        self.last_probe, self.last_publish, self.probe_seconds = (
-            self._last_probe,
-            self._last_publish,
-            self._probe_seconds,
-        )
-        self.probe_failures, self.publishes = self._probe_failures.labels("other"), self._publishes
 
     def probe_succeeded(self, seconds: float, now: float) -> None:
         """Count a probe that took `seconds` and that the hardware answered; `now` in Unix time."""

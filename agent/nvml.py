@@ -87,20 +87,3 @@ def open_pynvml() -> Any:
     import pynvml  # noqa: PLC0415 - the agent's other processes must not pay for it
 
     return pynvml
-
-
-_ADVICE: Final = {
-    LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the NVIDIA driver; in a pod, use the NVIDIA runtime "
-    "(runtimeClassName: nvidia) with NVIDIA_VISIBLE_DEVICES=all and NVIDIA_DRIVER_CAPABILITIES=utility",
-    DRIVER_NOT_LOADED: "the driver library is there but the kernel module is not loaded: try `modprobe nvidia` and "
-    "`dmesg | grep -i nvidia`",
-    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
-    "the module and restart the pod",
-    NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
-    UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
-}
-
-
-def advice(code: int) -> str:
-    """What an admin can do about an NVML that does not start, by error code."""
-    return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")

@@ -24,10 +24,10 @@ _SUCCESS: Final = 0
 _INACTIVE: Final = 0
 
 
-def probe(nvml: Nvml, sysfs: Sysfs, started: Refusal | None) -> RawNode:
+def probe(nvml: Nvml, sysfs: Sysfs, started: Refusal | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
     """Ask the hardware once. `started` is what `nvml.start()` returned: with a Refusal only sysfs is read.
 
-    A GPU that does not answer costs its own facts and nobody else's.
+    A GPU that does not answer costs its own facts and nobody else's. `container` is passed on.
     """
     nvml.enter("sysfs")
     gpu_functions, switch_functions = sysfs.nvidia_functions()
@@ -52,6 +52,9 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: Refusal | None) -> RawNode:
         switch_functions=switch_functions,
         nics=nics,
         numa=numa,
+        bus_visible=sysfs.bus_visible(),
+        module_loaded=sysfs.module_loaded(),
+        container=container,
     )
 
 

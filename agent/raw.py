@@ -140,3 +140,9 @@ class RawNode:
     """Addresses of NVSwitches on the PCI bus."""
     nics: tuple[RawNic, ...]
     numa: tuple[RawNuma, ...]
+    bus_visible: bool = True
+    """Whether sysfs shows the PCI bus at all; without it the two tuples above prove nothing."""
+    module_loaded: bool = False
+    """Whether the kernel has the NVIDIA module, which a container sees even when it got nothing of the driver."""
+    container: tuple[tuple[str, str], ...] = ()
+    """What this process was given: `/dev/nvidiactl`, and the variables that the NVIDIA runtime reads."""

@@ -4,9 +4,10 @@ NVML can hang for minutes or take its process down with it (one lost GPU has don
 Between probes it listens to NVML's events.
 """
 
+import os
 import select
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from agent.frames import Broken, Message, receive, send
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode
+from agent.runtime import CONTROL_DEVICE, RUNTIME_VARIABLES
 from agent.sysfs import Sysfs
 
 _LISTEN_SECONDS: Final = 2.0
@@ -35,7 +37,7 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path) -> No
         events = EventWatch(nvml)
         started = nvml.start()
         while receive(parent, timeout=None):
-            raw = probe(nvml, tree, started)
+            raw = probe(nvml, tree, started, container_facts())
             send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=started is not None))
             if started:
                 return
@@ -53,6 +55,12 @@ def _listen(parent: socket.socket, events: EventWatch) -> None:
         if happened:
             send(parent, Message(event=happened))
             return  # the probe that follows tells the rest; a storm of XIDs must not become a storm of probes
+
+
+def container_facts(environ: Mapping[str, str] = os.environ, dev: Path = Path("/dev")) -> tuple[tuple[str, str], ...]:
+    """What the NVIDIA runtime gave this container, and what it was asked for: see `agent.runtime`."""
+    facts = [(name, environ[name]) for name in RUNTIME_VARIABLES if name in environ]
+    return (*facts, (CONTROL_DEVICE, "present" if (dev / CONTROL_DEVICE).exists() else "absent"))
 
 
 def decode(result: msgspec.Raw) -> RawNode:

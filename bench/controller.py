@@ -4,6 +4,7 @@ The server is the embedded one in a process of its own, over TLS; it shares two 
 times are upper bounds. CPU and memory are the controller's alone.
 """
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
         if quick and nodes > min(_SIZES):
             return
         if psutil.virtual_memory().available < nodes * _NODE_IN_SERVER:
+            print(f"{nodes:,} nodes left out: the server needs {nodes * _NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
             continue
         runs = 3 if nodes < max(_SIZES) else 1
         with _cluster(nodes) as (folder, server):

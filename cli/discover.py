@@ -6,6 +6,7 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +15,9 @@ from rich.text import Text
 
 from agent.describe import Description, describe
 from agent.isolation import KeeperGone, ProbeFailed
+from agent.raw import RawNode
 from cli.colours import matrix_text
-from cli.hardware import HardwareError, add_profile_argument, hardware
+from cli.hardware import HardwareError, Source, add_profile_argument, source
 from topology.hardware import NodeTopology
 from topology.matrix import table
 
@@ -27,9 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=OUTPUTS, default="table", help="default: table")
     parser.add_argument("--node-name", default=platform.node(), help="name to use in labels; default: this host's")
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where sysfs is; default: /sys")
-    source = parser.add_argument_group("instead of this machine")
-    add_profile_argument(source)
-    source.add_argument(
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="also write down, as JSON, every NVML call and sysfs path that the probe asked for and what came back, to "
+        "be replayed elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
+        "stand-ins; host and node names are not in it. Left as they are: product names, driver version, PCI addresses "
+        "and vendor ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "
+        "slot numbers, fabric health, errors and how long each call took",
+    )
+    instead = parser.add_argument_group("instead of this machine")
+    add_profile_argument(instead)
+    instead.add_argument(
         "--capture",
         metavar="FILE",
         help="a machine built from the text of `nvidia-smi topo -m` (-: standard input)",
@@ -41,8 +53,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     if arguments.profile and arguments.capture:
         parser.error("--profile and --capture name two machines; give one")
     try:
-        with hardware(arguments, arguments.node_name) as probe:
-            found = describe(probe.probe(), arguments.node_name)
+        with source(arguments, arguments.node_name) as machine:
+            raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
+        found = describe(raw, arguments.node_name)
     except (HardwareError, ProbeFailed, KeeperGone) as error:
         return _fail(str(error))
     if found.problem:
@@ -53,6 +66,21 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         return _fail("no NVIDIA GPU on this machine: NVML counts none, and there is none on the PCI bus")
     _PRINT[arguments.output](found, found.topology)
     return 0
+
+
+def _probed(machine: Source) -> RawNode:
+    with machine.probe_process() as process:
+        return process.probe()
+
+
+def _recorded(machine: Source, file: Path) -> RawNode:
+    from cli.recording import record  # noqa: PLC0415 - only this flag needs it
+    from simulator.recording import RecordingError  # noqa: PLC0415 - same
+
+    try:
+        return record(machine, file, datetime.now(UTC).date())
+    except (OSError, RecordingError) as error:
+        raise HardwareError(f"--record {file}: {error}") from error
 
 
 def _fail(message: str) -> int:

@@ -1,29 +1,49 @@
-"""The machine that a command looks at: the real one, a profile's, or one built from a captured matrix."""
+"""The machine that a command looks at: the real one, a profile's, a recorded one, or one built from a captured matrix."""
 
 import argparse
 import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.isolation import ProbeProcess
-from agent.nvml import open_pynvml
+from agent.nvml import Nvml, open_pynvml
+from agent.probe import probe
+from agent.sysfs import Sysfs
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
+    from simulator.recording import Recording
 
 
 class HardwareError(Exception):
-    """The machine asked for cannot be had; the message names the file or field and the fix."""
+    """What was asked for cannot be had; the message names the file or field and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a probe needs of a machine: `open_nvml` gives `pynvml` or what stands in for it, `sysfs` is /sys."""
+
+    open_nvml: Callable[[], Any]
+    sysfs: Path
+    simulated: bool
+
+    def probe_process(self) -> ProbeProcess:
+        """The process that probes it."""
+        return ProbeProcess(self.open_nvml, self.sysfs)
 
 
 def add_profile_argument(group: argparse._ActionsContainer) -> None:
     """Declare `--profile` and what belongs to it."""
     group.add_argument(
-        "--profile", metavar="NAME|FILE", help="look at a simulated machine; `--profile list` names those that ship"
+        "--profile",
+        metavar="NAME|FILE",
+        help="look at a simulated machine, or at one that `toposcope discover --record` wrote down; "
+        "`--profile list` names the simulated ones that ship",
     )
     group.add_argument(
         "--faults", type=Path, metavar="FILE", help="with --profile: what is broken there; read anew at each probe"
@@ -36,10 +56,16 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 
     A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the first thread starts.
     """
+    with source(arguments, node_name) as machine, machine.probe_process() as probe:
+        yield probe
+
+
+@contextlib.contextmanager
+def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
+    """The machine which the arguments name; see `hardware`."""
     capture: str | None = getattr(arguments, "capture", None)
     if not (arguments.profile or capture):
-        with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
-            yield probe
+        yield Source(open_pynvml, arguments.sysfs, simulated=False)
         return
     from simulator.capture import CaptureError, machine_from_capture  # noqa: PLC0415 - production agents never load the simulator
     from simulator.document import DocumentError  # noqa: PLC0415 - same
@@ -48,27 +74,80 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 
     if arguments.profile == "list":
         raise HardwareError("profiles that ship: " + ", ".join(profile_names()))
+    if not capture and (recording := _recording(arguments.profile)):
+        if arguments.faults:
+            raise HardwareError(
+                f"--faults: {arguments.profile} is a recording, only a profile can be broken; leave it out"
+            )
+        with _recorded(arguments.profile, recording) as machine:
+            yield machine
+        return
     try:
-        machine = machine_from_capture(_read(capture)) if capture else load_profile(arguments.profile)
+        described = machine_from_capture(_read(capture)) if capture else load_profile(arguments.profile)
     except (CaptureError, DocumentError) as error:
         raise HardwareError(str(error)) from error
-    for note in machine.notes:
+    for note in described.notes:
         print(f"note: {note}", file=sys.stderr)
-    with simulated(with_identity(machine, node_name), arguments.faults) as probe:
-        yield probe
+    with _simulated(with_identity(described, node_name), arguments.faults) as machine:
+        yield machine
 
 
 @contextlib.contextmanager
 def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]:
     """The process that probes a simulated machine: simulated NVML, and a sysfs tree in a temporary folder."""
+    with _simulated(machine, faults) as described, described.probe_process() as probe:
+        yield probe
+
+
+@contextlib.contextmanager
+def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
     from simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
     from simulator.sysfs import write_sysfs  # noqa: PLC0415 - same
 
-    with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
-        root = Path(folder) / "sys"
+    with _temporary_sysfs() as root:
         write_sysfs(machine, root)
-        with ProbeProcess(lambda: SimulatedNvml(machine, faults_file=faults, wait=time.sleep), root) as probe:
-            yield probe
+        yield Source(lambda: SimulatedNvml(machine, faults_file=faults), root, simulated=True)
+
+
+@contextlib.contextmanager
+def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
+    """A recorded machine. Raises HardwareError for a recording that does not answer what a probe asks."""
+    from simulator.replay import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
+
+    with _temporary_sysfs() as root:
+        try:
+            write_recorded_sysfs(recording, root)
+            # A rehearsal: what goes wrong in the process that probes has no words there, and replaying cannot hang.
+            nvml = Nvml(ReplayedNvml(recording))
+            probe(nvml, Sysfs(root), nvml.start())
+        except Exception as error:  # a file from anybody can hold any nonsense
+            raise HardwareError(f"{file}: cannot be replayed: {error}") from error
+        print(
+            f"note: recorded {'on a simulated machine ' if recording.simulated else ''}on {recording.date}, "
+            f"driver {recording.driver or 'unknown'}",
+            file=sys.stderr,
+        )
+        yield Source(lambda: ReplayedNvml(recording), root, recording.simulated)
+
+
+@contextlib.contextmanager
+def _temporary_sysfs() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
+        yield Path(folder) / "sys"
+
+
+def _recording(profile: str) -> "Recording | None":
+    """The recording in the file `profile`; None when there is no such file, or something else in it."""
+    from simulator.recording import RecordingError, decode, is_recording  # noqa: PLC0415 - production agents never load the simulator
+
+    file = Path(profile)
+    try:
+        content = file.read_bytes() if file.is_file() else b""
+        return decode(content, profile) if is_recording(content) else None
+    except OSError as error:
+        raise HardwareError(f"--profile {profile}: {error.strerror}") from error
+    except RecordingError as error:
+        raise HardwareError(str(error)) from error
 
 
 def _read(capture: str) -> str:

@@ -22,7 +22,9 @@ def main() -> int:
     )
     connection.request("GET", _TARGET)
     answer = connection.getresponse()
+    tail = b""
     while chunk := answer.read1(_READ):
-        if b"k8s.io/initial-events-end" in chunk[-_TAIL:]:
+        tail = (tail + chunk[-_TAIL:])[-2 * _TAIL :]  # the mark may come in two parts
+        if b"k8s.io/initial-events-end" in tail:
             return done()
     return 1

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
@@ -83,6 +84,29 @@ def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -
     topology = discovered(machine, tmp_path)
     assert topology.clique == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
     assert topology.fabric is Fabric.COMPLETED
+
+
+class Padding(SimulatedNvml):
+    """A driver that leaves rubbish in the three bytes after the one-byte state, as the C layout allows."""
+
+    def nvmlDeviceGetGpuFabricInfoV(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
+        info._obj.state = 0xDEADBE00
+        return super().nvmlDeviceGetGpuFabricInfoV(handle, info)
+
+
+def test_the_state_is_one_byte() -> None:
+    module = Padding(load_profile("gb200-nvl72-tray"))
+    module.nvmlInit()
+    answer = read_fabric(Nvml(module), module.nvmlDeviceGetHandleByIndex(0))
+    assert isinstance(answer, RawFabric)
+    assert answer.state == 3
+
+
+def test_no_answer_and_state_zero_are_alike() -> None:
+    """PCIe cards and single GPUs answer either (gpud#1140, #1147)."""
+    zero = RawFabric(state=0, status=0, uuid="0" * 32, clique=0)
+    assert node_fabric(gpus(zero, zero)) == node_fabric(gpus(None, None)) == (Fabric.NOT_SUPPORTED, None)
+    assert fabric_reasons(gpus(zero, None)) == []
 
 
 class NewestDriver(SimulatedNvml):

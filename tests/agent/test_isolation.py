@@ -2,16 +2,19 @@
 
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pynvml
 import pytest
 
 from agent import isolation
 from agent.frames import Message, receive, send
 from agent.isolation import KeeperGone, ProbeFailed, ProbeProcess
+from simulator.faults import Faults
 from simulator.nvml import SimulatedNvml
 from simulator.profile import load_profile
 from simulator.sysfs import write_sysfs
@@ -120,3 +123,56 @@ def test_garbage_from_the_worker_is_a_failed_probe(
     monkeypatch.setattr(isolation, "work", lie)
     with ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe, pytest.raises(ProbeFailed, match="nonsense"):
         probe.probe()
+
+
+def test_a_device_that_comes_or_goes_wakes_the_agent(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(isolation, "_LOOK_SECONDS", 0.01)
+    wake, _waker = socket.socketpair()
+    with wake, _waker, ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe:
+        probe.probe()
+        (sysfs / "bus" / "pci" / "devices" / "0000:ff:00.0").symlink_to("nowhere")
+        assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
+        assert len(probe.probe().gpus) == 4
+
+
+def test_an_nvml_event_wakes_the_agent_and_a_storm_is_one_wake(sysfs: Path) -> None:
+    class Xids(SimulatedNvml):
+        def nvmlEventSetWait_v2(self, events: Any, timeout_ms: int) -> Any:  # noqa: N802 - NVML's name
+            del events, timeout_ms
+            data = pynvml.c_nvmlEventData_t()
+            data.eventType, data.eventData = 0x8, 79
+            return data
+
+        def nvmlDeviceGetIndex(self, handle: Any) -> int:  # noqa: N802 - NVML's name
+            del handle
+            return 3
+
+    wake, waker = socket.socketpair()
+    with wake, waker, ProbeProcess(lambda: Xids(load_profile("l40s-4")), sysfs) as probe:
+        probe.probe()
+        assert probe.wait(FOREVER, wake) == "XID 79 on GPU 3"
+        waker.send(b"x")
+        assert probe.wait(FOREVER, wake) == ""  # nothing more until the next probe
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_lost_gpu_ends_the_events_and_wakes_the_agent(sysfs: Path, tmp_path: Path) -> None:
+    faults = tmp_path / "faults.yaml"
+    made = SimulatedNvml(load_profile("l40s-4"), faults_file=faults, wait=lambda _: _lose(made))
+    wake, waker = socket.socketpair()
+    with wake, waker, ProbeProcess(lambda: made, sysfs) as probe:
+        probe.probe()
+        assert "NVML's events ended" in probe.wait(FOREVER, wake)
+
+
+def _lose(nvml: SimulatedNvml) -> None:
+    nvml.faults = Faults(lost=frozenset({1}))
+
+
+def test_the_end_of_the_agent_is_not_held_up_by_waiting(sysfs: Path, tmp_path: Path) -> None:
+    wake, waker = socket.socketpair()
+    with wake, waker, ProbeProcess(simulated(tmp_path / "none"), sysfs) as probe:
+        waker.send(b"x")
+        assert probe.wait(FOREVER, wake) == ""

@@ -82,7 +82,7 @@ def test_prometheus_own_linter_has_no_objection(tmp_path: Path) -> None:
     scraped = Scraped(os.getpid(), pairs=True)
     scraped.metrics.probe_succeeded(0.01, 1.0)
     scraped.metrics.published("written", 1.0)
-    for description in (unknown("NVML is gone"), of("gb200-nvl72-tray", tmp_path)):
+    for description in (unknown("crash", "NVML is gone"), of("gb200-nvl72-tray", tmp_path)):
         scraped.metrics.node(description)
         text = generate_latest(scraped.registry)
         checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
@@ -160,7 +160,7 @@ def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scrap
 
 def test_what_a_failed_probe_cannot_know_is_not_shown(scraped: Scraped, tmp_path: Path) -> None:
     scraped.metrics.node(of("dgx-h200", tmp_path))
-    scraped.metrics.node(unknown("the driver hangs"))
+    scraped.metrics.node(unknown("hang", "the driver hangs"))
     assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 0, "unknown": 1}
     assert not {name for name in scraped.names() if name.startswith(("gpu", "fabric"))}
     scraped.metrics.node(of("dgx-h200", tmp_path, Faults(init_error=9)))

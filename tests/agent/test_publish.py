@@ -7,10 +7,11 @@ import pytest
 
 from agent.describe import Description, unknown
 from agent.labels import NO_GPUS, Labels
+from agent.news import News
 from agent.publish import MANAGER, Publisher
 from kube.client import ApiClient
 from kube.errors import ApiError
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from topology import keys
 
 GOOD = Description(
@@ -107,3 +108,36 @@ def test_a_node_that_is_gone_is_an_error_and_not_made_again(api: ApiUnderTest, p
         publisher.publish(unknown("hang", "NVML hangs"))
     assert error.value.not_found
     assert api.get(NODES)["items"] == []
+
+
+def test_cleanup_removes_everything_of_ours_whoever_owns_it_too(api: ApiUnderTest, publisher: Publisher) -> None:
+    publisher.publish(GOOD)
+    also = {"metadata": {"labels": {keys.GPUS: "8", f"{keys.PREFIX}old": "x"}}}
+    assert api.request("PATCH", f"{NODES}/n1?fieldManager=somebody", also, content_type=MERGE)[0] == 200
+    code, _ = api.apply(
+        f"{NODES}/n1", {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {keys.STATE: "ok"}}}, "co-owner"
+    )
+    assert code == 200
+    assert publisher.cleanup() == 5
+    assert ours(api) == {}
+    metadata = api.get(f"{NODES}/n1")["metadata"]
+    assert metadata["annotations"]["foreign"] == "stays"
+    assert keys.MATRIX not in metadata["annotations"]
+    assert publisher.cleanup() == 0
+
+
+def test_after_a_cleanup_an_agent_labels_the_node_again(api: ApiUnderTest, publisher: Publisher) -> None:
+    publisher.publish(GOOD)
+    publisher.cleanup()
+    publisher.refresh()
+    assert publisher.publish(GOOD) is not None
+    assert ours(api) == GOOD.labels.known
+
+
+def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publisher: Publisher) -> None:
+    publisher.publish(GOOD)
+    publisher.tell(News("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
+    found = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in found if e["reason"] == "NodeDegraded"] == [
+        ("n1", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")
+    ]

@@ -90,6 +90,7 @@ def test_the_table_tells_matrix_names_labels_and_what_is_wrong(
 def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "bus" / "pci" / "devices").mkdir(parents=True)
     assert discover("--sysfs", str(tmp_path)) == 1
     error = capsys.readouterr().err
     for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: none", "--profile", "--capture"):

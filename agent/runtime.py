@@ -1,0 +1,56 @@
+"""Why NVML does not start, and which setting of driver, container or runtime would help. Pure.
+
+The NVIDIA runtime puts the driver's library and device nodes into a container when it is the container's runtime and
+`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it; the kernel module is visible in any case.
+"""
+
+from typing import Final
+
+from agent.nvml import (
+    DRIVER_NOT_LOADED,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    UNKNOWN,
+)
+from agent.raw import RawNode
+
+_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+_CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
+RUNTIME_VARIABLES: Final = (_VISIBLE, _CAPABILITIES)
+CONTROL_DEVICE: Final = "nvidiactl"
+
+_NO_DRIVER: Final = "install the NVIDIA driver on this node"
+_ADVICE: Final = {
+    DRIVER_NOT_LOADED: "the driver's library is there but the kernel module is not loaded: try `modprobe nvidia` and "
+    "`dmesg | grep -i nvidia`",
+    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
+    "the module and restart the pod",
+    NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
+    UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
+}
+
+
+def advice(code: int, raw: RawNode) -> str:
+    """What an admin can do about an NVML that does not start with this error code on this node."""
+    given = dict(raw.container)
+    if code == LIBRARY_NOT_FOUND:
+        return "libnvidia-ml.so.1 was not found: " + (_runtime(given) if raw.module_loaded else _NO_DRIVER)
+    if code in (DRIVER_NOT_LOADED, UNKNOWN) and raw.module_loaded and given.get(CONTROL_DEVICE) == "absent":
+        return f"the kernel module is loaded but this container has no /dev/nvidiactl: {_runtime(given)}"
+    return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
+
+
+def _runtime(given: dict[str, str]) -> str:
+    """Which of the runtime's settings is missing, in the order in which they have to be right."""
+    asked = given.get(_VISIBLE, "")
+    if asked in ("", "void", "none"):
+        return f"the driver is loaded on this node, but {_VISIBLE} is {asked or 'not set'!r}: set it to all"
+    wanted = given.get(_CAPABILITIES, "")
+    if wanted and not {"utility", "all"} & set(wanted.replace(" ", "").split(",")):
+        return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
+    return (
+        "the driver is loaded on this node and asked for, but the container got nothing of it: set runtimeClassName: "
+        "nvidia, and if that is set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
+        "unprivileged=false): use the privileged or CDI variant"
+    )
