@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from agent import reference
 from agent.annotation import annotation_for
-from agent.discover import discover
+from agent.discover import discover, expected_gpus
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from agent.raw import RawNode
 from agent.runtime import advice
@@ -22,7 +22,7 @@ class Description:
     """None when the hardware did not answer or has no GPU."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     expected: int | None = None
-    """GPUs on the PCI bus; None when nothing could be read."""
+    """GPUs on the PCI bus that NVML ought to see; None when the bus could not be read."""
     problem: str = ""
     """Why nothing is known, and what to do about it; empty when the hardware answered."""
     reason: str = ""
@@ -45,7 +45,8 @@ class Description:
 
 def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Description:
     """What one probe says about the node; `remembered` is the annotation with the best it has shown."""
-    expected = len(raw.gpu_functions) if raw.bus_visible else None
+    ought = expected_gpus(raw)
+    expected = len(ought) if raw.bus_visible else None
     if raw.gpus:
         topology = discover(raw)
         today = reference.observed(topology)
@@ -57,9 +58,7 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
     down = next((fault for fault in raw.faults if fault.index is None), None)
     if not raw.faults and expected == 0:
         return Description(NO_GPUS, expected=0)
-    on_bus = ", ".join(function.address for function in raw.gpu_functions) or (
-        "none" if raw.bus_visible else "unknown, sysfs shows no PCI bus"
-    )
+    on_bus = ", ".join(ought) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
     told = (
         f"{down.text}: {advice(down.code, raw)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
     )

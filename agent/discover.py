@@ -258,14 +258,15 @@ def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: _Wiri
     return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
 
 
+def expected_gpus(raw: RawNode) -> list[str]:
+    """Addresses of the GPUs that NVML ought to see: on the bus, and not held by another driver (VFIO)."""
+    return [function.address for function in raw.gpu_functions if function.driver in (None, _NVIDIA_DRIVER)]
+
+
 def _missing(raw: RawNode) -> list[str]:
-    """GPUs that are on the bus but not in NVML, by name; one that another driver holds (VFIO) is none of ours."""
+    """GPUs that NVML ought to see and does not, by name."""
     seen = {gpu.pci for gpu in raw.gpus}
-    lost = [
-        f"GPU {function.address} is on the PCI bus but not in NVML"
-        for function in raw.gpu_functions
-        if function.address not in seen and function.driver in (None, _NVIDIA_DRIVER)
-    ]
+    lost = [f"GPU {gpu} is on the PCI bus but not in NVML" for gpu in expected_gpus(raw) if gpu not in seen]
     # Without sysfs the index is all there is to name it by.
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
 

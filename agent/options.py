@@ -57,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also write nvidia.com/gpu.clique and its kin where nobody else does; the admission policy must allow it",
     )
+    parser.add_argument(
+        "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
+    )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
     parser.add_argument(
         "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"

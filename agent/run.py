@@ -7,8 +7,6 @@ import signal
 import socket
 from types import FrameType
 
-from prometheus_client import CollectorRegistry
-
 from agent.compat import CompatPublisher
 from agent.isolation import KeeperGone, ProbeProcess
 from agent.loop import Agent, explain
@@ -19,6 +17,7 @@ from kube.client import ApiClient
 from kube.config import load
 from kube.errors import ConfigError, KubeError
 from telemetry.logs import set_up
+from telemetry.registry import new_registry
 from telemetry.server import TelemetryServer
 
 log = logging.getLogger("agent")
@@ -35,7 +34,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
         return 1
-    registry = CollectorRegistry()
+    registry = new_registry()
     publisher = Publisher(client, options.node_name)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)

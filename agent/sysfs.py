@@ -74,11 +74,11 @@ class Sysfs:
 
     def bus_visible(self) -> bool:
         """Whether the PCI bus can be seen at all."""
-        return os.path.isdir(f"{self._root}/bus/pci/devices")
+        return self._files.exists(f"{self._root}/bus/pci/devices")
 
     def module_loaded(self) -> bool:
         """Whether the kernel has loaded the NVIDIA module."""
-        return os.path.isdir(f"{self._root}/module/nvidia")
+        return self._files.exists(f"{self._root}/module/nvidia")
 
     def nics(self) -> tuple[RawNic, ...]:
         """InfiniBand and RoCE devices by PCI address; virtual functions are left out, they are a card's own copies."""

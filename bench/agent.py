@@ -81,6 +81,7 @@ class _RunningAgent:
         """Its processes, once it has probed so often and published. Raises MeasurementFailed."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
+            self.program.check()
             try:
                 metrics = self.scrape()
             except OSError:  # it does not listen yet
@@ -176,7 +177,7 @@ def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float,
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
     began = time.monotonic()
     with program(name, site.environment(node), site.folder, *flags) as running:
-        came: float = site.server.tell("held")
+        came: float = site.server.wait(running, "held")
         cpu = sum(cpu_seconds(process.pid) for process in tree(running.pid))
         site.server.tell("release")
     return 1000 * cpu, 1000 * (came - began)

@@ -83,11 +83,11 @@ def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, f
     server.tell("hold", *_STATUS)
     began = time.monotonic()
     with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
-        came: float = server.tell("held")
+        came: float = server.wait(running, "held")
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
         server.tell("forget")
         server.tell("release")
-        server.tell("await", *_STATUS)
+        server.wait(running, "await", *_STATUS)
         seen = _topology(client)["status"]["nodes"]
         if seen != nodes:
             raise running.failure(f"it counts {seen} of {nodes} nodes")
@@ -129,7 +129,7 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
         _cluster(nodes) as (folder, server),
         program("controller", server.environment, folder, "--debounce", "0") as running,
     ):
-        server.tell("await", *_STATUS)
+        server.wait(running, "await", *_STATUS)
         idle(running.pid)
         client = server.client()
         trips = [_round_trip(client) for _ in range(changes)]
@@ -161,7 +161,7 @@ def _change(server: ApiServer, client: ApiClient, name: str, rack: str, running:
     """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
     server.tell("forget")
     client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
-    entries = server.tell("await", *_STATUS)
+    entries = server.wait(running, "await", *_STATUS)
     stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
     written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))
     if written < stored:

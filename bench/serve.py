@@ -23,8 +23,8 @@ from simulator.machine import identity
 from simulator.node_object import node_object
 from topology.keys import HOSTNAME
 
-PATIENCE: Final = 60.0
-"""Seconds until something that must happen is declared missing."""
+_SLICE: Final = 1.0
+"""Seconds that one order waits at most, so that whoever gave it can look whether waiting still makes sense."""
 
 
 class Journal:
@@ -44,7 +44,7 @@ class Journal:
             if self._gate and _is(self._gate, request.method, request.path):
                 self._held = came
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._gate is None, PATIENCE)
+                self._changed.wait_for(lambda: self._gate is None)
         response = self._handle(request)
         with self._changed:
             self._entries.append((request.method, request.path, came, time.monotonic()))
@@ -52,7 +52,7 @@ class Journal:
         return response
 
     def obey(self, order: str, *words: str) -> Any:
-        """Carry out one order. Raises TimeoutError when what it waits for does not happen.
+        """Carry out one order. What waits answers None when nothing has happened for a moment: ask again.
 
         hold METHOD PART: let the next request whose path contains PART stand before it is answered
         held: wait until it has come; when it came
@@ -66,7 +66,7 @@ class Journal:
                 case "hold", (method, part):
                     self._gate, self._held = (method, part), None
                 case "held", ():
-                    self._wait(lambda: self._held is not None)
+                    self._changed.wait_for(lambda: self._held is not None, _SLICE)
                     return self._held
                 case "release", ():
                     self._gate = None
@@ -74,17 +74,16 @@ class Journal:
                 case "forget", ():
                     self._entries.clear()
                 case "await", (method, part):
-                    self._wait(lambda: any(_is((method, part), *entry[:2]) for entry in self._entries))
-                    return self._entries
+                    done = self._changed.wait_for(lambda: self._done(method, part), _SLICE)
+                    return self._entries if done else None
                 case "entries", ():
                     return self._entries
                 case _:
                     raise ValueError(f"no such order: {order} {words}")
         return None
 
-    def _wait(self, happened: Callable[[], bool]) -> None:
-        if not self._changed.wait_for(happened, PATIENCE):
-            raise TimeoutError(f"did not happen within {PATIENCE:.0f} s; requests so far: {self._entries[-5:]}")
+    def _done(self, method: str, part: str) -> bool:
+        return any(_is((method, part), *entry[:2]) for entry in self._entries)
 
 
 def _is(wanted: tuple[str, str], method: str, path: str) -> bool:

@@ -4,6 +4,7 @@ import functools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,8 @@ from kube.client import ApiClient
 from kube.config import load
 from tests.support.certificates import make_certificates
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 60.0
+_END: Final = 10.0
 
 
 class MeasurementFailed(Exception):
@@ -62,6 +64,15 @@ class ApiServer:
         pipe.flush()
         return self._answer()
 
+    def wait(self, program: "Program", *order: str) -> Any:
+        """Give an order that waits for something that a program does. Raises MeasurementFailed."""
+        deadline = time.monotonic() + _PATIENCE
+        while (answer := self.tell(*order)) is None:
+            program.check()
+            if time.monotonic() > deadline:
+                raise program.failure(f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s")
+        return answer
+
     def _answer(self) -> Any:
         line = _open(self._process.stdout).readline()
         if not line:
@@ -89,9 +100,15 @@ class Program:
         """Wait until it says that it is done, and return what it said. Raises MeasurementFailed."""
         line = _open(self._process.stdout).readline().decode().strip()
         if not line:
-            self._process.wait(_PATIENCE)
-            raise self.failure(f"it ended with code {self._process.returncode}")
+            self._process.wait(_END)
+            self.check()
         return line
+
+    def check(self) -> None:
+        """Raise MeasurementFailed when it has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise self.failure(f"it ended with code {code}")
 
     def failure(self, what: str) -> MeasurementFailed:
         """The error that says what is wrong with it, with the end of its log."""
@@ -144,7 +161,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         _open(pipe).close()
     try:
-        process.wait(_PATIENCE)
+        process.wait(_END)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""The machine that a command looks at: the real one, a profile's, a recorded one, or one built from a captured matrix."""
+"""The machine a command looks at: the real one, a profile's, a recorded one, or one built from a captured matrix."""
 
 import argparse
 import contextlib
@@ -106,7 +106,7 @@ def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
 
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
-        yield Source(lambda: SimulatedNvml(machine, faults_file=faults), root, simulated=True)
+        yield Source(lambda: SimulatedNvml(machine, faults_file=faults, wait=time.sleep), root, simulated=True)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ from types import FrameType
 from typing import Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
 
 from controller import spec
 from controller.index import Index
@@ -28,6 +27,7 @@ from kube.nodes import PATH as NODES
 from kube.nodes import NodeDecoder
 from kube.reflector import Raw, Reflector
 from telemetry.logs import set_up
+from telemetry.registry import new_registry
 from telemetry.server import TelemetryServer
 from topology.catalogue import KEYS
 from topology.keys import GPU_PRESENT, GPUS
@@ -160,7 +160,7 @@ def run(options: Options) -> int:
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
         return 1
-    registry = CollectorRegistry()
+    registry = new_registry()
     instance = f"{socket.gethostname()}-{os.getpid()}"
     reconciler = Reconciler(client, [GrovePublisher(client)], time.monotonic, instance=instance)
     controller = Controller(client, reconciler, ControllerMetrics(registry), options, threading.Event())

@@ -18,23 +18,19 @@ class RecordingError(ValueError):
     """A recording that cannot be written, read or replayed; the message names the call, path or field."""
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    pass
-
-
-class Value(_Line, tag="value"):
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="value"):
     """A number, text or list of numbers."""
 
     value: int | str | list[int] | None
 
 
-class Device(_Line, tag="device"):
+class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="device"):
     """A handle, by the name that later arguments give it."""
 
     name: str
 
 
-class Memory(_Line, tag="struct"):
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="struct"):
     """The bytes of a struct, in hexadecimal; `type` is its name in `pynvml`."""
 
     type: str
@@ -45,7 +41,7 @@ class Memory(_Line, tag="struct"):
         bytes.fromhex(self.bytes)
 
 
-class Filled(_Line, tag="filled"):
+class Filled(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="filled"):
     """The struct that the caller passed by reference, as it was after the call, and what the call returned."""
 
     struct: Memory
@@ -62,13 +58,13 @@ class FieldValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     status: int
 
 
-class Fields(_Line, tag="fields"):
+class Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="fields"):
     """The array that nvmlDeviceGetFieldValues returns."""
 
     fields: list[FieldValue]
 
 
-class Raised(_Line, tag="error"):
+class Raised(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="error"):
     """An exception: its class in `pynvml` or Python, NVML's code when it is an NVMLError, and its text."""
 
     error: str
@@ -76,7 +72,7 @@ class Raised(_Line, tag="error"):
     text: str
 
 
-class Silence(_Line, tag="silence"):
+class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="silence"):
     """No answer: the call hung, or took its process down."""
 
 
@@ -103,21 +99,21 @@ class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     us: float = 0.0
 
 
-class File(_Line, tag="file"):
+class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="file"):
     """A file of sysfs without the white space around its text. Paths start below /sys and pass through no link."""
 
     path: str
     text: str
 
 
-class Folder(_Line, tag="folder"):
+class Folder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="folder"):
     """A folder of sysfs that was listed, or looked at by its path alone."""
 
     path: str
     names: list[str]
 
 
-class Link(_Line, tag="link"):
+class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="link"):
     """A symbolic link of sysfs; the target is relative, and its `..` come first."""
 
     path: str

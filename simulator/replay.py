@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pynvml
 
@@ -77,9 +77,14 @@ class ReplayedNvml:
             case Fields(fields):
                 return _field_values(fields)
             case Raised() as raised:
-                _raise(raised)
+                raise _exception(raised)
             case Silence():
-                raise RecordingError(f"the recorded machine never answered {asked.decode()}: it hung or crashed there")
+                pass
+        raise RecordingError(f"the recorded machine never answered {asked.decode()}: it hung or crashed there")
+
+    def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
+        """Nothing ever happens to a recorded machine: there is nothing to listen to."""
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
 
 def _struct(memory: Memory) -> Any:
@@ -108,14 +113,15 @@ def _field_values(fields: list[FieldValue]) -> Any:
     return values
 
 
-def _raise(raised: Raised) -> NoReturn:
+def _exception(raised: Raised) -> Exception:
     if raised.error == "NVMLError":
         kind = type(pynvml.NVMLError(raised.code))
         # The text of a code that the binding does not know comes from the driver, and there is none here.
-        raise type(kind.__name__, (kind,), {"__str__": lambda _: raised.text})(raised.code)
+        error: Exception = type(kind.__name__, (kind,), {"__str__": lambda _: raised.text})(raised.code)
+        return error
     if raised.error == "UnicodeDecodeError":
-        raise UnicodeDecodeError("utf-8", b"?", 0, 1, raised.text)
-    raise pynvml.NVMLLibraryMismatchError(raised.text)
+        return UnicodeDecodeError("utf-8", b"?", 0, 1, raised.text)
+    return cast("Exception", pynvml.NVMLLibraryMismatchError(raised.text))
 
 
 def write_recorded_sysfs(recording: Recording, root: Path) -> None:
@@ -141,32 +147,36 @@ def _check(entries: Iterable[Entry]) -> None:
     """Recordings come from anybody: none may write or read outside of its tree. Raises RecordingError."""
     leaves = set()
     for entry in entries:
-        parts = _plain(entry.path, entry.path)
+        _check_path(entry.path, entry.path)
+        if isinstance(entry, Folder):
+            for name in entry.names:
+                _check_path(name.replace("/", "//"), f"{entry.path}: name {name!r}")
+            continue
         if isinstance(entry, Link):
-            # The kernel's form: up to a folder that both share, then down. No name may be followed by `..` again: the
-            # name could be a link, and then nobody knows by reading where the `..` leads.
-            down = entry.target
-            up = 0
-            while down.startswith("../"):
-                down, up = down[3:], up + 1
-            if up >= len(parts):
-                raise RecordingError(f"sysfs: {entry.path}: its target {entry.target!r} is outside of /sys")
-            _plain(down, f"{entry.path}: target {entry.target!r}")
-        for name in entry.names if isinstance(entry, Folder) else ():
-            if len(_plain(name, f"{entry.path}: name {name!r}")) > 1:
-                raise RecordingError(f"sysfs: {entry.path}: name {name!r} is a path; write names only")
-        if not isinstance(entry, Folder):
-            if entry.path in leaves:
-                raise RecordingError(f"sysfs: {entry.path}: is there twice")
-            leaves.add(entry.path)
+            _check_target(entry)
+        if entry.path in leaves:
+            raise RecordingError(f"sysfs: {entry.path}: is there twice")
+        leaves.add(entry.path)
     for entry in entries:
-        below = next((str(up) for up in PurePosixPath(entry.path).parents if str(up) in leaves), None)
-        if below or (isinstance(entry, Folder) and entry.path in leaves):
-            raise RecordingError(f"sysfs: {entry.path}: lies below {below or entry.path}, which is no folder")
+        above = [entry.path] if isinstance(entry, Folder) else []
+        above += map(str, PurePosixPath(entry.path).parents)
+        if leaf := next((path for path in above if path in leaves), None):
+            raise RecordingError(f"sysfs: {entry.path}: {leaf} is no folder; give the path that passes through no link")
 
 
-def _plain(path: str, where: str) -> tuple[str, ...]:
-    parts = tuple(path.split("/"))
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise RecordingError(f"sysfs: {where}: write a path below /sys without `.` and `..`")
-    return parts
+def _check_target(link: Link) -> None:
+    """Only the kernel's form: up to a folder that both share, then down.
+
+    A `..` after a name would not do: the name may be a link, and nobody knows by reading where it leads.
+    """
+    parts = link.target.split("/")
+    up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
+    if up > link.path.count("/"):
+        raise RecordingError(f"sysfs: {link.path}: its target {link.target!r} is outside of /sys")
+    if up < len(parts):
+        _check_path("/".join(parts[up:]), f"{link.path}: target {link.target!r}")
+
+
+def _check_path(path: str, where: str) -> None:
+    if any(part in ("", ".", "..") or "\0" in part for part in path.split("/")):
+        raise RecordingError(f"sysfs: {where}: write names joined by `/`, no `.` or `..` among them")

@@ -1,13 +1,13 @@
 """An NVML that notes every call and its answer."""
 
 import ctypes
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
+from agent.nvml import NOT_SUPPORTED
 from simulator.recording import Answer, Call, Device, Fields, FieldValue, Filled, Handle, Memory, Raised, Silence, Value
 from simulator.recording import argument as argument_of
 
@@ -33,6 +33,10 @@ class RecordingNvml:
         found = getattr(self._module, name)
         is_call = name.startswith("nvml") and callable(found) and not isinstance(found, type)
         return partial(self._call, name, found) if is_call else found
+
+    def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
+        """Listening for events is no part of a probe: it is switched off, so that the recording ends with the probe."""
+        raise self._module.NVMLError(NOT_SUPPORTED)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         named = [argument_of(value) for value in arguments]

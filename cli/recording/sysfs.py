@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from agent.nvml import UNKNOWN, Nvml, Refusal
+from agent.probe import probe
 from agent.sysfs import Files, Sysfs
 from simulator.recording import Entry, File, Folder, Link
 
@@ -11,10 +13,8 @@ def recorded_sysfs(root: Path) -> list[Entry]:
     """Everything in the tree `root` that a probe reads, by path."""
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
-    sysfs = Sysfs(Path(top), files)
-    sysfs.nvidia_functions()
-    sysfs.nics()
-    sysfs.numa()
+    # A probe to which NVML is of no use still reads all of sysfs.
+    probe(Nvml(None), Sysfs(Path(top), files), Refusal(UNKNOWN, "not asked"))
     return sorted(files.entries.values(), key=lambda entry: entry.path)
 
 
@@ -35,7 +35,7 @@ class _RecordingFiles(Files):
     def text(self, path: str) -> str:
         text = super().text(path)
         place = self._follow(path)
-        if place and os.path.isfile(path):
+        if place and Path(path).is_file():
             self.entries[place] = File(place, text)
         return text
 
@@ -45,25 +45,27 @@ class _RecordingFiles(Files):
 
     def exists(self, path: str) -> bool:
         self.text(path)
+        self.lexists(path)
         return super().exists(path)
 
     def lexists(self, path: str) -> bool:
         place = self._follow(path)
-        if place and os.path.isdir(path):
+        if place and Path(path).is_dir():
             self.entries.setdefault(place, Folder(place, []))
         return super().lexists(path)
 
     def _follow(self, path: str) -> str | None:
         """Where a path leads, from the top of the tree; notes the links on the way. None: out of the tree."""
         here = self._top
-        for part in path.removeprefix(self._top).strip("/").split("/"):
+        for part in path.removeprefix(f"{self._top}/").split("/"):
             step = f"{here}/{part}"
-            here = os.path.realpath(step)
-            if not here.startswith(f"{self._top}/"):
+            real = os.path.realpath(step)
+            if not real.startswith(f"{self._top}/"):
                 return None
-            if here != step:
+            if real != step:
                 place = self._place(step)
-                self.entries[place] = Link(place, os.path.relpath(here, os.path.dirname(step)))
+                self.entries[place] = Link(place, os.path.relpath(real, here))
+            here = real
         return self._place(here)
 
     def _place(self, path: str) -> str:

@@ -163,7 +163,7 @@ def test_older_drivers_tell_the_same_matrix(driver: str, tmp_path: Path) -> None
 def test_nvml_that_does_not_start_says_what_to_do_and_which_gpus_wait(tmp_path: Path) -> None:
     machine = load_profile("l40s-4")
     for error, words in (
-        (12, "runtimeClassName"),
+        (12, "install the NVIDIA driver"),
         (9, "modprobe"),
         (18, "reboot"),
         (4, "permission"),
