@@ -32,6 +32,7 @@ from bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
 from bench.workplace import ApiServer, MeasurementFailed, Program, program
 
 PROFILE: Final = "dgx-h200"
+_FAILURES: Final = "toposcope_agent_probe_failures_total"
 _INTERVAL: Final = 60.0
 _HOUR: Final = 3600.0
 _MIB: Final = 1 << 20
@@ -87,7 +88,7 @@ class _RunningAgent:
             except OSError:  # it does not listen yet
                 time.sleep(0.05)
                 continue
-            if metrics["toposcope_agent_probe_failures_total"]:
+            if any(value for name, value in metrics.items() if name.startswith(_FAILURES)):
                 raise self.program.failure("a probe failed")
             published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
             if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:

@@ -1,7 +1,8 @@
 """An NVML that answers from a tape, as light as can be: beside it stands only NVIDIA's binding, for its structs.
 
-A simulated machine would bring its own code, a profile and a YAML parser into the process that is measured. A tape is
-a table of calls and their answers (see `bench.record`); looking one up costs about what a call through ctypes does.
+A simulated machine would bring its own code, a profile and a YAML parser into the process that is measured, and the
+recordings of `toposcope discover --record` are made to be read by people and checked. A tape is a table of calls and
+answers that nobody else reads (see `bench.record`); looking one up costs about what a call through ctypes does.
 """
 
 import ctypes
