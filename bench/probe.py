@@ -6,18 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest import mock
 
 import pynvml
 
 from agent.describe import describe
 from agent.nvml import Nvml
 from agent.probe import probe
-from agent.sysfs import Sysfs
+from agent.sysfs import Files, Sysfs
 from bench.agent import PROFILE, cycle_figures
 from bench.record import record
 from bench.replay import Replay
 from bench.report import Figure, Peer, Sample
+
+
+class _NotedFiles(Files):
+    """Notes which files are read."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def text(self, path: str) -> str:
+        self.asked.append(path)
+        return super().text(path)
 
 
 def probe_figures(*, quick: bool) -> Iterator[Figure]:
@@ -28,7 +38,8 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
         machine = record(PROFILE, Path(name))
         replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)
         nvml = Nvml(replay)
-        files = _files(lambda: probe(nvml, sysfs, None))
+        probe(nvml, Sysfs(machine.sysfs, noted := _NotedFiles()), None)
+        files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
         yield Figure(
             f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
             _cpu(lambda: probe(nvml, sysfs, None), runs),
@@ -57,13 +68,6 @@ def _ask(replay: Replay, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
             getattr(replay, function)(*arguments)
         except pynvml.NVMLError:
             continue
-
-
-def _files(work: Callable[[], object]) -> list[str]:
-    """The sysfs files that `work` opens."""
-    with mock.patch("agent.sysfs.open", wraps=open, create=True) as opened:
-        work()
-    return [call.args[0] for call in opened.call_args_list if os.path.exists(call.args[0])]  # noqa: PTH110 - a string
 
 
 def _read(files: Sequence[str]) -> None:

@@ -56,8 +56,8 @@ def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbePro
 
     A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the first thread starts.
     """
-    with source(arguments, node_name) as machine, machine.probe_process() as probe:
-        yield probe
+    with source(arguments, node_name) as machine, machine.probe_process() as process:
+        yield process
 
 
 @contextlib.contextmanager
@@ -95,8 +95,8 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
 @contextlib.contextmanager
 def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]:
     """The process that probes a simulated machine: simulated NVML, and a sysfs tree in a temporary folder."""
-    with _simulated(machine, faults) as described, described.probe_process() as probe:
-        yield probe
+    with _simulated(machine, faults) as described, described.probe_process() as process:
+        yield process
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ class Silence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 Answer: TypeAlias = Value | Device | Memory | Filled | Fields | Raised | Silence
 
 
-class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An argument that is a struct passed by reference: its type, and its version member where it has one."""
 
     struct: str

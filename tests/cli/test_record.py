@@ -1,0 +1,476 @@
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+import yaml
+
+from agent.discover import discover
+from agent.isolation import ProbeFailed
+from agent.nvml import Nvml
+from agent.probe import probe
+from agent.raw import RawNode
+from agent.sysfs import Sysfs
+from cli.hardware import Source
+from cli.main import main
+from cli.recording import record
+from cli.recording.nvml import RecordingNvml, calls_in
+from cli.recording.standins import StandIns
+from cli.recording.sysfs import recorded_sysfs
+from simulator.machine import Machine, with_identity
+from simulator.nvml import SimulatedNvml
+from simulator.profile import load_profile, profile_names
+from simulator.recording import (
+    Call,
+    Device,
+    Fields,
+    File,
+    Filled,
+    Folder,
+    Handle,
+    Link,
+    Memory,
+    Raised,
+    RecordingError,
+    Reference,
+    Silence,
+    Value,
+    load_recording,
+)
+from simulator.replay import ReplayedNvml, write_recorded_sysfs
+from simulator.sysfs import write_sysfs
+
+TODAY = date(2025, 1, 31)
+NODE = "node-of-ours-7"
+
+
+def tick() -> Callable[[], int]:
+    return count(step=1500).__next__
+
+
+def recorded(machine: Machine, folder: Path, faults: str = "{}") -> tuple[RawNode, Path]:
+    """What the probe saw while it was recorded, and the recording."""
+    write_sysfs(machine, folder / "sys")
+    (folder / "faults.yaml").write_text(faults)
+    source = Source(lambda: SimulatedNvml(machine, faults_file=folder / "faults.yaml"), folder / "sys", simulated=True)
+    return record(source, folder / "recording.json", TODAY, tick()), folder / "recording.json"
+
+
+def replayed(file: Path, folder: Path) -> RawNode:
+    recording = load_recording(file)
+    write_recorded_sysfs(recording, folder)
+    nvml = Nvml(ReplayedNvml(recording))
+    return probe(nvml, Sysfs(folder), nvml.start())
+
+
+def anonymous(raw: RawNode) -> RawNode:
+    """The same node with its identities numbered in the order in which they turn up: equal stays equal."""
+    numbers: dict[object, str] = {}
+
+    def number(identity: str | None) -> Any:
+        zero = not (identity or "").strip("0:")
+        return identity if zero else numbers.setdefault(identity, f"{len(numbers) + 1:032x}")
+
+    gpus = tuple(
+        replace(
+            gpu,
+            uuid=number(gpu.uuid),
+            fabric=gpu.fabric and replace(gpu.fabric, uuid=number(gpu.fabric.uuid)),
+            platform=gpu.platform and replace(gpu.platform, chassis=number(gpu.platform.chassis)),
+        )
+        for gpu in raw.gpus
+    )
+    nics = tuple(replace(nic, guid=number(nic.guid)) for nic in raw.nics)
+    return replace(raw, gpus=gpus, nics=nics, container=())
+
+
+def identities(machine: Machine) -> set[str]:
+    """Everything that must not be found in a recording of the machine, as text and as hexadecimal bytes."""
+    found = {machine.name}
+    for gpu in machine.gpus:
+        found |= {gpu.uuid, gpu.uuid.removeprefix("GPU-"), gpu.serial or gpu.uuid, *(gpu.mig or ())}
+        if gpu.fabric and gpu.fabric.cluster_uuid.int:
+            found |= {str(gpu.fabric.cluster_uuid), gpu.fabric.cluster_uuid.hex}
+        if gpu.platform:
+            found |= {gpu.platform.chassis, gpu.platform.chassis.encode().hex(), gpu.platform.ib_guid.hex()}
+    for nic in machine.nics:
+        guid = f"{nic.node_guid:016x}"
+        found |= {guid, ":".join(guid[i : i + 4] for i in range(0, 16, 4))}
+    return found
+
+
+@pytest.mark.parametrize("profile", profile_names())
+def test_a_recording_of_every_profile_tells_what_the_machine_told(profile: str, tmp_path: Path) -> None:
+    machine = with_identity(load_profile(profile), NODE)
+    seen, file = recorded(machine, tmp_path)
+    again = replayed(file, tmp_path / "again")
+    assert anonymous(again) == anonymous(seen)
+    assert discover(anonymous(again)) == discover(anonymous(seen))
+    text = file.read_text().lower()
+    assert [identity for identity in identities(machine) if identity.lower() in text] == []
+
+
+FAULTS = [
+    ("dgx-h200", "lost: [2]"),
+    ("dgx-h200", "vanished: [5]"),
+    ("dgx-h200", "links_down: {0: [3, 4], 1: all}"),
+    ("dgx-h200", "init_error: 12"),
+    ("dgx-h200", "init_error: 9"),
+    ("dgx-h200", "calls: [{call: nvmlDeviceGetUUID, error: 3}, {call: nvmlDeviceGetFieldValues, gpu: 1, error: 3}]"),
+    ("dgx-h200", "calls: [{call: nvmlDeviceGetTopologyCommonAncestor, error: 3}]"),
+    ("dgx-h200", "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 25}, {call: nvmlDeviceGetCount, error: 999}]"),
+    ("gb200-nvl72-tray", "fabric: {0: {state: 2}, 1: {status: 15}, 2: {health_mask: 1, health_summary: 2}}"),
+    ("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetGpuFabricInfoV, error: 77}]"),
+    ("gb200-nvl72-tray", "calls: [{call: nvmlDeviceGetPlatformInfo, error: 25}]"),
+]
+
+
+@pytest.mark.parametrize(("profile", "faults"), FAULTS)
+def test_a_recording_of_a_broken_machine_is_as_broken(profile: str, faults: str, tmp_path: Path) -> None:
+    machine = with_identity(load_profile(profile), NODE)
+    seen, file = recorded(machine, tmp_path, faults)
+    assert anonymous(replayed(file, tmp_path / "again")) == anonymous(seen)
+    assert not [identity for identity in identities(machine) if identity.lower() in file.read_text().lower()]
+
+
+def test_the_file_says_who_recorded_what_and_when(tmp_path: Path) -> None:
+    document = json.loads(recorded(load_profile("t4-1"), tmp_path)[1].read_text())
+    assert list(document) == ["schema", "toposcope", "pynvml", "driver", "date", "simulated", "calls", "sysfs"]
+    assert document["schema"] == "toposcope-recording/1"
+    assert document["driver"] == load_profile("t4-1").driver
+    assert document["date"] == "2025-01-31"
+    assert document["simulated"] is True
+    assert document["calls"][0] == {
+        "name": "nvmlInit",
+        "arguments": [],
+        "answer": {"kind": "value", "value": None},
+        "us": 1.5,
+    }
+    handle, pci = document["calls"][3:5]
+    assert handle["answer"] == {"kind": "device", "name": "gpu:0"}
+    assert (pci["arguments"], pci["answer"]["type"]) == (["gpu:0"], "nvmlPciInfo_t")
+
+
+def test_recording_a_replayed_recording_changes_nothing(tmp_path: Path) -> None:
+    first = load_recording(recorded(load_profile("gb200-nvl72-tray"), tmp_path)[1])
+    write_recorded_sysfs(first, tmp_path / "replayed")
+    source = Source(lambda: ReplayedNvml(first), tmp_path / "replayed", simulated=True)
+    record(source, tmp_path / "second.json", TODAY, tick())
+    assert load_recording(tmp_path / "second.json") == first
+
+
+def test_a_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) -> None:
+    write_sysfs(machine := load_profile("l40s-4"), tmp_path / "sys")
+    (tmp_path / "faults.yaml").write_text("calls: [{call: nvmlDeviceGetName, gpu: 1, crash: true}]")
+
+    def crashing() -> SimulatedNvml:
+        return SimulatedNvml(
+            machine, faults_file=tmp_path / "faults.yaml", crash=lambda: os.kill(os.getpid(), signal.SIGKILL)
+        )
+
+    with pytest.raises(ProbeFailed, match="SIGKILL in step: identity of GPU 1"):
+        record(Source(crashing, tmp_path / "sys", simulated=True), tmp_path / "recording.json", TODAY)
+    recording = load_recording(tmp_path / "recording.json")
+    assert recording.calls[-1] == Call("nvmlDeviceGetName", ["gpu:1"], Silence())
+    assert Device("gpu:1") in [call.answer for call in recording.calls]
+    with pytest.raises(RecordingError, match=r'never answered \["nvmlDeviceGetName",\["gpu:1"\]\]'):
+        replayed(tmp_path / "recording.json", tmp_path / "again")
+
+
+def test_a_journal_that_ends_in_the_middle_of_a_line_is_good_up_to_there() -> None:
+    whole = b'{"name":"nvmlInit","arguments":[],"answer":{"kind":"silence"}}\n'
+    assert calls_in(whole + whole[:20]) == [Call("nvmlInit", [], Silence())]
+
+
+class Module:
+    """A binding with answers of every form."""
+
+    NVMLError = pynvml.NVMLError
+    NVMLLibraryMismatchError = pynvml.NVMLLibraryMismatchError
+    NVML_CONSTANT = 7
+
+    def nvmlGarbled(self) -> str:  # noqa: N802
+        return b"\xff serial".decode()
+
+    def nvmlMismatch(self) -> None:  # noqa: N802
+        raise pynvml.NVMLLibraryMismatchError("two versions")
+
+    def nvmlOddity(self) -> object:  # noqa: N802
+        return object()
+
+
+def listening(lines: list[bytes]) -> RecordingNvml:
+    return RecordingNvml(Module(), lines.append, tick())
+
+
+def test_what_is_no_nvml_error_is_recorded_and_raised_again() -> None:
+    lines: list[bytes] = []
+    nvml = listening(lines)
+    assert nvml.NVML_CONSTANT == 7
+    with pytest.raises(UnicodeDecodeError):
+        nvml.nvmlGarbled()
+    with pytest.raises(pynvml.NVMLLibraryMismatchError):
+        nvml.nvmlMismatch()
+    garbled, mismatch = (call.answer for call in calls_in(b"".join(lines)))
+    assert garbled == Raised("UnicodeDecodeError", 0, "invalid start byte")  # and not the bytes
+    assert mismatch == Raised("NVMLLibraryMismatchError", 0, "two versions")
+
+
+def test_an_answer_that_nobody_foresaw_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="nvmlOddity answered a object"):
+        listening([]).nvmlOddity()
+    with pytest.raises(RecordingError, match="an argument of type bytes"):
+        listening([]).nvmlOddity(b"0000:01:00.0")
+
+
+def test_events_are_switched_off_so_that_the_recording_ends_with_the_probe() -> None:
+    lines: list[bytes] = []
+    with pytest.raises(pynvml.NVMLError_NotSupported):
+        listening(lines).nvmlEventSetCreate()
+    assert lines == []
+
+
+def struct(name: str, **members: bytes) -> Memory:
+    kind = getattr(pynvml, name)
+    content = bytearray(pynvml.sizeof(kind))
+    for member, value in members.items():
+        offset = getattr(kind, member).offset
+        content[offset : offset + len(value)] = value
+    return Memory(name, content.hex())
+
+
+def member(call: Call, name: str) -> bytes:
+    assert isinstance(call.answer, Filled)
+    memory = call.answer.struct
+    place = getattr(getattr(pynvml, memory.type), name)
+    return bytes.fromhex(memory.bytes)[place.offset : place.offset + place.size]
+
+
+def filled(memory: Memory) -> Call:
+    return Call("nvmlAny", ["gpu:0", Reference(memory.type)], Filled(memory, 0))
+
+
+@pytest.mark.parametrize("version", ["", "_v2", "_v3", "_v4"])
+def test_cluster_uuids_keep_zero_equality_and_difference(version: str) -> None:
+    name = f"c_nvmlGpuFabricInfo{version}_t"
+    if not hasattr(pynvml, name):
+        pytest.skip(f"this binding has no {name}")
+    stand_ins = StandIns()
+    zero, one, other, same = (
+        member(stand_ins.call(filled(struct(name, clusterUuid=value))), "clusterUuid")
+        for value in (bytes(16), b"\0" + b"A" * 15, b"B" * 16, b"\0" + b"A" * 15)
+    )
+    assert zero == bytes(16)
+    assert one == same != other
+    assert zero not in (one, other)
+
+
+def test_chassis_and_port_keep_their_form() -> None:
+    stand_ins = StandIns()
+    tray = struct("c_nvmlPlatformInfo_v2_t", chassisSerialNumber=b"18210\0\0junk", ibGuid=b"\xfe\x80", slotNumber=b"\7")
+    call = stand_ins.call(filled(tray))
+    assert member(call, "chassisSerialNumber") == b"00001".ljust(16, b"\0")
+    assert member(call, "ibGuid") == (1).to_bytes(16, "big")
+    assert member(call, "slotNumber") == b"\7"
+    nothing = struct("c_nvmlPlatformInfo_v1_t")
+    assert stand_ins.call(filled(nothing)) == filled(nothing)
+
+
+def test_text_is_replaced_unless_it_is_known_to_be_harmless() -> None:
+    stand_ins = StandIns()
+
+    def text(function: str, value: str) -> Any:
+        answer = stand_ins.call(Call(function, ["gpu:0"], Value(value))).answer
+        assert isinstance(answer, Value)
+        return answer.value
+
+    assert text("nvmlDeviceGetName", "NVIDIA H200") == "NVIDIA H200"
+    assert text("nvmlDeviceGetSerial", "1654922006536") == "0000000000001"
+    assert text("nvmlOfTheFuture", "B-77") == "0002"
+    first = text("nvmlDeviceGetUUID", "GPU-c2b6c1a4-6e1f-4d2b-8f6a-0a1b2c3d4e5f")
+    assert first == "GPU-00000000-0000-4000-8000-000000000001"
+    assert text("nvmlDeviceGetUUID", "MIG-GPU-C2B6C1A4-6E1F-4D2B-8F6A-0A1B2C3D4E5F/1/0") == f"MIG-{first}/1/0"
+    assert text("nvmlDeviceGetUUID", "GPU-00000000-0000-0000-0000-000000000000").strip("GPU-0") == ""
+    assert text("nvmlDeviceGetSerial", "") == ""
+
+
+def test_a_struct_that_nobody_looked_into_is_refused() -> None:
+    with pytest.raises(RecordingError, match="nvmlAny answers with c_nvmlNew_t, and nobody said"):
+        StandIns().call(filled(Memory("c_nvmlNew_t", "00")))
+
+
+def test_files_are_replaced_unless_they_are_known_to_be_harmless() -> None:
+    stand_ins = StandIns()
+    vm = "devices/VMBUS:00/47505500-0001-0001-3130-444531303244/pci0001:00/0001:00:00.0"
+    stand_in = vm.replace("47505500-0001-0001-3130-444531303244", "00000000-0000-4000-8000-000000000001")
+    for before, after in (
+        (File(f"{vm}/vendor", "0x10de"), File(f"{stand_in}/vendor", "0x10de")),
+        (File("d/node_guid", "b83f:d203:00d2:c1a6"), File("d/node_guid", "0000:0000:0000:0001")),
+        (File("d/node_guid", "0000:0000:0000:0000"), File("d/node_guid", "0000:0000:0000:0000")),
+        (File("d/serial", "MT2242"), File("d/serial", "000001")),
+        (Link("bus/a", f"../{vm}"), Link("bus/a", f"../{stand_in}")),
+        (Folder(vm, ["class"]), Folder(stand_in, ["class"])),
+    ):
+        assert stand_ins.entry(before) == after
+
+
+def test_a_link_out_of_the_tree_is_left_out(tmp_path: Path) -> None:
+    write_sysfs(load_profile("t4-1"), tmp_path / "sys")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/vendor").write_text("0x10de\n")
+    (tmp_path / "sys/bus/pci/devices/0000:ff:00.0").symlink_to("../../../../elsewhere")
+    paths = [entry.path for entry in recorded_sysfs(tmp_path / "sys")]
+    assert "bus/pci/devices" in paths
+    assert not [path for path in paths if "ff:00.0" in path or "elsewhere" in path]
+
+
+# The command
+
+
+def discover_command(*arguments: str) -> int:
+    return main(["discover", "--node-name", NODE, *arguments])
+
+
+def test_recording_prints_what_it_always_prints_and_so_does_the_replay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "recording.json")
+    assert discover_command("--profile", "dgx-h200") == 0
+    plain = capsys.readouterr()
+    assert discover_command("--profile", "dgx-h200", "--record", file) == 0
+    recording = capsys.readouterr()
+    assert discover_command("--profile", file) == 0
+    replay = capsys.readouterr()
+    assert plain.out == recording.out == replay.out
+    assert recording.err.startswith(f"recorded {file}: ")
+    assert " NVML calls, " in recording.err
+    assert replay.err.startswith("note: recorded on a simulated machine on ")
+    assert list(tmp_path.iterdir()) == [tmp_path / "recording.json"]  # nothing unfinished beside it
+
+
+def test_a_captured_matrix_can_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capture, file = tmp_path / "topo.txt", str(tmp_path / "recording.json")
+    capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n")
+    assert discover_command("--capture", str(capture), "-o", "matrix", "--record", file) == 0
+    assert discover_command("--profile", file, "-o", "matrix") == 0
+    out = capsys.readouterr().out
+    assert out[: len(out) // 2] == out[len(out) // 2 :]
+    assert "NV4" in out
+
+
+def test_a_machine_without_nvml_is_recorded_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose driver is broken has most reason to send a recording."""
+    file = tmp_path / "recording.json"
+    (tmp_path / "faults.yaml").write_text("init_error: 12")
+    faulty = ("--profile", "l40s-4", "--faults", str(tmp_path / "faults.yaml"))
+    assert discover_command(*faulty, "--record", str(file)) == 1
+    told = capsys.readouterr().err
+    assert "1 NVML calls, 1 of them answered with an error" in told
+    assert load_recording(file).driver is None
+    assert discover_command("--profile", str(file)) == 1
+    again = capsys.readouterr().err
+    assert told.partition("\n")[2] == again.partition("\n")[2]
+    assert "driver unknown" in again
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert discover_command("--profile", "t4-1", "--record", str(tmp_path / "no/such/folder.json")) == 1
+    error = capsys.readouterr().err
+    assert "--record" in error
+    assert "No such file or directory" in error
+
+
+def test_help_says_what_is_replaced_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        discover_command("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "UUIDs, serial numbers, chassis serials and GUIDs in it are stand-ins" in text
+    assert "Left as they are: product names" in text
+
+
+def test_a_recording_has_its_own_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = recorded(load_profile("t4-1"), tmp_path)[1]
+    assert discover_command("--profile", str(file), "--faults", str(tmp_path / "faults.yaml")) == 1
+    assert "is a recording, only a profile can be broken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda text: text.replace("toposcope-recording/1", "toposcope-recording/2"),
+            "schema: is 'toposcope-recording/2'",
+        ),
+        (lambda text: text[:2000], "is damaged"),
+        (lambda text: text[:40], "is damaged"),
+        (lambda text: text.replace('"simulated": true', '"simulated": 1'), "$.simulated"),
+        (lambda text: text.replace('"kind":"device"', '"kind":"sofa"', 1), "$.calls[3].answer.kind"),
+        (lambda text: text.replace('"bytes":"', '"bytes":"zz', 1), "$.calls[4].answer"),
+        (
+            lambda text: text.replace('"name":"nvmlDeviceGetCount"', '"name":"nvmlOther"'),
+            "no call of nvmlDeviceGetCount",
+        ),
+        (
+            lambda text: text.replace('"arguments":[0]', '"arguments":[9]'),
+            'no answer to ["nvmlDeviceGetHandleByIndex",[0]]',
+        ),
+        (lambda text: text.replace('"value":1}', '"value":"one"}', 1), "cannot be replayed"),
+        (lambda text: text.replace('"path":"bus', '"path":"../bus', 1), "sysfs: ../bus"),
+    ],
+)
+def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
+    change: Callable[[str], str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recorded(load_profile("t4-1"), tmp_path)[1]
+    text = file.read_text()
+    assert change(text) != text
+    file.write_text(change(text))
+    assert discover_command("--profile", str(file)) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"toposcope discover: {file}: ")
+    assert words in error
+
+
+def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shipped = Path(__file__).parents[2] / "simulator/profiles/t4-1.yaml"
+    file = tmp_path / "profile.json"
+    file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
+    assert discover_command("--profile", str(file), "-o", "labels") == 0
+    assert "gpu.topology/gpus=1" in capsys.readouterr().out
+
+
+def test_a_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:
+    seen, file = recorded(load_profile("t4-1"), tmp_path)
+    recording = load_recording(file)
+    write_recorded_sysfs(recording, tmp_path / "again")
+    with Source(lambda: ReplayedNvml(recording), tmp_path / "again", simulated=True).probe_process() as process:
+        first, second = process.probe(), process.probe()
+    assert first == second
+    assert anonymous(first) == anonymous(seen)
+
+
+def test_handles_are_told_apart_by_name(tmp_path: Path) -> None:
+    """MIG devices too: they are devices of their own with the name of their GPU in front."""
+    file = recorded(load_profile("hgx-h100-8"), tmp_path)[1]
+    names = [call.answer.name for call in load_recording(file).calls if isinstance(call.answer, Device)]
+    assert names[:8] == [f"gpu:{i}" for i in range(8)]
+    nvml = RecordingNvml(MigModule(), lambda _: None, tick())
+    assert nvml.nvmlDeviceGetMigDeviceHandleByIndex(Handle("gpu:3", "real"), 1) == Handle("gpu:3/mig:1", ("real", 1))
+
+
+class MigModule(Module):
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: object, slot: int) -> object:  # noqa: N802
+        return (gpu, slot)
+
+
+def test_fields_keep_their_own_status(tmp_path: Path) -> None:
+    calls = load_recording(recorded(load_profile("t4-1"), tmp_path)[1]).calls
+    fields = next(call.answer for call in calls if isinstance(call.answer, Fields))
+    assert {field.field: field.status for field in fields.fields}[91] == pynvml.NVML_ERROR_NOT_SUPPORTED

@@ -1,0 +1,33 @@
+"""Every recorded machine, replayed: the matrix and the labels are those that are written beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.describe import describe
+from agent.nvml import Nvml
+from agent.probe import probe
+from agent.sysfs import Sysfs
+from simulator.recording import load_recording
+from simulator.replay import ReplayedNvml, write_recorded_sysfs
+from topology.matrix import table
+
+HERE = Path(__file__).parent
+RECORDINGS = sorted(file.stem for file in HERE.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recorded_machine_is_understood_as_written_down(name: str, tmp_path: Path) -> None:
+    recording = load_recording(HERE / f"{name}.json")
+    write_recorded_sysfs(recording, tmp_path / "sys")
+    nvml = Nvml(ReplayedNvml(recording))
+    found = describe(probe(nvml, Sysfs(tmp_path / "sys"), nvml.start()), "node")
+    assert found.topology
+    labels = [f"{key}={value}" for key, value in sorted(found.labels.known.items())]
+    assert [*table(found.topology.matrix).splitlines(), "", *labels] == (HERE / f"{name}.txt").read_text().splitlines()
+
+
+def test_every_recording_is_in_the_table_and_says_whether_it_was_simulated() -> None:
+    rows = [line for line in (HERE / "README.md").read_text().splitlines() if line.startswith("| `")]
+    simulated = {row.split("`")[1]: "no: " in row for row in rows}
+    assert simulated == {name: load_recording(HERE / f"{name}.json").simulated for name in RECORDINGS}

@@ -1,0 +1,216 @@
+"""Replaying: answers in their order, errors as they were, and no tree that leaves its folder."""
+
+from ctypes import byref
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from simulator.recording import (
+    Answer,
+    Call,
+    Device,
+    Entry,
+    Fields,
+    FieldValue,
+    File,
+    Filled,
+    Folder,
+    Handle,
+    Link,
+    Memory,
+    Raised,
+    Recording,
+    RecordingError,
+    Reference,
+    Silence,
+    Value,
+    decode,
+    encode,
+    is_recording,
+)
+from simulator.replay import ReplayedNvml, write_recorded_sysfs
+
+GPU = Handle("gpu:0")
+
+
+def recording(*calls: Call, sysfs: tuple[Entry, ...] = ()) -> Recording:
+    return Recording(
+        toposcope="0.1.0",
+        pynvml="13.580.126",
+        driver=None,
+        date="2025-01-31",
+        simulated=True,
+        calls=list(calls),
+        sysfs=list(sysfs),
+    )
+
+
+def replay(*answers: Answer, name: str = "nvmlAny") -> ReplayedNvml:
+    """A machine that was asked one question, once or several times."""
+    return ReplayedNvml(recording(*(Call(name, ["gpu:0"], answer) for answer in answers)))
+
+
+def test_a_question_asked_again_gets_the_next_answer_and_the_last_one_stays() -> None:
+    nvml = replay(Value(1), Value("two"), Value([3, 4]))
+    assert [nvml.nvmlAny(GPU) for _ in range(5)] == [1, "two", [3, 4], [3, 4], [3, 4]]
+
+
+def test_every_form_of_answer() -> None:
+    pci = replay(Memory("nvmlPciInfo_t", b"0000:1B:00.0".ljust(68, b"\0").hex())).nvmlAny(GPU)
+    assert (type(pci), pci.busIdLegacy) == (pynvml.nvmlPciInfo_t, "0000:1B:00.0")
+    assert replay(Device("gpu:0")).nvmlAny(GPU) == GPU
+    (entry,) = replay(Fields([FieldValue(165, 7, 1 << 40 | 9, 3, 2)])).nvmlAny(GPU)
+    assert (entry.fieldId, entry.scopeId, entry.valueType, entry.nvmlReturn) == (165, 7, 3, 2)
+    assert (entry.value.ullVal, entry.value.uiVal) == (1 << 40 | 9, 9)
+
+
+def test_a_struct_passed_by_reference_is_filled() -> None:
+    memory = Memory("c_nvmlGpuFabricInfo_v3_t", bytes(range(40)).hex())
+    asked = Reference("c_nvmlGpuFabricInfo_v3_t", pynvml.nvmlGpuFabricInfo_v3)
+    nvml = ReplayedNvml(recording(Call("nvmlAny", ["gpu:0", asked], Filled(memory, 0))))
+    info = pynvml.c_nvmlGpuFabricInfo_v3_t()
+    assert nvml.nvmlAny(GPU, byref(info)) == 0
+    assert bytes(info) == bytes(range(40))
+    with pytest.raises(RecordingError, match="c_nvmlGpuFabricInfo_v2_t"):
+        nvml.nvmlAny(GPU, byref(pynvml.c_nvmlGpuFabricInfo_v2_t()))
+
+
+@pytest.mark.parametrize(("code", "text"), [(15, "GPU is lost"), (77, "a code that the binding does not know")])
+def test_nvml_errors_keep_class_code_and_text(code: int, text: str) -> None:
+    with pytest.raises(pynvml.NVMLError) as raised:
+        replay(Raised("NVMLError", code, text)).nvmlAny(GPU)
+    assert isinstance(raised.value, type(pynvml.NVMLError(code)))
+    assert (raised.value.value, str(raised.value)) == (code, text)
+
+
+def test_other_errors_are_raised_again() -> None:
+    with pytest.raises(UnicodeDecodeError, match="invalid start byte"):
+        replay(Raised("UnicodeDecodeError", 0, "invalid start byte")).nvmlAny(GPU)
+    with pytest.raises(pynvml.NVMLLibraryMismatchError, match="two versions"):
+        replay(Raised("NVMLLibraryMismatchError", 0, "two versions")).nvmlAny(GPU)
+
+
+def test_what_was_never_asked_is_named() -> None:
+    nvml = replay(Value(1))
+    assert not hasattr(nvml, "nvmlDeviceGetSerial")  # as in a binding that lacks it
+    with pytest.raises(AttributeError, match="no call of nvmlDeviceGetSerial"):
+        nvml.nvmlDeviceGetSerial(GPU)
+    with pytest.raises(RecordingError, match=r'no answer to \["nvmlAny",\["gpu:1"\]\]'):
+        nvml.nvmlAny(Handle("gpu:1"))
+    with pytest.raises(RecordingError, match="hung or crashed"):
+        replay(Silence()).nvmlAny(GPU)
+
+
+def test_constants_and_classes_are_those_of_the_binding_and_nothing_ever_happens() -> None:
+    nvml = replay(Value(1))
+    assert nvml.NVMLError is pynvml.NVMLError
+    assert nvml.nvmlPciInfo_t is pynvml.nvmlPciInfo_t
+    with pytest.raises(pynvml.NVMLError_NotSupported):
+        nvml.nvmlEventSetCreate()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Memory("c_nvmlNew_t", "00"), "c_nvmlNew_t: the installed nvidia-ml-py does not have it"),
+        (Memory("nvmlInit", "00"), "nvmlInit: the installed nvidia-ml-py does not have it"),
+        (Memory("nvmlPciInfo_t", "00"), "nvmlPciInfo_t: 1 bytes recorded, it has 68"),
+    ],
+)
+def test_a_struct_that_does_not_fit_is_refused(answer: Memory, words: str) -> None:
+    with pytest.raises(RecordingError, match=words):
+        replay(answer).nvmlAny(GPU)
+
+
+def test_a_struct_of_another_type_than_the_callers_is_refused() -> None:
+    filled = Filled(Memory("nvmlPciInfo_t", bytes(68).hex()), 0)
+    asked = Reference("c_nvmlGpuFabricInfo_t")
+    nvml = ReplayedNvml(recording(Call("nvmlAny", [asked], filled)))
+    with pytest.raises(RecordingError, match="recorded as the answer to a call with c_nvmlGpuFabricInfo_t"):
+        nvml.nvmlAny(byref(pynvml.c_nvmlGpuFabricInfo_t()))
+
+
+def test_a_recording_survives_its_file() -> None:
+    calls = [
+        Call("nvmlAny", [0, "gpu:0", [91, (165, 3)], Reference("nvmlPciInfo_t", 5)], answer, 1.25)
+        for answer in (
+            Value(None),
+            Device("gpu:0"),
+            Memory("nvmlPciInfo_t", "00ff"),
+            Filled(Memory("nvmlPciInfo_t", ""), None),
+            Fields([FieldValue(1, 2, 3, 4, 5)]),
+            Raised("NVMLError", 3, "Not Supported"),
+            Silence(),
+        )
+    ]
+    whole = recording(*calls, sysfs=(File("a", "text"), Folder("b", ["c"]), Link("d", "b/c")))
+    content = encode(whole)
+    assert decode(content, "file") == whole
+    assert is_recording(content)
+    assert len(content.splitlines()) == 8 + 7 + 3 + 2 + 2  # a line each for facts, calls, paths, and their brackets
+    assert not is_recording(b"name: toposcope-recording/1\n")
+    assert not is_recording(b'{"name": "t4-1"}')
+
+
+# The tree
+
+
+def write(folder: Path, *entries: Entry) -> Path:
+    write_recorded_sysfs(recording(sysfs=entries), folder / "sys")
+    return folder / "sys"
+
+
+def test_the_tree_has_files_folders_links_and_names_that_nobody_followed(tmp_path: Path) -> None:
+    root = write(
+        tmp_path,
+        Link("bus/pci/devices/0000:01:00.0", "../../../devices/pci0000:00/0000:01:00.0"),
+        Folder("bus/pci/devices", ["0000:01:00.0", "0000:02:00.0"]),
+        File("devices/pci0000:00/0000:01:00.0/vendor", "0x10de"),
+        Folder("devices/pci0000:00/0000:01:00.0", ["vendor"]),
+        Link("devices/pci0000:00/0000:01:00.0/driver", "../../../bus/pci/drivers/nvidia"),
+        Link("devices/pci0000:00/0000:01:00.0/infiniband/mlx5_0/device", "../.."),
+        Folder("module/nvidia", []),
+    )
+    assert (root / "bus/pci/devices/0000:01:00.0/vendor").read_text() == "0x10de\n"
+    assert sorted(path.name for path in (root / "bus/pci/devices").iterdir()) == ["0000:01:00.0", "0000:02:00.0"]
+    device = root / "devices/pci0000:00/0000:01:00.0"
+    assert (device / "driver").readlink() == Path("../../../bus/pci/drivers/nvidia")
+    assert (device / "infiniband/mlx5_0/device").resolve() == device.resolve()
+    assert (root / "module/nvidia").is_dir()
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [File("../escaped", "x")],
+        [File("/escaped", "x")],
+        [File("a/../../escaped", "x")],
+        [File("a//b", "x")],
+        [File("", "x")],
+        [File("a\0b", "x")],
+        [Folder("..", [])],
+        [Folder("a", ["../../escaped"])],
+        [Folder("a", ["b/c"])],
+        [Folder("a", [".."])],
+        [Link("a", "..")],
+        [Link("a", "../escaped")],
+        [Link("a/b", "../../escaped")],
+        [Link("a", "/etc")],
+        [Link("a", "")],
+        [Link("a", "b/../../escaped")],
+        [Link("../a", "b")],
+        [Link("a", "b"), File("a/escaped", "x")],
+        [Link("a", "b"), Folder("a", [])],
+        [Link("a", "b"), Link("a/c", "../d")],
+        [File("a", "x"), File("a/b", "x")],
+        [File("a", "x"), File("a", "y")],
+        [File("a", "x"), Link("a", "b")],
+    ],
+)
+def test_a_tree_that_would_leave_its_folder_is_refused_before_anything_is_written(
+    entries: list[Entry], tmp_path: Path
+) -> None:
+    with pytest.raises(RecordingError, match="sysfs: "):
+        write(tmp_path, *entries)
+    assert list(tmp_path.iterdir()) == []
