@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import socket
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -128,6 +129,8 @@ def _become(run: Callable[[], None]) -> None:
     try:
         run()
         status = 0
+    except BaseException:  # whatever it is, somebody has to be able to read it
+        traceback.print_exc()
     finally:
         os._exit(status)
 
@@ -160,7 +163,7 @@ class _Keeper:
                 else:
                     self._report(self._device_news())
         if self._worker:
-            self._end()
+            self._end(patience=0.0)  # it may be waiting for events; NVML needs no farewell
 
     def _report(self, happened: str) -> None:
         if happened:
@@ -221,12 +224,12 @@ class _Keeper:
         self._worker = ours
         return ours
 
-    def _end(self) -> str:
+    def _end(self, patience: float = _MOMENT) -> str:
         """Drop the worker, by force unless it ends by itself; how it ended, or nothing while the driver holds it."""
         if self._worker:
             self._worker.close()
         self._worker = None
-        ended = _reaped(self._pid, _MOMENT)
+        ended = _reaped(self._pid, patience)
         if not ended:
             os.kill(self._pid, signal.SIGKILL)
             ended = _reaped(self._pid, _MOMENT)

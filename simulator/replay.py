@@ -45,7 +45,7 @@ class ReplayedNvml:
     def __init__(self, recording: Recording) -> None:
         self._functions = {call.name for call in recording.calls}
         self._answers: dict[bytes, list[Answer]] = {}
-        for call in recording.calls:
+        for call in reversed(recording.calls):
             self._answers.setdefault(question(call.name, call.arguments), []).append(call.answer)
 
     def __getattr__(self, name: str) -> Any:
