@@ -129,7 +129,7 @@ def _become(run: Callable[[], None]) -> None:
     try:
         run()
         status = 0
-    except BaseException:  # whatever it is, somebody has to be able to read it
+    except BaseException:  # noqa: BLE001 - whatever it is, somebody has to be able to read it
         traceback.print_exc()
     finally:
         os._exit(status)

@@ -74,10 +74,6 @@ class _RunningAgent:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for line in lines if line[0] != "#" for name, _, value in [line.rpartition(" ")]}
 
-    def probes(self) -> int:
-        """How many probes it has made."""
-        return int(self.scrape()["toposcope_agent_probe_duration_seconds_count"])
-
     def after_probes(self, count: int) -> list[psutil.Process]:
         """Its processes, once it has probed so often and published. Raises MeasurementFailed."""
         deadline = time.monotonic() + _PATIENCE
