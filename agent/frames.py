@@ -16,8 +16,8 @@ _LARGEST: Final = 8 << 20
 class Message(msgspec.Struct, omit_defaults=True):
     """One message; which fields are set says what it is."""
 
-    step: str = ""
-    """Sent by the worker before each step: what it is about to ask."""
+    request: bool = False
+    """Probe now."""
     result: msgspec.Raw = msgspec.Raw()
     """Sent when a probe is done: a RawNode."""
     failure: str = ""

@@ -22,6 +22,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from agent.board import Board
 from agent.frames import Broken, Message, receive, send
 from agent.raw import RawNode
 from agent.worker import decode, work
@@ -74,7 +75,7 @@ class ProbeProcess:
     def probe(self) -> RawNode:
         """One probe. Raises ProbeFailed, or KeeperGone when this object is of no further use."""
         try:
-            send(self._socket, Message(step="probe"))
+            send(self._socket, Message(request=True))
             # The keeper bounds every step and answers in any case: silence means that it is gone.
             while (answer := receive(self._socket, timeout=None)) and answer.event:
                 pass  # this very probe is the answer to whatever happened
@@ -147,6 +148,7 @@ class _Keeper:
         self._pid = 0
         self._stuck = 0
         self._devices: frozenset[str] | None = None
+        self._board = Board()
 
     def run(self) -> None:
         """Serve the agent until it is gone; between probes, tell it what happens to the hardware."""
@@ -186,7 +188,7 @@ class _Keeper:
 
     def _on_bus(self) -> frozenset[str] | None:
         try:
-            return frozenset(device.name for device in (self._sysfs / "bus" / "pci" / "devices").iterdir())
+            return frozenset(os.listdir(f"{self._sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
         except OSError:
             return None
 
@@ -195,23 +197,31 @@ class _Keeper:
             held = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
             return Message(failure=held, reason="hang")
         self._stuck = 0
+        self._board.write("start")
         worker = self._worker or self._start()
-        step = "start"
         try:
-            send(worker, Message(step="probe"))
-            while True:
-                answer = receive(worker, self._step_seconds)
-                if answer is None:
-                    self._end()
-                    return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}", reason="hang")
-                if answer.step or answer.event:
-                    step = answer.step or step
-                    continue
+            send(worker, Message(request=True))
+            while (answer := self._answer_of(worker)) is not None:
+                if answer.event:
+                    continue  # this very probe is the answer to whatever happened
                 if answer.final:
                     self._end()
                 return answer
         except Broken as error:
+            _, step = self._board.read()
             return Message(failure=f"the probe's process {self._end() or error} in step: {step}", reason="crash")
+        _, step = self._board.read()
+        self._end()
+        return Message(failure=f"no answer within {self._step_seconds:g} s in step: {step}", reason="hang")
+
+    def _answer_of(self, worker: socket.socket) -> Message | None:
+        """The worker's next message; None when it stood at one step for longer than it may. Raises Broken."""
+        seen = self._board.read()
+        while not select.select([worker], [], [], self._step_seconds)[0]:
+            if self._board.read() == seen:
+                return None
+            seen = self._board.read()
+        return receive(worker, self._step_seconds)
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -219,7 +229,7 @@ class _Keeper:
         if self._pid == 0:
             ours.close()
             self._agent.close()
-            _become(lambda: work(theirs, self._open_nvml, self._sysfs))
+            _become(lambda: work(theirs, self._open_nvml, self._sysfs, self._board.write))
         theirs.close()
         self._worker = ours
         return ours

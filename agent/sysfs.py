@@ -15,6 +15,7 @@ _NVIDIA: Final = "0x10de"
 _GPU_CLASSES: Final = ("0x0300", "0x0302")
 """VGA and 3D controllers; a data-centre GPU is the second, one with a display output the first."""
 _SWITCH_CLASS: Final = "0x0680"
+_LARGEST: Final = 1 << 16
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
@@ -32,10 +33,16 @@ class Files:
     def text(self, path: str) -> str:
         """A file without the white space around it; nothing when it cannot be read."""
         try:
-            with open(path, encoding="ascii", errors="replace") as file:
-                return file.read(1 << 16).strip()
+            # Without Python's file objects: they are more than half of what 200 small reads cost.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return ""
+        try:
+            return os.read(descriptor, _LARGEST).decode("ascii", "replace").strip()
+        except OSError:
+            return ""
+        finally:
+            os.close(descriptor)
 
     def real(self, path: str) -> str:
         """The path with all links followed."""

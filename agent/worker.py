@@ -25,14 +25,14 @@ _LISTEN_SECONDS: Final = 2.0
 """How long one wait for NVML events lasts, and how much later than asked a probe may begin for that."""
 
 
-def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path) -> None:
-    """Answer probe requests until the parent is gone, or until NVML did not start.
+def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, announce: Callable[[str], None]) -> None:
+    """Answer probe requests until the parent is gone, or until NVML did not start. `announce` hears each step.
 
     A process in which NVML failed to start is not used again: the library is never unloaded, so only a new process
     notices a driver that was installed or upgraded meanwhile.
     """
     try:
-        nvml = Nvml(open_nvml(), lambda step: send(parent, Message(step=step)))
+        nvml = Nvml(open_nvml(), announce)
         tree = Sysfs(sysfs)
         events = EventWatch(nvml)
         started = nvml.start()

@@ -60,8 +60,13 @@ class Stop(Protocol):
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     name: str = ""
+    namespace: str = ""
     resource_version: str = ""
     annotations: dict[str, str] | None = None
+
+    @property
+    def key(self) -> str:
+        return key(self.namespace, self.name)
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False):
@@ -90,8 +95,13 @@ _STATUS: Final = msgspec.json.Decoder(_Status)
 _PAGE: Final = msgspec.json.Decoder(_Page)
 
 
+def key(namespace: str, name: str) -> str:
+    """The name by which an object is known in its collection, which may span namespaces: `namespace/name`."""
+    return f"{namespace}/{name}" if namespace else name
+
+
 class Reflector(Generic[T]):
-    """Follows one collection. `decode` turns an object's JSON into (name, resourceVersion, item).
+    """Follows one collection. `decode` turns an object's JSON into (name as `key` makes it, resourceVersion, item).
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
     must not hide the others. `stop` is the only clock here.
@@ -182,7 +192,7 @@ class Reflector(Generic[T]):
                 elif kind != "DELETED":
                     self._add(items, raw)
                 else:
-                    items.pop(_meta(raw).name, None)
+                    items.pop(_meta(raw).key, None)
         except Expired:
             raise
         except ApiError as error:
@@ -245,7 +255,7 @@ class Reflector(Generic[T]):
     def _gone(self, raw: msgspec.Raw) -> str:
         meta = _meta(raw)
         if meta.name:
-            self._handler.gone(meta.name)
+            self._handler.gone(meta.key)
         return meta.resource_version
 
     def _add(self, items: dict[str, T], raw: msgspec.Raw) -> str:
@@ -254,7 +264,7 @@ class Reflector(Generic[T]):
             name, version, items[name] = self._decode(raw)
         except (ValueError, RecursionError) as error:
             meta = _meta(raw)
-            log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.name, error)
+            log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.key, error)
             return meta.resource_version
         return version
 
