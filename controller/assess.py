@@ -1,7 +1,11 @@
 """From nodes and one ClusterTopology to what its status should say and what should be published: pure."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import attrgetter
+from typing import Any
 
 from controller import availability
 from controller.conditions import AGENTS_REPORTING, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
@@ -11,6 +15,7 @@ from topology.hierarchy import MOST_NAMES, Coverage, cover, crossings
 from topology.keys import GPU_PRESENT, GPUS
 from topology.levels import Level
 from topology.node import NodeFacts
+from topology.table import Table, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +32,19 @@ class Assessment:
     """The levels that published resources should have; None: leave them as they are."""
 
 
-def assess(topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, now: float) -> Assessment:
+def assess(
+    topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, now: float, required: Iterable[str] = ()
+) -> Assessment:
     """Assess one topology against all nodes of a cluster whose nodes have been listed.
 
-    `now` is monotonic seconds.
+    `now` is monotonic seconds; `required` are the domains that workloads ask for, beside those of the spec.
     """
-    selected = [node for node in nodes if topology.selects(node)]
-    reporting = _agents_reporting(nodes)
+    everything = table_of(nodes)
+    selected = _selected(topology, everything)
+    reporting = _agents_reporting(everything)
     if not selected:
         waiting = availability.no_nodes()
-        last = Effective(_last_levels(topology), frozenset())
+        last = Effective(topology.last_levels, frozenset())
         return Assessment(
             nodes=0,
             gpus=0,
@@ -53,13 +61,13 @@ def assess(topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, n
         )
     effective = effective_levels(topology, selected, absences, now)
     coverage = cover(effective.levels, selected)
-    verdict = availability.judge(topology, topology.required, coverage, absences, now)
+    verdict = availability.judge(topology, {*topology.required, *required}, coverage, absences, now)
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
     return Assessment(
         nodes=len(selected),
-        gpus=sum(_gpus(node) for node in selected),
+        gpus=_gpus(selected),
         effective=effective,
         coverage=coverage,
         conditions=(
@@ -73,16 +81,29 @@ def assess(topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, n
     )
 
 
-def _last_levels(topology: Topology) -> tuple[Level, ...]:
-    if topology.levels is not None:
-        return topology.levels
-    return tuple(Level(entry["domain"], entry["key"]) for entry in topology.status.get("levels") or ())
+def _selected(topology: Topology, nodes: Table) -> Table:
+    """The topology's nodes; nodes that are alike in what the selector looks at are asked about once."""
+    alike: Iterable[Hashable]
+    examples: Mapping[Any, NodeFacts]
+    if any(requirement.values for requirement in topology.selector):
+        alike = list(zip(*[nodes.labels(requirement.key) for requirement in topology.selector], strict=True))
+        examples = dict(zip(alike, nodes, strict=True))
+    else:  # it looks at what labels there are, whatever they say
+        alike = map(attrgetter("keys"), nodes)
+        examples = nodes.segments
+    chosen = {each for each, node in examples.items() if topology.selects(node)}
+    return nodes if len(chosen) == len(examples) else Table(compress(nodes, map(chosen.__contains__, alike)))
 
 
-def _gpus(node: NodeFacts) -> int:
-    """GPUs of a node as its agent counted them, else as the device plugin offers them."""
-    counted = node.label(GPUS) or ""
-    return int(counted) if counted.isascii() and counted.isdigit() else node.gpus
+def _gpus(nodes: Table) -> int:
+    """GPUs as the nodes' agents counted them, else as the device plugin offers them."""
+    labels = nodes.labels(GPUS)
+    found = Counter(labels)
+    counted = {label: int(label) for label in found if label and label.isascii() and label.isdigit()}
+    total = sum(gpus * found[label] for label, gpus in counted.items())
+    if len(counted) < len(found):
+        total += sum(node.gpus for node, label in zip(nodes, labels, strict=True) if label not in counted)
+    return total
 
 
 def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
@@ -103,10 +124,10 @@ def _some(names: Sequence[str], total: int) -> str:
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def _agents_reporting(nodes: Sequence[NodeFacts]) -> Condition:
-    silent = sorted(
-        node.name for node in nodes if node.label(GPUS) is None and (node.gpus or node.label(GPU_PRESENT) == "true")
-    )
+def _agents_reporting(nodes: Table) -> Condition:
+    bare = {keys for keys in nodes.segments if GPUS not in keys}
+    unlabelled = [node for node in nodes if node.keys in bare] if bare else ()
+    silent = sorted(node.name for node in unlabelled if node.gpus or node.label(GPU_PRESENT) == "true")
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
         text = (
@@ -117,7 +138,7 @@ def _agents_reporting(nodes: Sequence[NodeFacts]) -> Condition:
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
 
 
-def _consistent(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> Condition:
+def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
     found = crossings(levels, nodes)
     if found:
         return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", "; ".join(found))

@@ -4,14 +4,17 @@ A level is unavailable only on positive evidence: the nodes are listed, some are
 carried it for the grace period. Everything short of that keeps the verdict that stood.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from controller.conditions import LEVELS_AVAILABLE, Condition, previous
 from controller.effective import Absences
 from controller.spec import Topology
 from topology.hierarchy import Coverage
+
+_SAID: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +43,15 @@ def judge(
     """Judge the required domains over at least one selected node."""
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
+    said = said_unavailable(before)
     unavailable: list[str] = []
     waiting: list[str] = []
     for domain in sorted(set(required)):
         cover = by_domain.get(domain)
         gone = cover is None or not cover.nodes
         overdue = absences.longer_than(topology.uid, f"domain {domain}", gone=gone, grace=topology.grace, now=now)
-        if overdue or (gone and _was_unavailable(before, domain)):
+        # A restarted controller must not take a verdict back for lack of memory.
+        if overdue or (gone and domain in said):
             unavailable.append(domain)
         elif gone or (cover and not cover.usable):
             waiting.append(domain)
@@ -73,6 +78,8 @@ def _sentence(domain: str) -> str:
     return f"Topology level '{domain}' is no longer available in the cluster topology"
 
 
-def _was_unavailable(before: Mapping[str, Any] | None, domain: str) -> bool:
-    """Whether the condition said so already: a restarted controller must not take a verdict back for lack of memory."""
-    return before is not None and before.get("status") == "False" and _sentence(domain) in str(before.get("message"))
+def said_unavailable(condition: Mapping[str, Any] | None) -> frozenset[str]:
+    """The domains that a condition, as the API server holds it, calls unavailable."""
+    if condition is None or condition.get("status") != "False":
+        return frozenset()
+    return frozenset(_SAID.findall(str(condition.get("message"))))

@@ -5,14 +5,13 @@ that joined a minute before its labels must not take the rack level from every r
 node has carried it for the grace period. No nodes, or nodes not yet listed, are no evidence of anything.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.spec import Topology
 from topology.catalogue import DOMAINS, KEYS, infer_levels
-from topology.hierarchy import fully_covered, level_value
+from topology.hierarchy import fully_covered
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.table import Table
 
 
 class Absences:
@@ -52,11 +51,11 @@ class Effective:
         return " > ".join(level.domain for level in self.levels)
 
 
-def effective_levels(topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, now: float) -> Effective:
+def effective_levels(topology: Topology, nodes: Table, absences: Absences, now: float) -> Effective:
     """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
 
     def expired(level: Level) -> bool:
-        gone = all(level_value(node, level.key) is None for node in nodes)
+        gone = not nodes.column(level.key).distinct
         return absences.longer_than(topology.uid, level.key, gone=gone, grace=topology.grace, now=now)
 
     if topology.levels is not None:

@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
+from controller.announce import Announcement, announcements
 from controller.assess import Assessment, assess
-from controller.conditions import LEVELS_AVAILABLE, previous
 from controller.effective import Absences
 from controller.publishers.target import MANAGER, Published
+from controller.requirements.model import Need, WorkloadRef
+from controller.requirements.resolve import Resolved, resolve
 from controller.spec import API_VERSION, KIND, PATH, Topology
-from controller.status import status_of
+from controller.status import required_by, status_of
 from kube.apply import apply
 from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
@@ -25,15 +27,32 @@ REPORTER: Final = "controller"
 
 
 class Publisher(Protocol):
-    """One target of publishing."""
+    """One target of publishing; asked in the order in which they are given (KAI's after Grove's)."""
 
     name: str
+    """Its field in `spec.publish`."""
+    group: str
+    """API group of what it writes."""
 
     def served(self) -> bool:
         """Whether the API server serves the target's kind. Raises KubeError."""
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the target say `levels`. Raises KubeError where trying again can help."""
+        """Make the target say `levels`. Raises KubeError when the server does not answer."""
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete what was published before; None when nothing of ours is left. Raises KubeError as above."""
+
+
+class Workloads(Protocol):
+    """What the workloads of the cluster ask for."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether all of them have been listed: only then is a missing need no need."""
+
+    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+        """The needs of each workload that has some."""
 
 
 class Reconciler:
@@ -57,17 +76,23 @@ class Reconciler:
         self._instance = instance
         self._absences = Absences()
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
+        self._looks: list[float] = []
 
-    def reconcile(self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts]) -> dict[str, Assessment]:
+    def reconcile(
+        self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts], workloads: Workloads
+    ) -> dict[str, Assessment]:
         """Reconcile all topologies; the assessments by name. Raises the first KubeError, after all had their turn."""
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
             self._absences.forget(gone)
+        self._looks.clear()
+        latest = [self._latest(topology) for topology in topologies]
+        asked = resolve({each.name: each.last_levels for each in latest}, workloads.needs())
         failed: KubeError | None = None
         assessments = {}
-        for topology in topologies:
+        for topology in latest:
             try:
-                assessments[topology.name] = self._one(self._latest(topology), nodes)
+                assessments[topology.name] = self._one(topology, nodes, asked[topology.name], listed=workloads.synced)
             except KubeError as error:
                 log.warning("ClusterTopology %s: %s", topology.name, error)
                 failed = failed or error
@@ -76,10 +101,11 @@ class Reconciler:
         return assessments
 
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
-        """Seconds until a level has been gone for its grace period; None when none is gone."""
+        """Seconds until a level is gone for its grace period or a publisher wants another look; None: neither."""
         now = self._monotonic()
         waits = [self._absences.next_deadline(topology.uid, topology.grace, now) for topology in topologies]
-        return min((wait for wait in waits if wait is not None), default=None)
+        looks = (max(due - now, 0.0) for due in self._looks)
+        return min((*looks, *(wait for wait in waits if wait is not None)), default=None)
 
     def _latest(self, topology: Topology) -> Topology:
         """The topology with the status that we wrote last, while the watch still shows what was there before it."""
@@ -89,32 +115,32 @@ class Reconciler:
         del pending[: pending.index(topology.status)]
         return replace(topology, status=pending[-1])
 
-    def _one(self, topology: Topology, nodes: Sequence[NodeFacts]) -> Assessment:
-        assessment = assess(topology, nodes, self._absences, self._monotonic())
-        targets = [each for each in self._publishers if topology.publish.get(each.name) != "Never"]
-        served = [each for each in targets if each.served()]
-        levels = assessment.publishable
-        published = [each.publish(topology, levels) for each in served] if levels else self._standing(topology, served)
-        status = status_of(topology, assessment, published, self._now(), anything_served=bool(served))
+    def _one(self, topology: Topology, nodes: Sequence[NodeFacts], asked: Resolved, *, listed: bool) -> Assessment:
+        demand = required_by(asked)
+        if not listed:  # a workload that is not listed yet has not stopped asking
+            known = {entry["domain"] for entry in demand}
+            demand += [entry for entry in topology.status.get("requiredBy") or () if entry["domain"] not in known]
+        required = [entry["domain"] for entry in demand]
+        assessment = assess(topology, nodes, self._absences, self._monotonic(), required)
+        served = [each for each in self._publishers if each.served()]
+        published = [said for each in served for said in self._turn_to(each, topology, assessment.publishable)]
+        now = self._monotonic()
+        self._looks += [now + each.again_in for each in published if each.again_in is not None]
+        wanted = any(topology.publish.get(each.name) != "Never" for each in served)
+        status = status_of(topology, assessment, published, self._now(), anything_served=wanted, required_by=demand)
         if status != topology.status:
             self._write(topology, status)
-            self._announce(topology, status)
+            for each in announcements(topology, status, {**asked.missing, **asked.required}):
+                self._tell(topology, each)
         return assessment
 
-    def _standing(self, topology: Topology, served: Sequence[Publisher]) -> list[Published]:
-        """What was published before and is left as it is, because nothing is known that should replace it."""
-        if not served:
-            return []
-        return [
-            Published(
-                entry["apiVersion"],
-                entry["kind"],
-                entry["name"],
-                "" if entry["inSync"] else "Waiting",
-                entry.get("message", ""),
-            )
-            for entry in topology.status.get("published") or ()
-        ]
+    def _turn_to(self, publisher: Publisher, topology: Topology, levels: Sequence[Level] | None) -> list[Published]:
+        if topology.publish.get(publisher.name) == "Never":
+            left = publisher.retract(topology)
+            return [left] if left else []
+        if levels:
+            return [publisher.publish(topology, levels)]
+        return _standing(publisher.group, topology)
 
     def _write(self, topology: Topology, status: dict[str, Any]) -> None:
         body = {
@@ -132,29 +158,31 @@ class Reconciler:
             return
         self._pending[topology.uid].append(status)
 
-    def _announce(self, topology: Topology, status: dict[str, Any]) -> None:
-        """Log and record an Event when the availability of the required levels changed."""
-        before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
-        if after is None or (before or {}).get("status") == after["status"]:
-            return
-        if after["status"] == "True" and not (before and before["status"] == "False"):
-            return  # available from the start is no news
-        if after["status"] == "Unknown":
-            return
-        bad = after["status"] == "False"
-        log.log(logging.WARNING if bad else logging.INFO, "ClusterTopology %s: %s", topology.name, after["message"])
-        regarding = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
-        request = event(
-            regarding,
-            "Warning" if bad else "Normal",
-            after["reason"],
-            after["message"],
-            REPORTER,
-            self._instance,
-            self._now(),
-        )
+    def _tell(self, topology: Topology, news: Announcement) -> None:
+        """Log an announcement and record it as an Event."""
+        about = f"{news.regarding['kind']} {news.regarding.get('namespace', '')}/{news.regarding['name']}"
+        level = logging.WARNING if news.warning else logging.INFO
+        log.log(level, "ClusterTopology %s: %s: %s", topology.name, about, news.note)
+        kind = "Warning" if news.warning else "Normal"
+        regarding = dict(news.regarding)
+        request = event(regarding, kind, news.reason, news.note, REPORTER, self._instance, self._now())
         try:
             self._client.call(request)
         except KubeError as error:
             # An Event is news for people: losing one must not stop the work.
-            log.warning("cannot record an Event about ClusterTopology %s: %s", topology.name, error)
+            log.warning("cannot record an Event about %s: %s", about, error)
+
+
+def _standing(group: str, topology: Topology) -> list[Published]:
+    """What was published before and is left as it is, because nothing is known that should replace it."""
+    return [
+        Published(
+            entry["apiVersion"],
+            entry["kind"],
+            entry["name"],
+            "" if entry["inSync"] else "Waiting",
+            entry.get("message", ""),
+        )
+        for entry in topology.status.get("published") or ()
+        if entry["apiVersion"].partition("/")[0] == group
+    ]

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -18,7 +19,11 @@ from controller.index import Index
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.publishers.kueue import KueuePublisher
+from controller.publishers.replace import DELAY_SECONDS
 from controller.reconcile import Reconciler
+from controller.requirements.sources import Requirements
 from controller.spec import Topology
 from kube.client import ApiClient
 from kube.config import load
@@ -78,12 +83,15 @@ class Controller:
         self._decoder = NodeDecoder(_TRACKED)
         self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop)
         self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop)
+        self.workloads = Requirements(client, self._wake.set, stop)
+        self._refreshed = -math.inf
 
     def once(self) -> None:
         """List everything, reconcile once. Raises KubeError."""
         self._follow_topologies.sync()
         self._track()
         self._follow_nodes.sync()
+        self.workloads.sync()
         self._pass()
 
     def run(self) -> None:
@@ -107,6 +115,7 @@ class Controller:
 
     def _turn(self) -> float:
         """Reconcile if the nodes are known; seconds until the next turn is due though nothing changes."""
+        self._find_workloads()
         if not self.nodes.synced:
             return _RETRY_SECONDS
         began = time.monotonic()
@@ -125,7 +134,14 @@ class Controller:
     def _pass(self) -> None:
         nodes = self.nodes.items()
         self._metrics.nodes.set(len(nodes))
-        self._metrics.show(self._reconciler.reconcile(self.topologies.items(), nodes))
+        self._metrics.show(self._reconciler.reconcile(self.topologies.items(), nodes, self.workloads))
+
+    def _find_workloads(self) -> None:
+        """Look once a minute, and when one of them has gone, which kinds of workloads the cluster serves."""
+        now = time.monotonic()
+        if self.workloads.outdated or now - self._refreshed >= RESYNC_SECONDS:
+            self._refreshed = now
+            self.workloads.refresh()
 
     def _track(self) -> bool:
         """Keep every label that a spec names; whether nodes have to be read again for that."""
@@ -150,6 +166,7 @@ class Controller:
         """Let the loop end."""
         self._stop.set()
         self._wake.set()
+        self.workloads.close()
 
 
 def run(options: Options) -> int:
@@ -162,7 +179,14 @@ def run(options: Options) -> int:
         return 1
     registry = new_registry()
     instance = f"{socket.gethostname()}-{os.getpid()}"
-    reconciler = Reconciler(client, [GrovePublisher(client)], time.monotonic, instance=instance)
+    # A single pass has no later one to wait for.
+    delay = 0.0 if options.once else DELAY_SECONDS
+    publishers = (
+        GrovePublisher(client),
+        KaiPublisher(client, time.monotonic, delay),
+        KueuePublisher(client, time.monotonic, delay),
+    )
+    reconciler = Reconciler(client, publishers, time.monotonic, instance=instance)
     controller = Controller(client, reconciler, ControllerMetrics(registry), options, threading.Event())
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)

@@ -73,6 +73,13 @@ class Topology:
         """Whether the node belongs to this topology."""
         return all(requirement.holds(node) for requirement in self.selector)
 
+    @property
+    def last_levels(self) -> tuple[Level, ...]:
+        """The levels of the spec, else those that were in effect when the status was written."""
+        if self.levels is not None:
+            return self.levels
+        return tuple(Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ())
+
     def label_keys(self) -> frozenset[str]:
         """Every node label that this spec names."""
         return frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())

@@ -1,16 +1,19 @@
 """The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from controller.assess import Assessment
 from controller.conditions import PUBLISHED, Condition, ready, stamped
 from controller.publishers.target import Published
+from controller.requirements.resolve import Resolved
 from controller.spec import Topology
 from topology.hierarchy import Coverage
 
 INVALID: Final = "InvalidSpec"
+_MOST_REQUIRED: Final = 64
+"""As in the CRD."""
 
 
 def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
@@ -19,16 +22,16 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
         return Condition(PUBLISHED, "False", INVALID, "; ".join(topology.problems))
     bad = [each for each in published if not each.in_sync]
     if bad:
-        text = "; ".join(f"{each.kind} {each.name}: {each.message}" for each in bad)
+        text = "; ".join(f"{each.handle}: {each.message}" for each in bad)
         return Condition(PUBLISHED, "False", bad[0].reason, text)
     if published:
-        names = ", ".join(f"{each.kind} {each.name}" for each in published)
+        names = ", ".join(each.handle for each in published)
         return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
     if set(topology.publish.values()) == {"Never"}:
         return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
-    text = "This cluster serves no resource to publish; install Grove, or set spec.publish to Never"
+    text = "This cluster serves no resource to publish; install Grove, KAI or Kueue, or set spec.publish to Never"
     return Condition(PUBLISHED, "False", "NotServed", text)
 
 
@@ -39,6 +42,7 @@ def status_of(
     now: datetime,
     *,
     anything_served: bool,
+    required_by: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The whole status, as it is applied."""
     conditions = (*assessment.conditions, published_condition(topology, published, anything_served=anything_served))
@@ -50,9 +54,17 @@ def status_of(
         "levels": [_level(coverage, assessment.unavailable) for coverage in assessment.coverage],
         "conditions": stamped((*conditions, ready(conditions)), topology.status, topology.generation, now),
     }
+    if required_by:
+        status["requiredBy"] = list(required_by)
     if published:
         status["published"] = [_published(each) for each in published]
     return status
+
+
+def required_by(resolved: Resolved) -> list[dict[str, Any]]:
+    """How many workloads ask for each level, those that the topology lacks included."""
+    counts = {domain: len(askers) for domain, askers in (*resolved.required.items(), *resolved.missing.items())}
+    return [{"domain": domain, "workloads": count} for domain, count in sorted(counts.items())][:_MOST_REQUIRED]
 
 
 def _level(coverage: Coverage, unavailable: Sequence[str]) -> dict[str, Any]:

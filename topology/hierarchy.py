@@ -3,15 +3,16 @@
 The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from itertools import pairwise
 from typing import Final
 
 from topology.catalogue import PLACEHOLDERS
 from topology.levels import Level
 from topology.node import NodeFacts
+from topology.table import Table, table_of
 
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
@@ -48,35 +49,30 @@ def level_value(node: NodeFacts, key: str) -> str | None:
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
     """The coverage of each level over `nodes`, in the order of `levels`."""
-    nodes = tuple(nodes)
-    values = [[level_value(node, level.key) for node in nodes] for level in levels]
-    paths: Sequence[tuple[str | None, ...]] = [()] * len(nodes)
-    result = []
-    for level, column in zip(levels, values, strict=True):
-        paths = [(*path, value) for path, value in zip(paths, column, strict=True)]
-        missing = sorted(node.name for node, value in zip(nodes, column, strict=True) if value is None)
-        result.append(
-            Coverage(
-                level=level,
-                domains=len({path for path in paths if path[-1] is not None}),
-                nodes=len(nodes) - len(missing),
-                usable=sum(node.usable for node, value in zip(nodes, column, strict=True) if value is not None),
-                missing=len(missing),
-                missing_nodes=tuple(missing[:MOST_NAMES]),
-            )
-        )
-    return tuple(result)
+    table = table_of(nodes)
+    domains = table.domains([level.key for level in levels])
+    return tuple(_coverage(level, count, table) for level, count in zip(levels, domains, strict=True))
 
 
-def fully_covered(keys: Iterable[str], nodes: Sequence[NodeFacts]) -> frozenset[str]:
+def _coverage(level: Level, domains: int, table: Table) -> Coverage:
+    column = table.column(level.key)
+    carrying = len(table) - column.missing
+    lacking = (node.name for node, value in zip(table, column.values, strict=True) if value is None)
+    return Coverage(
+        level=level,
+        domains=domains,
+        nodes=carrying,
+        usable=carrying - sum(column.values[i] is not None for i in table.idle),
+        missing=column.missing,
+        missing_nodes=tuple(nsmallest(MOST_NAMES, lacking)) if column.missing else (),
+    )
+
+
+def fully_covered(keys: Iterable[str], nodes: Iterable[NodeFacts]) -> frozenset[str]:
     """Those of `keys` that every node carries with a real value; none when there are no nodes."""
-    if not nodes:
-        return frozenset()
-    carried: Counter[str] = Counter()
-    for shared, count in Counter(node.keys for node in nodes).items():
-        carried.update(dict.fromkeys(shared, count))
-    everywhere = [key for key in keys if carried[key] == len(nodes)]
-    return frozenset(key for key in everywhere if all(level_value(node, key) is not None for node in nodes))
+    table = table_of(nodes)
+    everywhere = frozenset(keys).intersection(*table.segments) if table.segments else ()
+    return frozenset(key for key in everywhere if not table.column(key).missing)
 
 
 def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
@@ -102,12 +98,14 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     Schedulers take such a value for two domains, so this is reported and not corrected: only an admin can tell a
     reused name from a cable in the wrong switch.
     """
-    nodes = tuple(nodes)
+    table = table_of(nodes)
     found = []
     for broad, narrow in pairwise(levels):
+        inside = table.column(narrow.key)
+        if inside.singular or table.nests(broad.key, narrow.key):
+            continue
         parent: dict[str, str] = {}
-        for node in nodes:
-            inner, outer = level_value(node, narrow.key), level_value(node, broad.key)
+        for inner, outer in dict.fromkeys(zip(inside.values, table.column(broad.key).values, strict=True)):
             if inner is None or outer is None:
                 continue
             first = parent.setdefault(inner, outer)

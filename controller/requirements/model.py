@@ -7,6 +7,7 @@ from typing import Final
 
 _LONGEST: Final = 317
 """A label key: a DNS prefix of 253 characters, a slash, a name of 63."""
+_LONGEST_NAME: Final = 253
 _TERM: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -58,7 +59,8 @@ def need(term: str, *, required: bool, topology: str | None = None, any_label: b
     Raises ValueError for what can be neither a domain nor a label key: whatever anybody writes into an annotation
     ends up in a ClusterTopology's status.
     """
-    for text in (term, topology or "-"):
-        if len(text) > _LONGEST or (text is term and not _TERM.fullmatch(text)):
-            raise ValueError(f"{text[:80]!r} is neither a domain, such as rack, nor the key of a node label")
-    return Need(term, required, topology, any_label)
+    if len(term) > _LONGEST or not _TERM.fullmatch(term):
+        raise ValueError(f"{term[:80]!r} is neither a domain, such as rack, nor the key of a node label")
+    if topology and len(topology) > _LONGEST_NAME:
+        raise ValueError(f"{topology[:80]!r}... is no name of a topology: it has more than {_LONGEST_NAME} characters")
+    return Need(term, required, topology or None, any_label)

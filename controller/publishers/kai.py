@@ -1,0 +1,107 @@
+"""KAI's `Topology` (kai.scheduler/v1alpha1, KAI v0.12 and later), unless Grove makes it from a binding."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controller.publishers.objects import finalizers, find, remove, served_resources
+from controller.publishers.replace import DELAY_SECONDS, Clock, Patience, TopologyKeeper, level_keys
+from controller.publishers.sharing import (
+    BINDINGS,
+    GROVE_API,
+    KAI_API,
+    TOPOLOGIES,
+    binding_target,
+    is_groves,
+    is_made_from,
+    kai_target,
+    names_kai_topology,
+)
+from controller.publishers.target import Published, Target, is_ours
+from controller.spec import Topology
+from kube.client import ApiClient
+from kube.errors import ApiError
+from topology.levels import Level
+
+
+class KaiPublisher:
+    """Keeps the Topology named like its ClusterTopology equal to it; to be asked after Grove's publisher."""
+
+    name = "kai"
+    group = "kai.scheduler"
+
+    def __init__(self, client: ApiClient, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
+        self._client = client
+        self._keeper = TopologyKeeper(client, monotonic, delay)
+        self._patience = Patience(monotonic)
+
+    def served(self) -> bool:
+        """Whether the API server serves the kind just now. Raises KubeError."""
+        return TOPOLOGIES in served_resources(self._client, KAI_API)
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the Topology have `levels`, or say how Grove is getting on. Raises KubeError without an answer."""
+        target = kai_target(topology.name)
+        try:
+            binding = find(self._client, binding_target(topology.name).path)
+            there = find(self._client, target.path)
+            if self._is_left_to_grove(topology, binding):
+                if there is not None and is_ours(there, topology):
+                    answer = self._hand_over(target, binding, there)
+                else:
+                    answer = self._groves(target, topology, levels, binding, there)
+            elif there is not None and is_groves(there, topology.name) and not is_made_from(there, binding):
+                text = "is still the one that Grove made from a ClusterTopologyBinding that is gone; it goes with it"
+                answer = target.not_in_sync("Waiting", text, self._patience.again_in(topology.name))
+            else:
+                answer = self._keeper.keep(target, topology, levels, there)
+        except ApiError as error:
+            return target.failed(error)
+        if answer.reason != "Waiting":
+            self._patience.over(topology.name)
+        return answer
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete the Topology if it is ours; None when nothing of ours is left. Raises KubeError."""
+        return self._keeper.retract(kai_target(topology.name), topology)
+
+    def _is_left_to_grove(self, topology: Topology, binding: Mapping[str, Any] | None) -> bool:
+        """Whether Grove makes the Topology of this name, or will as soon as its binding is written."""
+        if binding is not None:
+            return not names_kai_topology(binding)
+        return topology.publish.get("grove") != "Never" and BINDINGS in served_resources(self._client, GROVE_API)
+
+    def _hand_over(self, target: Target, binding: Mapping[str, Any] | None, there: Mapping[str, Any]) -> Published:
+        """Clear the name for Grove, whose operator would not start with ours in its way."""
+        if binding is None:
+            return target.not_in_sync("Waiting", "goes to Grove once Grove's ClusterTopologyBinding can be written")
+        waiting = remove(self._client, target, there, "so that Grove can make its own", finalizers(there))
+        return waiting or self._not_made_yet(target)
+
+    def _groves(
+        self,
+        target: Target,
+        topology: Topology,
+        levels: Sequence[Level],
+        binding: Mapping[str, Any] | None,
+        there: Mapping[str, Any] | None,
+    ) -> Published:
+        """How Grove is getting on with the Topology that it makes from the binding."""
+        if there is None:
+            return self._not_made_yet(target)
+        if not is_groves(there, topology.name):
+            return target.taken()
+        if is_made_from(there, binding) and level_keys(there) == tuple(level.key for level in levels):
+            return target.in_sync("made by Grove from its ClusterTopologyBinding")
+        if binding is not None and not is_ours(binding, topology):
+            text = "Grove makes it from a ClusterTopologyBinding of this name that Toposcope did not write"
+            return target.not_in_sync("Conflict", f"{text}; give the ClusterTopology another name")
+        text = "Grove has not brought it in line with its ClusterTopologyBinding yet"
+        return target.not_in_sync("Waiting", text, self._patience.again_in(topology.name))
+
+    def _not_made_yet(self, target: Target) -> Published:
+        text = (
+            "Grove makes it from its ClusterTopologyBinding and has not yet; is Grove's operator running, with "
+            "kai-scheduler enabled? If KAI is used without Grove, set spec.publish.grove to Never; if it is not used, "
+            "spec.publish.kai"
+        )
+        return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))

@@ -1,0 +1,65 @@
+"""Kueue's `Topology` (kueue.x-k8s.io, Kueue v0.9 and later), in the newest version that is served."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from controller.publishers.objects import finalizers, find, served_resources
+from controller.publishers.replace import DELAY_SECONDS, Clock, TopologyKeeper
+from controller.publishers.target import Published, Target
+from controller.spec import Topology
+from kube.client import ApiClient
+from topology.levels import Level
+
+_GROUP: Final = "kueue.x-k8s.io"
+_VERSIONS: Final = ("v1beta2", "v1beta1", "v1alpha1")
+"""Newest first; flavors and other kinds have versions in which there is no Topology."""
+_PLURAL: Final = "topologies"
+_IN_USE: Final = f"finalizer {_GROUP}/resource-in-use"
+
+
+class KueuePublisher:
+    """Keeps the Topology named like its ClusterTopology equal to it."""
+
+    name = "kueue"
+    group = _GROUP
+
+    def __init__(self, client: ApiClient, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
+        self._client = client
+        self._keeper = TopologyKeeper(client, monotonic, delay, self._holders)
+        self._version = _VERSIONS[0]
+
+    def served(self) -> bool:
+        """Whether the API server serves the kind just now; `publish` uses the version found. Raises KubeError."""
+        group = find(self._client, f"/apis/{_GROUP}") or {"versions": ()}
+        served = {entry["version"] for entry in group["versions"]}
+        for version in _VERSIONS:
+            if version in served and _PLURAL in served_resources(self._client, f"{_GROUP}/{version}"):
+                self._version = version
+                return True
+        return False
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the Topology have `levels`. Raises KubeError when the server does not answer."""
+        return self._keeper.publish(self._target(topology), topology, levels)
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete the Topology if it is ours; None when nothing of ours is left. Raises KubeError."""
+        return self._keeper.retract(self._target(topology), topology)
+
+    def _target(self, topology: Topology) -> Target:
+        return Target(self.name, f"{_GROUP}/{self._version}", "Topology", _PLURAL, topology.name)
+
+    def _holders(self, document: Mapping[str, Any]) -> list[str]:
+        """What must let go of a Topology before Kueue does: ResourceFlavors that name it, and others' finalizers.
+
+        Kueue puts its own finalizer on every Topology, used or not, and takes it off a deleted one once no flavor
+        names it (its topology controller): it holds nothing by itself.
+        """
+        name = document["metadata"]["name"]
+        flavors = next((found for version in _VERSIONS if (found := self._flavors(version)) is not None), [])
+        users = [f["metadata"]["name"] for f in flavors if (f.get("spec") or {}).get("topologyName") == name]
+        return [*(f"ResourceFlavor {user}" for user in users), *(f for f in finalizers(document) if f != _IN_USE)]
+
+    def _flavors(self, version: str) -> list[dict[str, Any]] | None:
+        found = find(self._client, f"/apis/{_GROUP}/{version}/resourceflavors")
+        return None if found is None else found["items"]

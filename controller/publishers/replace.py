@@ -1,0 +1,178 @@
+"""KAI's and Kueue's `Topology`: one schema, and levels that most versions never let anybody change.
+
+A change there is a deletion and a creation, and in between workloads find no topology. So it waits until the same
+levels have been wanted for a while, is rehearsed first, and is left alone while somebody holds the old object. Whether
+levels are immutable is asked of the server, by trying, and not of a table of versions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from controller.publishers.objects import Holders, finalizers, find, going, is_terminating, rehearse, remove, retract
+from controller.publishers.target import MANAGER, Published, Target, is_ours
+from controller.spec import Topology
+from kube.apply import apply
+from kube.client import ApiClient
+from kube.errors import ApiError
+from topology.levels import Level, level_problems
+
+Clock = Callable[[], float]
+"""Monotonic seconds."""
+
+DELAY_SECONDS: Final = 30.0
+"""How long the same levels must have been wanted before an existing object is changed."""
+_RETRY_SECONDS: Final = 30.0
+"""What was refused or held is not asked for again before."""
+_SOONEST: Final = 1.0
+_RAREST: Final = 60.0
+_INVALID: Final = 422
+
+
+class Patience:
+    """How soon to look again at what somebody else has to do: as long as it has taken so far, within limits."""
+
+    def __init__(self, monotonic: Clock) -> None:
+        self._monotonic = monotonic
+        self._since: dict[str, float] = {}
+
+    def again_in(self, name: str) -> float:
+        """Seconds until the next look is worth while."""
+        now = self._monotonic()
+        return min(max(now - self._since.setdefault(name, now), _SOONEST), _RAREST)
+
+    def over(self, name: str) -> None:
+        """There is nothing to wait for."""
+        self._since.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """Levels that an object (by uid; none: the empty string) should get, and how that stands."""
+
+    keys: tuple[str, ...]
+    uid: str
+    due: float
+    """Monotonic time of the next attempt."""
+    answer: Published
+
+
+class TopologyKeeper:
+    """Keeps `Topology` objects of one API equal to levels.
+
+    `holders` names what must let go of an object before it can be deleted. What is remembered, by name, only spares
+    the server: losing it costs a delay.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        monotonic: Clock,
+        delay: float,
+        holders: Holders = finalizers,
+    ) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._delay = delay
+        self._holders = holders
+        self._patience = Patience(monotonic)
+        self._wishes: dict[str, _Wish] = {}
+
+    def publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the object have `levels`. Raises KubeError when the server does not answer."""
+        try:
+            return self.keep(target, topology, levels, find(self._client, target.path))
+        except ApiError as error:
+            return target.failed(error)
+
+    def keep(
+        self, target: Target, topology: Topology, levels: Sequence[Level], there: Mapping[str, Any] | None
+    ) -> Published:
+        """Make the object, which is `there` just now, have `levels`. Raises KubeError, ApiError only from reading."""
+        wanted = tuple(level.key for level in levels)
+        problems = level_problems(levels)
+        if problems:
+            return self._settled(target.not_in_sync("Rejected", "; ".join(problems)))
+        if there is not None:
+            if not is_ours(there, topology):
+                return self._settled(target.taken())
+            if is_terminating(there):
+                return going(target, there, self._holders(there), self._patience.again_in(target.name))
+            if level_keys(there) == wanted:
+                return self._settled(target.in_sync())
+        self._patience.over(target.name)
+        return self._pursue(target, topology, wanted, there)
+
+    def retract(self, target: Target, topology: Topology) -> Published | None:
+        """Delete the object if it is ours; None when nothing of ours is left.
+
+        Raises KubeError when the server does not answer.
+        """
+        self._wishes.pop(target.name, None)
+        try:
+            return retract(self._client, target, topology, self._holders)
+        except ApiError as error:
+            return target.failed(error)
+
+    def _settled(self, answer: Published) -> Published:
+        """Forget what was wanted before: a wish that comes back begins to wait anew."""
+        self._wishes.pop(answer.name, None)
+        self._patience.over(answer.name)
+        return answer
+
+    def _pursue(
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+    ) -> Published:
+        """Write when it is time; else repeat what was said last."""
+        now = self._monotonic()
+        uid = "" if there is None else there["metadata"]["uid"]
+        wish = self._wishes.get(target.name)
+        if wish is None or (wish.keys, wish.uid) != (wanted, uid):
+            text = f"gets the levels {' > '.join(wanted)} once they have been wanted for {self._delay:g} s"
+            # What is not there yet disturbs nobody.
+            due = now if there is None else now + self._delay
+            wish = _Wish(wanted, uid, due, target.not_in_sync("Waiting", text))
+        if now >= wish.due:
+            answer = self._write(target, topology, wanted, there)
+            if answer.in_sync:
+                return self._settled(answer)
+            wish = replace(wish, due=now + (answer.again_in or _RETRY_SECONDS), answer=answer)
+        self._wishes[target.name] = wish
+        return replace(wish.answer, again_in=wish.due - now)
+
+    def _write(
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+    ) -> Published:
+        body = target.body(topology, {"levels": [{"nodeLabel": key} for key in wanted]})
+        try:
+            if there is not None:
+                if self._changed_in_place(target, body, there):
+                    return target.in_sync()
+                # Either nobody may change levels here, or these are refused as such: that must not cost the old ones.
+                rehearse(self._client, target, body)
+                why = f"to get the levels {' > '.join(wanted)}"
+                waiting = remove(self._client, target, there, why, self._holders(there))
+                if waiting:
+                    return waiting
+            # Without force: an object that somebody made since we looked is theirs.
+            self._client.call(apply(target.path, body, MANAGER, force=False))
+        except ApiError as error:
+            return target.failed(error)
+        return target.in_sync()
+
+    def _changed_in_place(self, target: Target, body: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+        """Change what is there; False when the server does not let anybody. Raises KubeError."""
+        # The uid ties the force to what was looked at.
+        known = {**body, "metadata": {**body["metadata"], "uid": there["metadata"]["uid"]}}
+        try:
+            self._client.call(apply(target.path, known, MANAGER, force=True))
+        except ApiError as error:
+            if error.status != _INVALID:
+                raise
+            return False
+        return True
+
+
+def level_keys(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The node labels of a Topology; aliases that an administrator gave them (KAI v0.17) are left alone."""
+    return tuple(level["nodeLabel"] for level in (document.get("spec") or {}).get("levels") or ())

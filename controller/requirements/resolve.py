@@ -1,0 +1,79 @@
+"""From what workloads ask for to the domains that each ClusterTopology is required to have: pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.requirements.model import Need, WorkloadRef
+from topology.catalogue import CATALOGUE
+from topology.levels import Level
+
+MAIN: Final = "cluster"
+"""The ClusterTopology that hears of levels which no topology has."""
+
+_DOMAIN_OF: Final = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
+
+Askers = Mapping[str, tuple[WorkloadRef, ...]]
+"""Who asks for each level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What workloads ask of one topology."""
+
+    required: Askers = field(default_factory=dict)
+    """By domain: levels that the topology has."""
+    missing: Askers = field(default_factory=dict)
+    """By domain where one can be told, else by label key: levels that it lacks."""
+
+
+def resolve(levels: Mapping[str, Sequence[Level]], needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[str, Resolved]:
+    """What `needs` ask of each topology in `levels` (its effective levels, by the topology's name).
+
+    A need concerns the topology that it names, and none when that is not ours. One that names none concerns every
+    topology that has the level; where none has it, the one called `cluster`, or all.
+    """
+    named = {name: {term: x.domain for x in of for term in (x.domain, x.key)} for name, of in levels.items()}
+    required: dict[str, _Collected] = {name: {} for name in levels}
+    missing: dict[str, _Collected] = {name: {} for name in levels}
+    for need, askers in _by_need(needs).items():
+        candidates = [name for name in levels if need.topology in (None, name)]
+        having = [name for name in candidates if need.term in named[name]]
+        for name in having:
+            required[name].setdefault(named[name][need.term], {}).update(askers)
+        if having:
+            continue
+        for name in [MAIN] if MAIN in candidates else candidates:
+            lacking = _lacking(need, named[name])
+            if lacking is not None:
+                missing[name].setdefault(lacking, {}).update(askers)
+    return {name: Resolved(_tuples(required[name]), _tuples(missing[name])) for name in levels}
+
+
+_Collected = dict[str, dict[WorkloadRef, None]]
+
+
+def _by_need(needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[Need, dict[WorkloadRef, None]]:
+    """Thousands of workloads ask for the same few levels."""
+    found: dict[Need, dict[WorkloadRef, None]] = {}
+    for workload, asked in needs.items():
+        for need in asked:
+            found.setdefault(need, {})[workload] = None
+    return found
+
+
+def _lacking(need: Need, named: Mapping[str, str]) -> str | None:
+    """What to call a level that a topology lacks; None: nothing is known to be amiss.
+
+    A label of the catalogue stands for its domain, so that a level which goes keeps its name when it has left the
+    inferred levels. Where the domain is there by another label it is the label that is missing; pod affinity may well
+    find it on the nodes, as it may any label that is not of the catalogue.
+    """
+    domain = _DOMAIN_OF.get(need.term)
+    if domain is not None and domain not in named:
+        return domain
+    return None if need.any_label else need.term
+
+
+def _tuples(collected: _Collected) -> dict[str, tuple[WorkloadRef, ...]]:
+    return {name: tuple(askers) for name, askers in sorted(collected.items())}

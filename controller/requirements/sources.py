@@ -1,0 +1,229 @@
+"""Follows every source that the cluster serves, each in a thread of its own, as they come and go."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from controller.index import Index
+from controller.requirements import dynamo, grove, jobset, kai, kueue, leaderworkerset, workloads
+from controller.requirements.discovery import discover, is_gone
+from controller.requirements.model import Need, Reading, WorkloadRef
+from controller.requirements.ownership import roll_up
+from controller.requirements.source import Source, read
+from kube.client import ApiClient
+from kube.errors import ApiError, KubeError
+from kube.reflector import Raw, Reflector, Stop, key
+
+log = logging.getLogger(__name__)
+
+SOURCES: Final = (
+    dynamo.SOURCE,
+    grove.SOURCE,
+    kai.SOURCE,
+    kueue.SOURCE,
+    leaderworkerset.SOURCE,
+    jobset.SOURCE,
+    *workloads.SOURCES,
+)
+
+
+class Requirements:
+    """What the workloads of the cluster ask for, kept up to date. `changed` is called from other threads.
+
+    `refresh`, `sync` and `close` belong to one thread; everything else may be asked from any.
+    """
+
+    def __init__(
+        self, client: ApiClient, changed: Callable[[], None], stop: Stop, sources: Sequence[Source] = SOURCES
+    ) -> None:
+        self._client = client
+        self._changed = changed
+        self._stop = stop
+        self._sources = sources
+        self._found = False
+        self._error = ""
+        self._followed: Mapping[Source, _Followed] = {}
+
+    def refresh(self) -> None:
+        """Find what is served, and follow that. Where it cannot be found out, everything stays as it is.
+
+        To be called about once a minute, and at once when `outdated`.
+        """
+        try:
+            started = self._find()
+        except KubeError as error:
+            log.warning("cannot find out which workloads this cluster serves: %s", error)
+            self._error = str(error)
+            return
+        for followed in started:
+            followed.start()
+
+    def sync(self) -> None:
+        """Find what is served and list it once, without following it: for a single pass. Raises KubeError."""
+        self._find()
+        for followed in self._followed.values():
+            followed.sync()
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for followed in self._followed.values():
+            followed.end()
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that is served has been listed at least once: only then is a missing need no need."""
+        return self._found and all(followed.synced for followed in self._followed.values())
+
+    @property
+    def outdated(self) -> bool:
+        """Whether something that is followed has ceased to be served."""
+        return any(followed.not_found for followed in self._followed.values())
+
+    @property
+    def following(self) -> list[str]:
+        """What is served and followed, as `jobsets.jobset.x-k8s.io/v1`."""
+        return [f"{source.name}/{followed.version}" for source, followed in self._followed.items()]
+
+    def needs(self) -> dict[WorkloadRef, tuple[Need, ...]]:
+        """The needs of each workload that has some."""
+        return roll_up(reading for followed in self._followed.values() for reading in followed.readings())
+
+    def failing(self) -> dict[str, str]:
+        """What cannot be read just now, and why; what was known of it stands."""
+        failures = {source.name: str(f.error) for source, f in self._followed.items() if f.error}
+        return failures | ({"discovery": self._error} if self._error else {})
+
+    def _find(self) -> list["_Followed"]:
+        """Bring what is followed in line with what is served; what is new, still to be started. Raises KubeError."""
+        before = self._followed
+        served = discover(self._client, self._sources)
+        for source, followed in before.items():
+            if source not in served and followed.synced and not is_gone(self._client, followed.path):
+                served[source] = followed.version
+        groups = {source.group for source in served if not source.only_with}
+        now: dict[Source, _Followed] = {}
+        started = []
+        for source, version in served.items():
+            if source.only_with and not source.only_with & groups:
+                continue
+            old = before.get(source)
+            if old is None or old.version != version:
+                log.info("following %s in version %s", source.name, version)
+                old = _Followed(self._client, source, version, self._changed, self._stop, old.readings() if old else ())
+                started.append(old)
+            now[source] = old
+        self._followed, self._found, self._error = now, True, ""
+        for source, followed in before.items():
+            if now.get(source) is not followed:
+                followed.end()
+        for source in before.keys() - now.keys():
+            log.info("%s is no longer served", source.name)
+            self._changed()
+        return started
+
+
+class _Followed:
+    """One source in one version. `before` is what was known from another version, until this one has been listed."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        source: Source,
+        version: str,
+        changed: Callable[[], None],
+        stop: Stop,
+        before: Iterable[Reading] = (),
+    ) -> None:
+        self.version = version
+        self.path = f"/apis/{source.group}/{version}/{source.plural}"
+        self._source = source
+        self._before = list(before)
+        self._index = _Index(source.name, changed)
+        self._end = _End(stop)
+        self._reflector = Reflector(client, self.path, self._decode, self._index, self._end)
+
+    def start(self) -> None:
+        threading.Thread(target=self._reflector.run, name=self._source.name, daemon=True).start()
+
+    def sync(self) -> None:
+        self._reflector.sync()
+
+    def end(self) -> None:
+        self._end.set()
+        self._reflector.relist()  # nothing else ends a stream that is silent
+
+    @property
+    def synced(self) -> bool:
+        return self._index.synced
+
+    @property
+    def error(self) -> KubeError | None:
+        return self._index.error
+
+    @property
+    def not_found(self) -> bool:
+        return _is_not_found(self._index.error)
+
+    def readings(self) -> list[Reading]:
+        return self._index.items() if self._index.synced else self._before
+
+    def _decode(self, raw: Raw) -> tuple[str, str, Reading | None]:
+        """Raises ValueError for an object without a name."""
+        reading = read(self._source, self.version, raw)
+        if not reading.workload.name:
+            raise ValueError(reading.problem)
+        name = key(reading.workload.namespace, reading.workload.name)
+        return name, reading.version, reading if reading.needs or reading.problem else None
+
+
+class _Index(Index[Reading]):
+    """Keeps the objects that ask for something, and tells once of each that cannot be understood."""
+
+    def __init__(self, source: str, changed: Callable[[], None]) -> None:
+        super().__init__(changed)
+        self._source = source
+        self._wake = changed
+
+    def replace(self, items: Mapping[str, Reading | None]) -> None:
+        kept = {name: reading for name, reading in items.items() if reading is not None}
+        for name, reading in kept.items():
+            self._tell(name, reading)
+        super().replace(kept)
+
+    def put(self, name: str, item: Reading | None) -> None:
+        if item is None:
+            self.gone(name)
+        else:
+            self._tell(name, item)
+            super().put(name, item)
+
+    def failing(self, error: KubeError | None) -> None:
+        super().failing(error)
+        if _is_not_found(error):
+            self._wake()  # no longer served: to be noticed now, not in a minute
+
+    def _tell(self, name: str, reading: Reading) -> None:
+        known = self._items.get(name)
+        if reading.problem and (known is None or known.problem != reading.problem):
+            log.warning("%s %s: %s", self._source, name, reading.problem)
+
+
+class _End:
+    """The end of one source, or of the program."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    def wait(self, timeout: float) -> bool:
+        self._event.wait(timeout)
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set() or self._stop.is_set()
+
+
+def _is_not_found(error: KubeError | None) -> bool:
+    return isinstance(error, ApiError) and error.not_found

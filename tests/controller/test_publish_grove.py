@@ -1,0 +1,175 @@
+"""Grove's binding: what must not be in its way, which older shapes are only reported, what Never takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from kube.client import ApiClient
+from tests.support.api import ApiUnderTest, wait_until
+from tests.support.cluster import RACK, topology
+from tests.support.publishing import (
+    BINDINGS,
+    FOUR,
+    KAI,
+    THREE,
+    Time,
+    found,
+    install,
+    install_narrowed,
+    levels,
+    node_labels,
+    patch,
+    upstream_crd,
+)
+
+OURS = f"{BINDINGS}/cluster"
+OLDER = "/apis/grove.io/v1alpha1/clustertopologies"
+NEWEST = "grove-clustertopologybindings-alpha10"
+TOPOLOGY = topology()
+
+
+@pytest.fixture
+def grove(clients: Callable[[], ApiClient]) -> GrovePublisher:
+    return GrovePublisher(clients())
+
+
+@pytest.fixture
+def kai(clients: Callable[[], ApiClient]) -> KaiPublisher:
+    return KaiPublisher(clients(), Time())
+
+
+def a_kai_topology(**metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": [{"nodeLabel": RACK}]},
+    }
+
+
+def domains(api: ApiUnderTest) -> list[str]:
+    return [level["domain"] for level in api.get(OURS)["spec"]["levels"]]
+
+
+@pytest.mark.parametrize("crd", ["grove-clustertopologybindings-alpha9", NEWEST])
+def test_levels_are_changed_in_place(api: ApiUnderTest, grove: GrovePublisher, crd: str) -> None:
+    assert not grove.served()
+    install(api, crd)
+    assert grove.served()
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    uid = api.get(OURS)["metadata"]["uid"]
+    assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert (api.get(OURS)["metadata"]["uid"], domains(api)) == (uid, ["zone", "rack", "host"])
+
+
+def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_written(
+    api: ApiUnderTest, grove: GrovePublisher
+) -> None:
+    install(api, NEWEST, "kai-topologies-v0.17")
+    theirs = api.create(KAI, a_kai_topology())
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (said.reason, said.kind) == ("Conflict", "ClusterTopologyBinding")
+    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in said.message
+    assert found(api, OURS) is None
+    assert api.get(f"{KAI}/cluster") == theirs
+    # It may also turn up later: Grove does not start again then.
+    assert api.request("DELETE", f"{KAI}/cluster")[0] == 200
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    api.create(KAI, a_kai_topology())
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
+    # Unless the binding says that others write it.
+    entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
+    patch(api, OURS, {"spec": {"schedulerTopologyBindings": [entry]}})
+    assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert api.get(OURS)["spec"]["schedulerTopologyBindings"] == [entry]
+
+
+def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: GrovePublisher) -> None:
+    install(api, NEWEST, "kai-topologies-v0.17")
+    grove.publish(TOPOLOGY, levels(*FOUR))
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": "cluster", "controller": True}
+    api.create(KAI, a_kai_topology(ownerReferences=[{**owner, "uid": api.get(OURS)["metadata"]["uid"]}]))
+    assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
+    patch(api, f"{KAI}/cluster", {"metadata": {"ownerReferences": [{**owner, "uid": "of-an-earlier-one"}]}})
+    assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "Waiting"
+
+
+def test_ours_is_handed_to_grove_when_grove_is_installed(
+    api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
+) -> None:
+    install(api, "kai-topologies-v0.17")
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    install(api, NEWEST)
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert domains(api) == ["zone", "block", "rack", "host"]
+    assert found(api, f"{KAI}/cluster") is None
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
+    assert found(api, f"{KAI}/cluster") is None
+
+
+def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
+    api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
+) -> None:
+    install(api, "kai-topologies-v0.17")
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    install_narrowed(api, NEWEST, most=3)
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (said.reason, "must have at most 3 items" in said.message) == ("Rejected", True)
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
+    assert node_labels(api, f"{KAI}/cluster") == FOUR
+
+
+@pytest.mark.parametrize(
+    ("crd", "which"),
+    [
+        ("grove-clustertopologies-alpha4", "of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes"),
+        ("grove-clustertopologies-unreleased", "of a development version between v0.1.0-alpha.8 and alpha.9"),
+    ],
+)
+def test_older_shapes_are_reported_and_not_written(
+    api: ApiUnderTest, grove: GrovePublisher, crd: str, which: str
+) -> None:
+    install(api, crd)
+    assert grove.served()
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert said.reason == "NotServed"
+    assert which in said.message
+    assert "upgrade Grove to v0.1.0-alpha.9 or later" in said.message
+    assert api.get(OLDER)["items"] == []
+    assert grove.retract(TOPOLOGY) is None
+
+
+def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: GrovePublisher) -> None:
+    install(api, "grove-clustertopologies-alpha4")
+    api.install_crd(upstream_crd(NEWEST))
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert said.reason == "Conflict"
+    assert said.message == (
+        "the CRD clustertopologybindings.grove.io is not served, because clustertopologies.grove.io of an older Grove "
+        'has its short name ("ct" is already in use); delete the CRD clustertopologies.grove.io with its objects'
+    )
+    api.remove_crd("clustertopologies.grove.io")
+    wait_until(lambda: api.request("GET", BINDINGS)[0] == 200, "bindings are served once the short name is free")
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+
+
+def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, grove: GrovePublisher) -> None:
+    install(api, NEWEST)
+    grove.publish(TOPOLOGY, levels(*FOUR))
+    assert grove.retract(topology(publish={"grove": "Never"})) is None
+    assert found(api, OURS) is None
+    theirs = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": [{"domain": "rack", "key": RACK}]},
+    }
+    made = api.create(BINDINGS, theirs)
+    assert grove.retract(TOPOLOGY) is None
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
+    assert api.get(OURS) == made

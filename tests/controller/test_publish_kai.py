@@ -1,0 +1,351 @@
+"""KAI's Topology: made at once, replaced with care, left to Grove where Grove makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from controller.publishers.kai import KaiPublisher
+from kube.client import ApiClient, Request
+from kube.errors import ApiError, Unreachable
+from tests.support.api import ApiUnderTest
+from tests.support.cluster import BLOCK, RACK, ZONE, topology
+from tests.support.publishing import (
+    BINDINGS,
+    FOUR,
+    KAI,
+    THREE,
+    Time,
+    WatchedClient,
+    finalizer,
+    found,
+    install,
+    install_narrowed,
+    levels,
+    node_labels,
+    patch,
+)
+from topology.keys import HOSTNAME
+
+OURS = f"{KAI}/cluster"
+CRDS = ["kai-topologies-v0.12", "kai-topologies-v0.14", "kai-topologies-v0.17"]
+NEWEST = CRDS[-1]
+TOPOLOGY = topology()
+IMMUTABLE = pytest.mark.real_api("immutability is a CEL rule")
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def kai(clients: Callable[[], ApiClient], time: Time) -> KaiPublisher:
+    return KaiPublisher(clients(), time)
+
+
+def watched(client: ApiClient, time: Time, before: Callable[[Request], None]) -> KaiPublisher:
+    return KaiPublisher(cast("ApiClient", WatchedClient(client, before)), time)
+
+
+def a_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
+    """A Topology as others make it."""
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
+    }
+
+
+def a_binding(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": [{"domain": "rack", "key": RACK}], **spec},
+    }
+
+
+def controlled_by(uid: str) -> list[dict[str, Any]]:
+    """The ownerReferences of what Grove makes."""
+    kind = "ClusterTopologyBinding"
+    return [{"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": "cluster", "uid": uid, "controller": True}]
+
+
+def test_is_served_with_its_crd_only(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    assert not kai.served()
+    install(api, NEWEST)
+    assert kai.served()
+
+
+@pytest.mark.parametrize("crd", CRDS)
+def test_every_version_takes_it_and_gets_new_levels_when_they_have_been_wanted_for_a_while(
+    api: ApiUnderTest, kai: KaiPublisher, time: Time, crd: str
+) -> None:
+    install(api, crd)
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    made = api.get(OURS)
+    assert node_labels(api, OURS) == FOUR
+    assert made["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
+    assert [owner["uid"] for owner in made["metadata"]["ownerReferences"]] == [TOPOLOGY.uid]
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert api.get(OURS) == made
+
+    waiting = kai.publish(TOPOLOGY, levels(*THREE))
+    assert (waiting.reason, waiting.again_in) == ("Waiting", 30)
+    assert waiting.message == f"gets the levels {ZONE} > {RACK} > {HOSTNAME} once they have been wanted for 30 s"
+    time.seconds = 29
+    assert kai.publish(TOPOLOGY, levels(*THREE)).again_in == 1
+    assert api.get(OURS) == made
+    time.seconds = 30
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert node_labels(api, OURS) == THREE
+    # The embedded server lets levels be changed.
+    assert (api.get(OURS)["metadata"]["uid"] != made["metadata"]["uid"]) == api.is_real
+
+
+def test_levels_that_flap_change_nothing(api: ApiUnderTest, kai: KaiPublisher, time: Time) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    made = api.get(OURS)
+    for wanted in (THREE, FOUR, THREE, (RACK, HOSTNAME), THREE):
+        assert kai.publish(TOPOLOGY, levels(*wanted)).in_sync == (wanted == FOUR)
+        time.seconds += 29
+    assert api.get(OURS) == made
+
+
+def test_what_somebody_deleted_is_made_again_at_once(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    assert api.request("DELETE", OURS)[0] == 200
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert node_labels(api, OURS) == FOUR
+
+
+def test_an_alias_given_by_hand_stays(api: ApiUnderTest, kai: KaiPublisher, time: Time) -> None:
+    install(api, "kai-topologies-v0.17")
+    kai.publish(TOPOLOGY, levels(*THREE))
+    named = [{"nodeLabel": key, "alias": f"level-{i}"} for i, key in enumerate(THREE)]
+    patch(api, OURS, {"spec": {"levels": named}})
+    time.seconds = 100
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert api.get(OURS)["spec"]["levels"] == named
+
+
+def test_somebody_elses_is_a_conflict_and_stays_as_it_is(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    theirs = api.create(KAI, a_topology(RACK))
+    said = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert (said.reason, said.handle) == ("Conflict", "topology.kai.scheduler/cluster")
+    assert "was not made by Toposcope; delete it, or" in said.message
+    assert kai.retract(TOPOLOGY) is None
+    assert api.get(OURS) == theirs
+
+
+def test_one_of_another_topology_of_this_name_is_not_ours(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": "before"}
+    labels = {"app.kubernetes.io/managed-by": "toposcope"}
+    api.create(KAI, a_topology(RACK, labels=labels, ownerReferences=[owner]))
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
+
+
+def test_never_takes_back_what_is_ours(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    assert kai.retract(TOPOLOGY) is None
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    assert kai.retract(TOPOLOGY) is None
+    assert found(api, OURS) is None
+
+
+def test_levels_that_no_scheduler_takes_are_not_even_sent(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    said = kai.publish(TOPOLOGY, levels(HOSTNAME, RACK))
+    assert (said.reason, "must be the last level" in said.message) == ("Rejected", True)
+    assert found(api, OURS) is None
+
+
+def test_what_the_server_refuses_is_told_in_its_words_and_costs_nothing(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    install_narrowed(api, NEWEST, most=3)
+    writes: list[str] = []
+    kai = watched(clients(), time, lambda r: writes.append(r.method) if r.method != "GET" else None)
+    kai.publish(TOPOLOGY, levels(*THREE))
+    made = api.get(OURS)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    time.seconds = 30
+    said = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert said.reason == "Rejected"
+    assert "spec.levels: Too many: 4: must have at most 3 items" in said.message
+    assert api.get(OURS) == made
+    assert writes == ["PATCH", "PATCH", "POST"]
+    time.seconds = 59
+    assert kai.publish(TOPOLOGY, levels(*FOUR)) != said  # another again_in
+    assert (kai.publish(TOPOLOGY, levels(*FOUR)).message, len(writes)) == (said.message, 3)
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+
+
+@IMMUTABLE
+def test_what_somebody_holds_is_not_deleted(api: ApiUnderTest, kai: KaiPublisher, time: Time) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    with finalizer(api, OURS, "example.com/keep"):
+        kai.publish(TOPOLOGY, levels(*THREE))
+        time.seconds = 30
+        said = kai.publish(TOPOLOGY, levels(*THREE))
+        assert (said.reason, said.again_in) == ("Waiting", 30)
+        assert said.message == (
+            f"waits to be deleted to get the levels {' > '.join(THREE)}; still held by finalizer example.com/keep"
+        )
+        withdrawn = kai.retract(TOPOLOGY)
+        assert withdrawn is not None
+        assert "because spec.publish.kai is Never; still held by finalizer example.com/keep" in withdrawn.message
+        assert "deletionTimestamp" not in api.get(OURS)["metadata"]
+        assert node_labels(api, OURS) == FOUR
+    kai.publish(TOPOLOGY, levels(*THREE))
+    time.seconds = 60
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert node_labels(api, OURS) == THREE
+
+
+def test_one_that_somebody_deletes_is_waited_for_ever_more_patiently(
+    api: ApiUnderTest, kai: KaiPublisher, time: Time
+) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    with finalizer(api, OURS, "example.com/keep"):
+        assert api.request("DELETE", OURS)[0] == 200
+        waits = []
+        for time.seconds in (0, 1, 2, 4, 100):
+            said = kai.publish(TOPOLOGY, levels(*FOUR))
+            assert (said.reason, said.message) == (
+                "Waiting",
+                "is being deleted; still held by finalizer example.com/keep",
+            )
+            waits.append(said.again_in)
+        assert waits == [1, 1, 2, 4, 60]
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+
+
+@IMMUTABLE
+def test_a_crash_between_deletion_and_creation_heals_at_the_next_pass(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    install(api, NEWEST)
+    sent: list[str] = []
+
+    def crash_after_deletion(request: Request) -> None:
+        if "DELETE" in sent and request.method == "PATCH":
+            raise Unreachable("gone")
+        sent.append(request.method)
+
+    kai = watched(clients(), time, crash_after_deletion)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    kai.publish(TOPOLOGY, levels(*THREE))
+    time.seconds = 30
+    with pytest.raises(Unreachable):
+        kai.publish(TOPOLOGY, levels(*THREE))
+    assert found(api, OURS) is None
+    assert KaiPublisher(clients(), time).publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert node_labels(api, OURS) == THREE
+
+
+@IMMUTABLE
+def test_what_changed_since_it_was_looked_at_is_not_deleted(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    install(api, NEWEST)
+
+    def meddle(request: Request) -> None:
+        if request.method == "DELETE":
+            patch(api, OURS, {"metadata": {"annotations": {"example.com/note": "mine"}}})
+
+    kai = watched(clients(), time, meddle)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    kai.publish(TOPOLOGY, levels(*THREE))
+    time.seconds = 30
+    said = kai.publish(TOPOLOGY, levels(*THREE))
+    assert (said.reason, said.again_in) == ("Waiting", 5)
+    assert "The object might have been modified" in said.message
+    assert node_labels(api, OURS) == FOUR
+
+
+def test_a_server_in_trouble_is_waited_for(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> None:
+    install(api, NEWEST)
+    answers = [ApiError(500, "InternalError", "failed calling webhook", None), ApiError(429, "Later", "busy", 7.0)]
+
+    def in_trouble(request: Request) -> None:
+        if request.method == "PATCH" and answers:
+            raise answers.pop(0)
+
+    kai = watched(clients(), time, in_trouble)
+    first = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert (first.reason, first.message, first.again_in) == ("Waiting", "failed calling webhook", 5)
+    time.seconds = 5
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).again_in == 7
+    time.seconds = 12
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+
+
+def test_grove_makes_it_where_its_binding_is_published(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST, "grove-clustertopologybindings-alpha10")
+    before = kai.publish(TOPOLOGY, levels(*THREE))
+    assert (before.reason, before.again_in) == ("Waiting", 1)
+    assert "Grove makes it from its ClusterTopologyBinding and has not yet" in before.message
+    assert found(api, OURS) is None
+
+    labels = {"app.kubernetes.io/managed-by": "toposcope"}
+    owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": TOPOLOGY.uid}
+    ours = a_binding()
+    ours["metadata"] |= {"labels": labels, "ownerReferences": [owner]}
+    uid = api.create(BINDINGS, ours)["metadata"]["uid"]
+    api.create(KAI, a_topology(*FOUR, ownerReferences=controlled_by(uid)))
+    assert "not brought it in line" in kai.publish(TOPOLOGY, levels(*THREE)).message
+    said = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert (said.in_sync, said.message) == (True, "made by Grove from its ClusterTopologyBinding")
+    assert kai.retract(TOPOLOGY) is None
+    assert node_labels(api, OURS) == FOUR
+
+
+def test_somebody_elses_binding_makes_it_too(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST, "grove-clustertopologybindings-alpha10")
+    alone = topology(publish={"grove": "Never"})
+    assert kai.publish(alone, levels(*THREE)).in_sync
+    uid = api.create(BINDINGS, a_binding())["metadata"]["uid"]
+    # Ours would keep Grove from starting.
+    assert kai.publish(alone, levels(*THREE)).reason == "Waiting"
+    assert found(api, OURS) is None
+    api.create(KAI, a_topology(RACK, ownerReferences=controlled_by(uid)))
+    said = kai.publish(alone, levels(*THREE))
+    assert (said.reason, "that Toposcope did not write" in said.message) == ("Conflict", True)
+    assert kai.publish(alone, levels(RACK)).in_sync
+
+
+def test_a_binding_that_names_one_leaves_it_to_us(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST, "grove-clustertopologybindings-alpha10")
+    entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
+    api.create(BINDINGS, a_binding(schedulerTopologyBindings=[entry]))
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert node_labels(api, OURS) == THREE
+
+
+def test_what_grove_leaves_behind_is_waited_for(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST, "grove-clustertopologybindings-alpha10")
+    api.create(KAI, a_topology(BLOCK, ownerReferences=controlled_by("gone")))
+    said = kai.publish(topology(publish={"grove": "Never"}), levels(*THREE))
+    assert (said.reason, said.again_in) == ("Waiting", 1)
+    assert api.request("DELETE", OURS)[0] == 200
+    assert kai.publish(topology(publish={"grove": "Never"}), levels(*THREE)).in_sync
+
+
+def test_nothing_is_given_to_grove_before_grove_takes_its_binding(api: ApiUnderTest, kai: KaiPublisher) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*THREE))
+    install(api, "grove-clustertopologybindings-alpha10")
+    said = kai.publish(TOPOLOGY, levels(*THREE))
+    assert (said.reason, "goes to Grove once" in said.message) == ("Waiting", True)
+    assert node_labels(api, OURS) == THREE

@@ -1,0 +1,426 @@
+"""Sources as API servers serve them: found, followed, lost and found again."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.requirements.model import Need
+from controller.requirements.sources import SOURCES, Requirements
+from kube.client import ApiClient
+from kube.config import load
+from kube.errors import KubeError
+from simulator.apiserver import EmbeddedApiServer
+from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
+
+UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
+RACK = "cloud.provider.com/topology-rack"
+PATIENCE = 30.0  # seconds until a test gives up
+ASKS_RACK = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
+NEEDS_RACK = (Need(RACK, required=True),)
+GROUPS = "/apis/scheduling.run.ai/v2alpha2"
+
+
+class Changes:
+    """Hears of changes, and waits for what they must lead to."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+
+    def __call__(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    def until(self, done: Callable[[], bool]) -> None:
+        with self._condition:
+            assert self._condition.wait_for(done, PATIENCE)
+
+
+@pytest.fixture
+def changes() -> Changes:
+    return Changes()
+
+
+@contextlib.contextmanager
+def followed_by(client: ApiClient, changes: Changes) -> Iterator[Requirements]:
+    found = Requirements(client, changes, threading.Event())
+    yield found
+    found.close()
+    for thread in threads():
+        thread.join(PATIENCE)
+    assert not threads()
+
+
+def threads() -> list[threading.Thread]:
+    names = {source.name for source in SOURCES}
+    return [thread for thread in threading.enumerate() if thread.name in names]
+
+
+@pytest.fixture
+def requirements(clients: Callable[[], ApiClient], changes: Changes) -> Iterator[Requirements]:
+    with followed_by(clients(), changes) as found:
+        yield found
+
+
+@pytest.fixture
+def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
+    """The server whose faults can be ordered."""
+    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
+    return ApiUnderTest("embedded", embedded_server.url, tmp_path / "kubeconfig", embedded=embedded_server)
+
+
+@pytest.fixture
+def shaken(embedded: ApiUnderTest, changes: Changes) -> Iterator[Requirements]:
+    """What follows it."""
+    client = ApiClient(load(str(embedded.kubeconfig)))
+    with contextlib.closing(client), followed_by(client, changes) as found:
+        yield found
+
+
+def simple_crd(kind: str, group: str, *versions: str) -> dict[str, Any]:
+    plural = kind.lower() + "s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == versions[0],
+                    "schema": {"openAPIV3Schema": schema},
+                }
+                for version in versions
+            ],
+        },
+    }
+
+
+POD_GROUPS = simple_crd("PodGroup", "scheduling.run.ai", "v2alpha2")
+
+
+def upstream(name: str) -> dict[str, Any]:
+    if not UPSTREAM.is_dir():
+        pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
+    crd: dict[str, Any] = yaml.load((UPSTREAM / name).read_bytes(), yaml.CSafeLoader)
+    return crd
+
+
+def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+    group_version, plural = path.removeprefix("/apis/").rsplit("/", 1)
+    annotations = body.pop("annotations", {})
+    document = {
+        "apiVersion": group_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        **body,
+    }
+    made: dict[str, Any] = api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
+    return made
+
+
+def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+    return make(api, f"{GROUPS}/podgroups", "PodGroup", namespace, name, **({"spec": ASKS_RACK} | body))
+
+
+def who(requirements: Requirements) -> set[str]:
+    return {f"{workload.namespace}/{workload.name}" for workload in requirements.needs()}
+
+
+def finds_something(requirements: Requirements) -> bool:
+    requirements.refresh()
+    return bool(requirements.following)
+
+
+def finds_nothing(requirements: Requirements) -> bool:
+    return not finds_something(requirements)
+
+
+def needs(requirements: Requirements, name: str) -> set[Need]:
+    return {need for workload, asked in requirements.needs().items() if workload.name == name for need in asked}
+
+
+def test_a_cluster_without_any_source(requirements: Requirements) -> None:
+    assert not requirements.synced
+    requirements.refresh()
+    assert (requirements.synced, requirements.needs(), requirements.failing()) == (True, {}, {})
+    assert not requirements.outdated
+
+
+def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
+    api.install_crd(POD_GROUPS)
+    for namespace in ("blue", "green"):
+        create_namespace(api, namespace)
+        make_group(api, namespace, "train")
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    assert who(requirements) == {"blue/train", "green/train"}
+    assert set(requirements.needs().values()) == {NEEDS_RACK}
+    api.request("DELETE", f"{GROUPS}/namespaces/blue/podgroups/train")
+    changes.until(lambda: who(requirements) == {"green/train"})
+    make_group(api, "blue", "other", spec={"minMember": 1})
+    make_group(api, "blue", "train")
+    changes.until(lambda: who(requirements) == {"blue/train", "green/train"})
+    patch = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
+    assert api.request("PATCH", f"{GROUPS}/namespaces/green/podgroups/train", patch, content_type=MERGE)[0] == 200
+    changes.until(lambda: who(requirements) == {"blue/train"})
+
+
+def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
+    create_namespace(api, "team")
+    requirements.refresh()
+    for _ in range(2):
+        api.install_crd(POD_GROUPS)
+        make_group(api, "team", "train")
+        wait_until(lambda: finds_something(requirements), "found")
+        changes.until(lambda: who(requirements) == {"team/train"})
+        api.remove_crd("podgroups.scheduling.run.ai")
+        if api.is_real:  # the embedded server leaves watches open: only asking helps, as where the network is silent
+            changes.until(lambda: requirements.outdated)
+            assert "404" in requirements.failing()["podgroups.scheduling.run.ai"]
+        wait_until(lambda: finds_nothing(requirements), "lost")
+        assert (requirements.synced, requirements.needs(), requirements.failing()) == (True, {}, {})
+
+
+def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes
+) -> None:
+    create_namespace(api, "team")
+    api.install_crd(simple_crd("DynamoGraphDeployment", "nvidia.com", "v1alpha1"))
+    old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
+    make(api, old, "DynamoGraphDeployment", "team", "llm", spec={"topologyConstraint": {"packDomain": "rack"}})
+    requirements.refresh()
+    changes.until(lambda: {w.api_version for w in requirements.needs()} == {"nvidia.com/v1alpha1"})
+    both = simple_crd("DynamoGraphDeployment", "nvidia.com", "v1alpha1", "v1beta1")
+    patch = {"spec": {"versions": both["spec"]["versions"]}}
+    name = "dynamographdeployments.nvidia.com"
+    assert api.request("PATCH", f"{CRDS}/{name}", patch, content_type=MERGE)[0] == 200
+
+    def newer() -> bool:
+        requirements.refresh()
+        assert who(requirements) == {"team/llm"}  # at no time forgotten
+        return {w.api_version for w in requirements.needs()} == {"nvidia.com/v1beta1"}
+
+    wait_until(newer, "the newer version is followed")
+
+
+def test_where_nothing_can_be_found_out_everything_stays(
+    embedded: ApiUnderTest,
+    embedded_server: EmbeddedApiServer,
+    shaken: Requirements,
+    changes: Changes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    make_group(embedded, "team", "train")
+    shaken.refresh()
+    changes.until(lambda: shaken.synced)
+    embedded_server.faults.reject(503, 1, applies=lambda request: request.path == "/apis")
+    with caplog.at_level(logging.WARNING):
+        shaken.refresh()
+    assert "503" in shaken.failing()["discovery"]
+    assert "cannot find out which workloads this cluster serves" in caplog.text
+    assert who(shaken) == {"team/train"}
+    shaken.refresh()
+    assert shaken.failing() == {}
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 503])
+def test_a_source_is_not_lost_because_discovery_does_not_list_it(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes, status: int
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    make_group(embedded, "team", "train")
+    shaken.refresh()
+    changes.until(lambda: shaken.synced)
+    embedded_server.faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
+    embedded_server.faults.reject(status, 1, applies=lambda request: "limit" in request.query)
+    shaken.refresh()
+    assert who(shaken) == (set() if status == 404 else {"team/train"})
+
+
+def test_what_may_not_be_read_is_told_and_hides_nothing_else(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    embedded.install_crd(simple_crd("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1"))
+    make_group(embedded, "team", "train")
+    embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
+    shaken.refresh()
+    changes.until(lambda: who(shaken) == {"team/train"})
+    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "told")
+    assert "403" in shaken.failing()["leaderworkersets.leaderworkerset.x-k8s.io"]
+    assert not shaken.synced
+    assert not shaken.outdated
+
+
+def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
+    create_namespace(api, "team")
+    api.install_crd(POD_GROUPS)
+    make_group(api, "team", "train")
+    requirements.sync()
+    assert requirements.synced
+    assert who(requirements) == {"team/train"}
+    assert not threads()
+
+
+def test_one_pass_fails_aloud(embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements) -> None:
+    embedded.install_crd(POD_GROUPS)
+    embedded_server.faults.reject(403, 1000, applies=lambda request: "podgroups" in request.path)
+    with pytest.raises(KubeError, match="403"):
+        shaken.sync()
+
+
+def test_an_object_that_cannot_be_understood_is_told_once(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_namespace(api, "team")
+    api.install_crd(POD_GROUPS)
+    make_group(api, "team", "train")
+    make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    patch = {"metadata": {"annotations": {"any": "change"}}}
+    assert api.request("PATCH", f"{GROUPS}/namespaces/team/podgroups/spoiled", patch, content_type=MERGE)[0] == 200
+    make_group(api, "team", "last")
+    changes.until(lambda: who(requirements) == {"team/train", "team/last"})
+    told = [record.getMessage() for record in caplog.records if "spoiled" in record.getMessage()]
+    assert len(told) == 1
+    assert "$.spec.topologyConstraint" in told[0]
+
+
+@pytest.mark.real_api(reason="the embedded server has no Jobs")
+def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes
+) -> None:
+    create_namespace(api, "team")
+    containers = [{"name": "main", "image": "example.invalid/main"}]
+    job_template = {"spec": {"restartPolicy": "Never", "containers": containers}}
+    annotations = {"kai.scheduler/topology-preferred-placement": RACK}
+    jobs = "/apis/batch/v1/jobs"
+    job = make(api, jobs, "Job", "team", "train", annotations=annotations, spec={"template": job_template})
+    template = {"metadata": {"labels": {"app": "serve"}}, "spec": {"containers": containers}}
+    deployment = {"selector": {"matchLabels": {"app": "serve"}}, "template": template}
+    make(api, "/apis/apps/v1/deployments", "Deployment", "team", "serve", annotations=annotations, spec=deployment)
+    requirements.refresh()
+    assert (requirements.synced, requirements.needs()) == (True, {})
+    api.install_crd(POD_GROUPS)
+    group = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+    made = make_group(api, "team", "pg-train")
+    patch = {"metadata": {"ownerReferences": [group]}}
+    path = f"{GROUPS}/namespaces/team/podgroups/{made['metadata']['name']}"
+    assert api.request("PATCH", path, patch, content_type=MERGE)[0] == 200
+    wait_until(lambda: finds_something(requirements), "found")
+    both = {Need(RACK, required=True), Need(RACK, required=False)}
+    changes.until(lambda: needs(requirements, "train") == both and who(requirements) == {"team/train", "team/serve"})
+    moment = job["metadata"]["creationTimestamp"]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": moment} for kind in ("FailureTarget", "Failed")
+    ]
+    status = {"status": {"startTime": moment, "failed": 1, "conditions": conditions}}
+    code, answer = api.request("PATCH", "/apis/batch/v1/namespaces/team/jobs/train/status", status, content_type=MERGE)
+    assert code == 200, answer
+    changes.until(lambda: who(requirements) == {"team/serve"})
+    api.remove_crd("podgroups.scheduling.run.ai")
+    wait_until(lambda: finds_nothing(requirements), "nobody reads the annotations any more")
+    assert requirements.needs() == {}
+
+
+DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
+
+
+@pytest.mark.parametrize(
+    ("crd", "path", "kind", "spec", "expected"),
+    [
+        (
+            "dynamo-dynamographdeployments-v1alpha1-reduced.yaml",
+            DYNAMO.format("v1alpha1"),
+            "DynamoGraphDeployment",
+            {
+                "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "block"},
+                "services": {"Worker": {"topologyConstraint": {"packDomain": "rack"}}},
+                "experimental": {"kvTransferPolicy": {"labelKey": RACK, "domain": "rack"}},
+            },
+            {"block", "rack", RACK},
+        ),
+        (
+            "dynamo-dynamographdeployments-v1beta1-reduced.yaml",
+            DYNAMO.format("v1beta1"),
+            "DynamoGraphDeployment",
+            {
+                "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "block"},
+                "components": [{"componentName": "Worker", "topologyConstraint": {"packDomain": "rack"}}],
+            },
+            {"block", "rack"},
+        ),
+        (
+            "grove-podcliquesets-alpha12.yaml",
+            "/apis/grove.io/v1alpha1/podcliquesets",
+            "PodCliqueSet",
+            {
+                "replicas": 1,
+                "template": {
+                    "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "zone"}},
+                    "podCliqueScalingGroups": [
+                        {
+                            "name": "model",
+                            "cliqueNames": ["worker"],
+                            "topologyConstraint": {"pack": {"preferred": "rack"}},
+                        }
+                    ],
+                    "cliques": [
+                        {
+                            "name": "worker",
+                            "topologyConstraint": {"pack": {"required": "host"}},
+                            "spec": {
+                                "roleName": "worker",
+                                "replicas": 1,
+                                "podSpec": {"containers": [{"name": "main", "image": "example.invalid/main"}]},
+                            },
+                        }
+                    ],
+                },
+            },
+            {"zone", "rack", "host"},
+        ),
+        (
+            "kai-podgroups-v0.17.yaml",
+            f"{GROUPS}/podgroups",
+            "PodGroup",
+            {
+                "minMember": 2,
+                "topologyConstraint": {"topology": "cluster", "preferredTopologyLevel": "kubernetes.io/hostname"},
+                "subGroups": [{"name": "a", "minMember": 2, "topologyConstraint": {"requiredTopologyLevel": RACK}}],
+            },
+            {"kubernetes.io/hostname", RACK},
+        ),
+    ],
+    ids=["dynamo-v1alpha1", "dynamo-v1beta1", "grove", "kai"],
+)
+def test_every_place_that_upstream_s_schemas_keep_is_read(
+    api: ApiUnderTest,
+    requirements: Requirements,
+    crd: str,
+    path: str,
+    kind: str,
+    spec: dict[str, Any],
+    expected: set[str],
+) -> None:
+    api.install_crd(upstream(crd))
+    create_namespace(api, "team")
+    make(api, path, kind, "team", "w", spec=spec)
+    requirements.sync()
+    assert {need.term for need in needs(requirements, "w")} == expected

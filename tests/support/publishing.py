@@ -1,0 +1,105 @@
+"""What tests of publishers share: other projects' CRDs, levels, what is found afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kube.client import ApiClient, Request
+from tests.support.api import MERGE, ApiUnderTest
+from tests.support.cluster import BLOCK, RACK, ZONE
+from topology.keys import HOSTNAME
+from topology.levels import Level
+
+UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
+
+BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
+KAI = "/apis/kai.scheduler/v1alpha1/topologies"
+
+_DOMAINS = {ZONE: "zone", BLOCK: "block", RACK: "rack", HOSTNAME: "host"}
+FOUR = (ZONE, BLOCK, RACK, HOSTNAME)
+THREE = (ZONE, RACK, HOSTNAME)
+
+
+class Time:
+    """Monotonic time that only tests move."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class WatchedClient:
+    """A client that tells `before` of each request first; what that raises takes the request's place."""
+
+    def __init__(self, client: ApiClient, before: Callable[[Request], None]) -> None:
+        self._client = client
+        self._before = before
+
+    def call(self, request: Request) -> Any:
+        self._before(request)
+        return self._client.call(request)
+
+
+def levels(*keys: str) -> tuple[Level, ...]:
+    """Levels with these keys, each with its usual domain."""
+    return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
+
+
+def upstream_crd(name: str) -> dict[str, Any]:
+    """Another project's CRD."""
+    if not UPSTREAM.is_dir():
+        pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
+    crd: dict[str, Any] = yaml.load((UPSTREAM / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
+    return crd
+
+
+def install(api: ApiUnderTest, *names: str) -> None:
+    """Serve other projects' CRDs, or skip the test where they are not at hand."""
+    for crd in [upstream_crd(name) for name in names]:
+        api.install_crd(crd)
+
+
+def install_narrowed(api: ApiUnderTest, name: str, most: int) -> None:
+    """Serve a CRD that takes at most `most` levels."""
+    crd = upstream_crd(name)
+    for version in crd["spec"]["versions"]:
+        schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        schema["levels"]["maxItems"] = most
+    api.install_crd(crd)
+
+
+def found(api: ApiUnderTest, path: str) -> dict[str, Any] | None:
+    """The document at a path, None when it is not there."""
+    code, body = api.request("GET", path)
+    assert code in {200, 404}, body
+    return body if code == 200 else None
+
+
+def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
+    """The levels of a Topology that must be there."""
+    return tuple(level["nodeLabel"] for level in api.get(path)["spec"]["levels"])
+
+
+def patch(api: ApiUnderTest, path: str, change: dict[str, Any]) -> None:
+    """Edit by hand."""
+    code, answer = api.request("PATCH", path, change, content_type=MERGE)
+    assert code == 200, answer
+
+
+@contextmanager
+def finalizer(api: ApiUnderTest, path: str, name: str) -> Iterator[None]:
+    """Hold an object, and let go of it at the end: nothing else here would, and its CRD could not be removed."""
+    patch(api, path, {"metadata": {"finalizers": [name]}})
+    try:
+        yield
+    finally:
+        if found(api, path):
+            patch(api, path, {"metadata": {"finalizers": []}})

@@ -1,0 +1,99 @@
+"""Counting in columns finds what counting node by node finds, whatever the nodes carry."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+
+from topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
+from topology.levels import Level
+from topology.node import NodeFacts
+from topology.table import Table
+
+KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", "x/host")
+LEVELS = tuple(Level(key.removeprefix("x/"), key) for key in KEYS)
+
+
+def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Coverage, ...]:
+    found = []
+    for depth, level in enumerate(levels, 1):
+        carrying = [node for node in nodes if level_value(node, level.key) is not None]
+        paths = {tuple(level_value(node, above.key) for above in levels[:depth]) for node in carrying}
+        missing = sorted(node.name for node in nodes if level_value(node, level.key) is None)
+        usable = sum(node.usable for node in carrying)
+        found.append(Coverage(level, len(paths), len(carrying), usable, len(missing), tuple(missing[:10])))
+    return tuple(found)
+
+
+def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list[str]:
+    found = []
+    for broad, narrow in pairwise(levels):
+        parent: dict[str, str] = {}
+        for node in nodes:
+            inner, outer = level_value(node, narrow.key), level_value(node, broad.key)
+            if inner is not None and outer is not None and parent.setdefault(inner, outer) != outer:
+                a, b = sorted((parent[inner], outer))
+                found.append(
+                    f"{narrow.domain} {inner!r} lies under {broad.domain} {a!r} and {b!r}; "
+                    f"schedulers treat it as two {narrow.domain} domains"
+                )
+                break
+    return found
+
+
+def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
+    """Anything from a tidy tree to labels at random; some keys in another order, some missing, some without truth."""
+    chaos = dice.choice((0.0, 0.0, 0.01, 0.3))
+    gaps = dice.choice((0.0, 0.0, 0.01, 0.3))
+    width = dice.choice((1, 2, 5))
+    nodes = []
+    for i in range(count):
+        labels = {"x/host": f"n{i}", "x/nvlink": f"d{i // width}", "x/rack": f"r{i // (2 * width)}"}
+        labels |= {"x/block": f"b{i // (8 * width)}", "x/zone": f"z{i // (64 * width)}"}
+        for key in KEYS:
+            if dice.random() < chaos:
+                labels[key] = dice.choice(("a", "b", "c", "n1", "", "no-topology"))
+            if dice.random() < gaps:
+                del labels[key]
+        if dice.random() < gaps:
+            labels = dict(dice.sample(sorted(labels.items()), len(labels)))
+        ready, schedulable = dice.random() >= gaps, dice.random() >= gaps
+        nodes.append(NodeFacts(f"n{i}", f"u{i}", tuple(labels), tuple(labels.values()), ready, schedulable, gpus=8))
+    if dice.random() < 0.5:
+        dice.shuffle(nodes)
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_find_what_nodes_say(seed: int) -> None:
+    dice = random.Random(seed)
+    for count in (0, 1, 2, 3, *(dice.randrange(4, 200) for _ in range(6)), 1023, 1024, 1025, 2500):
+        nodes = any_nodes(dice, count)
+        levels = dice.choice((LEVELS, LEVELS[::2], tuple(dice.sample(LEVELS, dice.randrange(1, 6)))))
+        assert cover(levels, nodes) == plain_cover(levels, nodes)
+        assert crossings(levels, nodes) == plain_crossings(levels, nodes)
+        full = {key for key in KEYS if nodes and all(level_value(node, key) is not None for node in nodes)}
+        assert fully_covered([*KEYS, "x/other"], nodes) == full
+
+
+def test_labels_are_what_they_are_and_a_column_knows_which_are_real() -> None:
+    nodes = [
+        NodeFacts("n1", "u1", ("a", "b"), ("1", "no-topology"), ready=True, schedulable=False, gpus=8),
+        NodeFacts("n2", "u2", ("b",), ("2",), ready=True, schedulable=True, gpus=8),
+        NodeFacts("n3", "u3", (), (), ready=False, schedulable=True, gpus=8),
+    ]
+    table = Table(nodes)
+    assert table.labels("a") == ["1", None, None]
+    assert table.labels("b") == ["no-topology", "2", None]
+    assert table.labels("c") == [None, None, None]
+    column = table.column("b")
+    assert (column.values, set(column.distinct), column.missing) == ([None, "2", None], {"2"}, 2)
+    assert table.idle == [0, 2]
+    assert table.segments == {("a", "b"): nodes[0], ("b",): nodes[1], (): nodes[2]}
+
+
+def test_a_table_of_a_table_is_the_table() -> None:
+    table = Table([NodeFacts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
+    assert cover([Level("a", "a")], table)[0].nodes == 1
+    assert table.column("a") is table.column("a")
