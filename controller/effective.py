@@ -55,7 +55,7 @@ def effective_levels(topology: Topology, nodes: Table, absences: Absences, now: 
     """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
 
     def expired(level: Level) -> bool:
-        gone = not nodes.column(level.key).distinct
+        gone = not nodes.column(level.key).different
         return absences.longer_than(topology.uid, level.key, gone=gone, grace=topology.grace, now=now)
 
     if topology.levels is not None:

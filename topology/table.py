@@ -5,7 +5,7 @@ interpreter's own loops (`set`, `zip`, `map`), and makes no object per node: a t
 in garbage collection.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, TypeAlias
@@ -25,23 +25,23 @@ class Column:
     """The domain values at one level: one per node, None where the node carries none."""
 
     values: list[str | None]
-    distinct: Set[str | None]
-    """Without None."""
+    different: int
+    """How many different values there are."""
     missing: int
 
     @property
     def singular(self) -> bool:
         """Whether no two nodes share a value, as with host names."""
-        return len(self.distinct) == len(self.values) - self.missing
+        return self.different == len(self.values) - self.missing
 
     @property
     def uniform(self) -> bool:
         """Whether all nodes have the same value, as with the zone of a small cluster."""
-        return len(self.distinct) == 1 and not self.missing
+        return self.different == 1 and not self.missing
 
 
 class Table:
-    """Nodes in the order given; what their columns are like is worked out when it is first asked for."""
+    """Nodes of different names in the order given; what their columns are like is worked out when it is first asked for."""
 
     def __init__(self, nodes: Iterable[NodeFacts]) -> None:
         self.nodes = tuple(nodes)
@@ -49,7 +49,7 @@ class Table:
         """One node for each set of keys."""
         self.idle: list[int] = []
         """Places of the nodes that take no pods (not Ready, or cordoned)."""
-        self._distinct: dict[str, set[str | None]] = {}
+        self._names: list[str] = []
         self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
         self._nests: dict[tuple[str, str], bool] = {}
@@ -62,6 +62,7 @@ class Table:
         same = keys.count(keys[0]) == len(keys)
         segments = {keys[0]: nodes[0]} if same else dict(zip(keys, nodes, strict=True))
         self.segments |= segments
+        self._names += [node.name for node in nodes]
         usable = [node.ready and node.schedulable for node in nodes]
         if not all(usable):
             self.idle += [i for i, takes_pods in enumerate(usable, start) if not takes_pods]
@@ -69,9 +70,7 @@ class Table:
         for i, key in enumerate(order):
             labels = self._labels.setdefault(key, [])
             labels += [None] * (start - len(labels))
-            part = list(map(itemgetter(i), rows))
-            labels += part
-            self._distinct.setdefault(key, set()).update(part)
+            labels += map(itemgetter(i), rows)
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self.nodes)
@@ -88,13 +87,18 @@ class Table:
     def column(self, key: str) -> Column:
         """Each node's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
         if key not in self._columns:
-            values = self.labels(key)
-            distinct = self._distinct[key]
-            if not distinct.isdisjoint(PLACEHOLDERS):
-                values = [None if value in PLACEHOLDERS else value for value in values]
-            missing = 0 if distinct.isdisjoint(_NOTHING) else values.count(None)
-            self._columns[key] = Column(values, distinct.difference(_NOTHING) if missing else distinct, missing)
+            self._columns[key] = self._column(self.labels(key))
         return self._columns[key]
+
+    def _column(self, values: list[str | None]) -> Column:
+        if values == self._names and PLACEHOLDERS.isdisjoint(values):
+            # As kubelets label themselves; names are known to differ, and a set of this size takes time.
+            return Column(values, len(values), missing=0)
+        distinct = set(values)
+        if not distinct.isdisjoint(PLACEHOLDERS):
+            values = [None if value in PLACEHOLDERS else value for value in values]
+        nothing = len(distinct & _NOTHING)
+        return Column(values, len(distinct) - nothing, values.count(None) if nothing else 0)
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad` (none is a value here)."""
@@ -115,7 +119,7 @@ class Table:
             if depth and (column.missing or not column.singular):
                 nested = nested and self.nests(keys[depth - 1], key)
             if nested or column.singular:
-                counts.append(len(column.distinct))
+                counts.append(column.different)
             else:
                 paths = set(zip(*[self.column(above).values for above in keys[: depth + 1]], strict=True))
                 counts.append(sum(path[-1] is not None for path in paths))

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.publishers.kueue import KueuePublisher
 from controller.reconcile import Reconciler
 from controller.run import Controller
 from controller.spec import PATH
@@ -46,7 +48,8 @@ def time() -> Time:
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     client = clients()
-    reconciler = Reconciler(client, [GrovePublisher(client)], time, instance="test")
+    publishers = [GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0)]
+    reconciler = Reconciler(client, publishers, time, instance="test")
     return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
 
@@ -263,3 +266,61 @@ def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_told(
     with pytest.raises(KubeError):
         controller.once()
     assert "ClusterTopologies have not been listed yet" in controller.ready()
+
+
+def pod_group(api: ApiUnderTest, name: str, level: str) -> dict[str, Any]:
+    body = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": 2, "topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": level}},
+    }
+    made: dict[str, Any] = api.create("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups", body)
+    return made
+
+
+def told(api: ApiUnderTest, uid: str) -> list[tuple[str, str]]:
+    found = api.get("/apis/events.k8s.io/v1/events")["items"]
+    return sorted((e["type"], e["note"]) for e in found if e["regarding"].get("uid") == uid)
+
+
+def test_a_level_that_a_workload_asks_for_is_required_and_the_workload_hears_of_it(
+    api: ApiUnderTest, running: Controller, time: Time
+) -> None:
+    upstream(api, "kai-podgroups-v0.17.yaml")
+    make_nodes(api)
+    make_topology(api, gracePeriod="10m")
+    asks = pod_group(api, "training", RACK)["metadata"]["uid"]
+    other = pod_group(api, "other", BLOCK)["metadata"]["uid"]
+    running.workloads.refresh()
+    wanted = [{"domain": "block", "workloads": 1}, {"domain": "rack", "workloads": 1}]
+    wait_until(lambda: status(api).get("requiredBy") == wanted, "both asked for")
+    assert condition(api, "TopologyLevelsAvailable")["status"] == "True"
+    for i in range(3):
+        label(api, f"n{i}", rack=None)
+    wait_until(lambda: [level["missing"] for level in status(api)["levels"]] == [0, 0, 3, 0, 0], "all racks missed")
+    time.seconds = 601
+    label(api, "n0", block="other")
+    gone = "Topology level 'rack' is no longer available in the cluster topology"
+    wait_until(lambda: told(api, asks) == [("Warning", gone)], "the workload is told")
+    assert condition(api, "TopologyLevelsAvailable")["message"] == gone
+    assert status(api)["requiredBy"] == wanted
+    for i in range(3):
+        label(api, f"n{i}", rack="r")
+    back = "Topology level 'rack' is available again in the cluster topology"
+    wait_until(lambda: told(api, asks) == [("Normal", back), ("Warning", gone)], "and told again")
+    assert told(api, other) == []
+
+
+def test_kai_and_kueue_get_the_same_levels(api: ApiUnderTest, controller: Controller) -> None:
+    for crd in ("kai-topologies-v0.17.yaml", "kueue-topologies-v0.19.yaml"):
+        upstream(api, crd)
+    make_nodes(api)
+    make_topology(api)
+    controller.once()
+    keys = [ZONE, BLOCK, RACK, "gpu.topology/nvlink-domain", "kubernetes.io/hostname"]
+    for path in ("/apis/kai.scheduler/v1alpha1/topologies", "/apis/kueue.x-k8s.io/v1beta2/topologies"):
+        found = api.get(f"{path}/cluster")
+        assert [level["nodeLabel"] for level in found["spec"]["levels"]] == keys
+        assert found["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
+    assert condition(api, "Ready")["status"] == "True"

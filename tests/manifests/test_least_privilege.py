@@ -253,11 +253,32 @@ CONTROLLER_MAY_NOT = (
     ),
 )
 
-# Bindings are Grove's: their kind need not be served for the right to be checked.
-BINDING_VERBS = {
-    **dict.fromkeys(("get", "list", "watch", "create", "patch", "delete"), True),
-    **dict.fromkeys(("update", "deletecollection"), False),
+# Kinds of others: they need not be served for the right to be checked.
+_KEEPS = frozenset({"get", "create", "patch", "delete"})
+_FOLLOWS = frozenset({"list", "watch"})
+FOREIGN_KINDS = {
+    ("grove.io", "clustertopologybindings"): _KEEPS | _FOLLOWS,
+    ("kai.scheduler", "topologies"): _KEEPS,
+    ("kueue.x-k8s.io", "topologies"): _KEEPS,
+    ("kueue.x-k8s.io", "resourceflavors"): frozenset({"list"}),
+    **dict.fromkeys(
+        (
+            ("nvidia.com", "dynamographdeployments"),
+            ("grove.io", "podcliquesets"),
+            ("scheduling.run.ai", "podgroups"),
+            ("kueue.x-k8s.io", "workloads"),
+            ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+            ("jobset.x-k8s.io", "jobsets"),
+            ("batch", "jobs"),
+            ("apps", "deployments"),
+            ("apps", "statefulsets"),
+        ),
+        _FOLLOWS,
+    ),
+    ("apps", "daemonsets"): frozenset(),
+    ("", "pods"): frozenset(),
 }
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,15 +411,17 @@ def test_the_controller_may_do_nothing_else(cluster: Cluster) -> None:
     assert cluster.untouched() == before
 
 
-def test_the_controller_publishes_to_grove(cluster: Cluster) -> None:
-    granted = {}
-    for verb in BINDING_VERBS:
+@pytest.mark.parametrize(("group", "resource"), FOREIGN_KINDS)
+def test_the_controller_may_write_only_what_it_publishes(cluster: Cluster, group: str, resource: str) -> None:
+    granted = set()
+    for verb in VERBS:
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"group": "grove.io", "resource": "clustertopologybindings", "verb": verb}},
+            "spec": {"resourceAttributes": {"group": group, "resource": resource, "verb": verb}},
         }
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         _, answer = cluster.api.request("POST", path, review, token=cluster.controller)
-        granted[verb] = answer["status"]["allowed"]
-    assert granted == BINDING_VERBS
+        if answer["status"]["allowed"]:
+            granted.add(verb)
+    assert granted == FOREIGN_KINDS[group, resource]

@@ -1,0 +1,81 @@
+"""An assessment in columns says what looking at node after node says."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from controller.assess import assess
+from controller.effective import Absences
+from tests.support.cluster import topology
+from topology.catalogue import CATALOGUE, KEYS, infer_levels
+from topology.hierarchy import cover, crossings, level_value
+from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
+from topology.node import NodeFacts
+
+SELECTORS: tuple[dict[str, Any], ...] = (
+    {},
+    {"matchLabels": {"pool": "a"}},
+    {"matchExpressions": [{"key": GPUS, "operator": "Exists"}, {"key": "pool", "operator": "DoesNotExist"}]},
+    {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["a", "b"]}]},
+    {"matchLabels": {"pool": "b", GPUS: "8"}, "matchExpressions": [{"key": HOSTNAME, "operator": "NotIn"}]},
+    {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1", "n2"]}]},
+    {"matchLabels": {}, "matchExpressions": []},
+)
+GPU_LABELS = ("8", "8", "8", "4", "", "eight", "٨", "no-topology", None)  # noqa: RUF001 - a digit that is not ASCII
+
+
+def any_cluster(dice: random.Random, count: int) -> list[NodeFacts]:
+    keys = [dice.choice(CATALOGUE[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
+    gaps = dice.choice((0.0, 0.0, 0.05, 0.5))
+    nodes = []
+    for i in range(count):
+        labels = {HOSTNAME: f"n{i}"} | {key: f"{key}-{i // 4 ** (4 - depth)}" for depth, key in enumerate(keys)}
+        labels = {key: value for key, value in labels.items() if dice.random() >= gaps}
+        labels |= {key: dice.choice(("x", "y", "no-topology")) for key in keys if dice.random() < gaps / 4}
+        gpus = dice.choice(GPU_LABELS if gaps else ("8",))
+        labels |= {} if gpus is None else {GPUS: gpus}
+        labels |= dice.choice(({}, {"pool": "a"}, {"pool": "b"}, {"pool": "c"}, {GPU_PRESENT: "true"}))
+        found = sorted(labels)
+        values = tuple(labels[key] for key in found)
+        ready, offered = dice.random() >= gaps, dice.choice((0, 8))
+        nodes.append(NodeFacts(f"n{i}", f"u{i}", tuple(found), values, ready, schedulable=True, gpus=offered))
+    dice.shuffle(nodes)
+    return nodes
+
+
+def gpus_of(node: NodeFacts) -> int:
+    counted = node.label(GPUS) or ""
+    return int(counted) if counted.isascii() and counted.isdigit() else node.gpus
+
+
+def carried_by_all(nodes: Sequence[NodeFacts]) -> set[str]:
+    return {key for key in KEYS if all(level_value(node, key) is not None for node in nodes)}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
+    dice = random.Random(seed)
+    for selector in SELECTORS:
+        nodes = any_cluster(dice, dice.choice((1, 2, 5, 40, 300, 1500)))
+        asked = topology(nodeSelector=selector)
+        selected = [node for node in nodes if asked.selects(node)]
+        found = assess(asked, nodes, Absences(), now=0.0)
+        messages = {condition.type: condition.message for condition in found.conditions}
+
+        silent = [n for n in nodes if n.label(GPUS) is None and (n.gpus or n.label(GPU_PRESENT) == "true")]
+        assert ("no gpu.topology/gpus label" in messages["AgentsReporting"]) == bool(silent)
+        for name in sorted(node.name for node in silent)[:10]:
+            assert f" {name}" in messages["AgentsReporting"]
+        assert found.nodes == len(selected)
+        if not selected:
+            assert found.publishable is None
+            continue
+        assert found.gpus == sum(map(gpus_of, selected))
+        assert found.effective.levels == infer_levels(carried_by_all(selected))
+        assert found.coverage == cover(found.effective.levels, selected)
+        crossing = crossings(found.effective.levels, selected)
+        assert messages["HierarchyConsistent"] == (
+            "; ".join(crossing) or "Every domain lies within one domain of the level above"
+        )
