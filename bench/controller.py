@@ -18,7 +18,7 @@ import psutil
 from bench.report import Figure, Peer, Sample, Target
 from bench.usage import cpu_seconds, idle, peak_memory
 from bench.workplace import ApiServer, Program, program
-from controller.publishers.grove import API_VERSION as GROVE
+from controller.publishers.sharing import GROVE_API as GROVE
 from controller.spec import PATH
 from kube.apply import get
 from kube.client import ApiClient, Request

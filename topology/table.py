@@ -41,7 +41,7 @@ class Column:
 
 
 class Table:
-    """Nodes of different names in the order given; what their columns are like is worked out when it is first asked for."""
+    """Nodes of different names, in the order given; what a column is like is worked out when it is first asked for."""
 
     def __init__(self, nodes: Iterable[NodeFacts]) -> None:
         self.nodes = tuple(nodes)

@@ -20,7 +20,7 @@ from cli.demo.view import colour_matrix, columns, domain_tree
 from cli.hardware import simulated
 from controller.conditions import LEVELS_AVAILABLE, previous
 from controller.options import Options as ControllerOptions
-from controller.publishers.grove import API_VERSION as GROVE
+from controller.publishers.sharing import GROVE_API as GROVE
 from controller.run import run as run_controller
 from controller.spec import API_VERSION, KIND, PATH
 from kube.client import ApiClient, Request

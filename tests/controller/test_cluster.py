@@ -48,7 +48,7 @@ def time() -> Time:
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     client = clients()
-    publishers = [GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0)]
+    publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
     reconciler = Reconciler(client, publishers, time, instance="test")
     return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
