@@ -1,5 +1,6 @@
 """What the controller knows of the cluster, kept up to date by reflectors and read by the reconcile loop."""
 
+import operator
 import threading
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -12,11 +13,13 @@ T = TypeVar("T")
 class Index(Generic[T]):
     """A collection by name, behind one lock. `changed` is called after every change that is one.
 
-    A node's heartbeat changes the object and not what is kept of it: that is no change.
+    A node's heartbeat changes the object and not what is kept of it: that is no change. `same` says which other
+    differences are none.
     """
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None], same: Callable[[T, T], bool] = operator.eq) -> None:
         self._changed = changed
+        self._same = same
         self._lock = threading.Lock()
         self._items: dict[str, T] = {}
         self.synced = False
@@ -41,7 +44,8 @@ class Index(Generic[T]):
     def put(self, name: str, item: T) -> None:
         """One object came or changed."""
         with self._lock:
-            same = self._items.get(name) == item
+            before = self._items.get(name)
+            same = before is not None and self._same(before, item)
             self._items[name] = item
         if not same:
             self._changed()

@@ -61,6 +61,10 @@ def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
     return topology.name, document["metadata"].get("resourceVersion", ""), topology
 
 
+def _same_spec(one: Topology, other: Topology) -> bool:
+    return (one.uid, one.generation) == (other.uid, other.generation)
+
+
 class Controller:
     """Two followed collections and the loop that acts on them."""
 
@@ -78,7 +82,8 @@ class Controller:
         self._stop = stop
         self._wake = threading.Event()
         self._turned = time.monotonic()
-        self.topologies: Index[Topology] = Index(self._wake.set)
+        # The echo of a status that we wrote must not make us look again; one that others wrote waits for the resync.
+        self.topologies: Index[Topology] = Index(self._wake.set, _same_spec)
         self.nodes: Index[NodeFacts] = Index(self._wake.set)
         self._decoder = NodeDecoder(_TRACKED)
         self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop)

@@ -50,7 +50,7 @@ class Lease:
         changes = {
             "holderIdentity": identity,
             "leaseDurationSeconds": seconds,
-            "acquireTime": (mine and self.spec.get("acquireTime")) or stamp,
+            "acquireTime": (mine and _text(self.spec.get("acquireTime"))) or stamp,
             "renewTime": stamp,
             "leaseTransitions": max(0, _number(self.spec.get("leaseTransitions"))) + (not mine),
         }

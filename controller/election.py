@@ -1,0 +1,277 @@
+"""One leader among the controllers of a cluster, by a Lease.
+
+What makes two writers impossible: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
+write for `Timing.renew`; everybody else counts from the moment they *received* the last change, and leaves the Lease
+alone for `Timing.lease`, which is longer. Each by a clock of its own that never jumps and that goes on while the
+process or the machine is stopped; the times in the Lease are for people. A Lease that is gone, or says nothing, is
+waited for as long as one that is held: it may have been deleted or wiped under a leader.
+
+What no Lease can do: call back a request that is on its way. `lease - renew` is how long one may take; the clients of
+a leader time out before that.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import Final
+
+from kube.client import ApiClient, Request
+from kube.cluster import Cluster
+from kube.errors import ApiError, KubeError
+from kube.lease import Lease, new_lease, read, write
+from kube.reflector import Stop
+
+log = logging.getLogger(__name__)
+
+_SPREAD: Final = 1.2
+"""How many retry periods more a follower may wait, at random, so that not all of them ask at once (as client-go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds, with the defaults of the Kubernetes control plane. Raises ValueError where they do not fit together."""
+
+    lease: int = 15
+    """For how long nobody takes a Lease that does not change."""
+    renew: float = 10.0
+    """For how long the leader may write without another renewal."""
+    retry: float = 2.0
+    """Between two renewals, or two tries."""
+
+    def __post_init__(self) -> None:
+        if self.retry <= 0:
+            raise ValueError(f"retry {self.retry:g}: must be more than 0 seconds")
+        if self.renew <= 2 * self.retry:
+            raise ValueError(f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), for a second try")
+        if self.lease <= self.renew:
+            raise ValueError(f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time")
+
+    @property
+    def request(self) -> float:
+        """How long one request of a leader may take."""
+        return min(self.renew / 2, self.lease - self.renew)
+
+
+class Election:
+    """What one contender knows and may do. No I/O and no clock: `now` is in seconds of the contender's own clock.
+
+    `look`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after anything that failed.
+    """
+
+    def __init__(self, identity: str, timing: Timing, absent: Lease) -> None:
+        self._identity = identity
+        self._timing = timing
+        self._absent = absent
+        self._lease: Lease | None = None
+        self._unchanged_since = inf
+        self._certain = False
+        self._until = -inf
+        self._over = False
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen."""
+        return self._lease.holder if self._lease else ""
+
+    @property
+    def must_look(self) -> bool:
+        """Whether the Lease has to be read before anything is done: whoever holds it knows what it says."""
+        return not self._certain or self.holder != self._identity
+
+    def may_write(self, now: float) -> bool:
+        """Whether nobody else can be leader at `now`."""
+        return now < self._until
+
+    def looked(self, now: float, lease: Lease | None) -> None:
+        """Take in the Lease as it was read; `now` is when the answer had come."""
+        if self._unchanged_since == inf or _record(lease) != _record(self._lease):
+            self._unchanged_since = now
+        self._lease = lease
+        self._certain = True
+        if self.holder not in ("", self._identity):
+            self._until = -inf
+
+    def wants(self, now: float) -> bool:
+        """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
+        if self._over:
+            return False
+        if self.may_write(now) or self.holder == self._identity:
+            return True
+        if self._lease and self._lease.released:
+            return True
+        # The holder's word counts too: it may have been started with a longer one.
+        wait = max(self._timing.lease, self._lease.seconds if self._lease else 0)
+        return now - self._unchanged_since > wait
+
+    def claim(self, wall: datetime) -> Lease:
+        """The Lease to be written; `wall` goes into it for people."""
+        return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
+
+    def claimed(self, sent: float, lease: Lease) -> None:
+        """Take in that the claim was stored; `sent` is when it was sent, or before."""
+        self._lease = lease
+        self._unchanged_since = sent
+        if not self._over:
+            self._until = sent + self._timing.renew
+
+    def doubt(self) -> None:
+        """A request failed: it may have been carried out or not, or somebody else was faster."""
+        self._certain = False
+
+    def resign(self, wall: datetime) -> Lease | None:
+        """Never lead again; the Lease to be written, if it is ours to give back."""
+        self._over = True
+        self._until = -inf
+        return self._lease.given_back(wall) if self._lease and self.holder == self._identity else None
+
+
+def _record(lease: Lease | None) -> object:
+    """What a holder changes; labels, which anybody may change, are no sign of life."""
+    return lease and (lease.metadata.get("uid"), lease.spec)
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, its sleep included: CLOCK_MONOTONIC stands still while it is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def utc_now() -> datetime:
+    """The time for people."""
+    return datetime.now(UTC)
+
+
+class LeaderElector:
+    """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set; then `release` gives it back.
+
+    `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client take turns, and a
+    renewal must not wait behind a long list. `identity` must be this process's alone: a host name and something
+    random. `changed` is told whenever this process begins (True) or ceases (False) to lead, from the elector's thread
+    and possibly late; `may_write` is never late.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        stop: Stop,
+        changed: Callable[[bool], None],
+        timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        *,
+        clock: Callable[[], float] = boot_time,
+        wall: Callable[[], datetime] = utc_now,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._stop = stop
+        self._changed = changed
+        self._timing = timing
+        self._clock = clock
+        self._wall = wall
+        self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._election = Election(identity, timing, new_lease(namespace, name))
+        self._thread = threading.Thread(target=self.run, name="election", daemon=True)
+        self._leading = False
+        self._holder = ""
+        self._trouble = ""
+        self._turned = clock()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Contend until `stop` is set."""
+        while not self._stop.is_set():
+            self._stop.wait(self.tick())
+
+    def may_write(self) -> bool:
+        """Whether this process leads at this moment; to be asked right before each write, from any thread."""
+        return self._election.may_write(self._clock())
+
+    def healthy(self) -> str:
+        """What is wrong when only a restart would help: the elector no longer turns."""
+        silent = self._clock() - self._turned
+        return f"the election has not turned for {silent:.0f} s" if silent > 4 * self._timing.lease else ""
+
+    def tick(self) -> float:
+        """Do what is due now; seconds until the next tick. Never raises KubeError."""
+        self._turned = self._clock()
+        asked = 0.0
+        try:
+            self._turn()
+            self._tell("")
+        except KubeError as error:
+            self._election.doubt()
+            if isinstance(error, ApiError):
+                asked = min(error.retry_after or 0.0, self._timing.request)
+            if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
+                self._tell(str(error))
+        self._announce()
+        return max(asked, self._timing.retry * (1 if self._leading else self._dice.uniform(1, 1 + _SPREAD)))
+
+    def _turn(self) -> None:
+        election = self._election
+        if election.must_look:
+            lease = read(self._client, self._namespace, self._name)
+            election.looked(self._clock(), lease)
+        sent = self._clock()
+        if election.wants(sent):
+            election.claimed(sent, write(self._client, election.claim(self._wall())))
+
+    def release(self) -> None:
+        """Let a follower take over at once; to be called when nothing more will be written and `stop` is set."""
+        if self._thread.is_alive():
+            self._thread.join(2 * self._timing.request)
+        lease = self._election.resign(self._wall())
+        self._announce()
+        if lease is None:
+            return
+        try:
+            write(self._client, lease)
+        except KubeError as error:
+            log.info("the Lease %s/%s was not given back, it expires by itself: %s", self._namespace, self._name, error)
+
+    def _announce(self) -> None:
+        leading = self.may_write()
+        if leading != self._leading:
+            self._leading = leading
+            log.log(logging.INFO if leading else logging.WARNING, "%s", "leading" if leading else "no longer leading")
+            self._changed(leading)
+        if self._holder != self._election.holder:
+            self._holder = self._election.holder
+            log.info("the Lease %s/%s is held by %s", self._namespace, self._name, self._holder or "nobody")
+
+    def _tell(self, trouble: str) -> None:
+        """Log what is wrong once, and once that it is over."""
+        if trouble and trouble != self._trouble:
+            log.warning("the Lease %s/%s cannot be read or written: %s", self._namespace, self._name, trouble)
+        elif self._trouble and not trouble:
+            log.info("the Lease %s/%s can be read and written again", self._namespace, self._name)
+        self._trouble = trouble
+
+
+class NotLeading(KubeError):
+    """A write was held back because another process may be leader by now."""
+
+
+class FencedClient(ApiClient):
+    """A client whose writes are sent only while `may_write` says so: leadership may end between any two of them."""
+
+    def __init__(self, cluster: Cluster, user_agent: str, timeout: float, may_write: Callable[[], bool]) -> None:
+        super().__init__(cluster, user_agent, timeout)
+        self._may_write = may_write
+
+    def read(self, request: Request) -> bytes:
+        """As every client; raises NotLeading for what would change something while this process does not lead."""
+        if request.method != "GET" and not self._may_write():
+            raise NotLeading(f"this process does not lead, so it does not send {request.method} {request.path}")
+        return super().read(request)
