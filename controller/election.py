@@ -3,8 +3,10 @@
 What makes two writers impossible: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
 write for `Timing.renew`; everybody else counts from the moment they *received* the last change, and leaves the Lease
 alone for `Timing.lease`, which is longer. Each by a clock of its own that never jumps and that goes on while the
-process or the machine is stopped; the times in the Lease are for people. A Lease that is gone, or says nothing, is
-waited for as long as one that is held: it may have been deleted or wiped under a leader.
+process or the machine is stopped; the times in the Lease are for people. Every change counts, labels too.
+
+A Lease that is not there may have been deleted under a leader. Whoever makes a new one therefore holds it for
+`Timing.lease` before it writes anything: by then the leader of the old one has given up.
 
 What no Lease can do: call back a request that is on its way. `lease - renew` is how long one may take; the clients of
 a leader time out before that.
@@ -18,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from kube.client import ApiClient, Request
 from kube.cluster import Cluster
@@ -60,7 +62,7 @@ class Timing:
 class Election:
     """What one contender knows and may do. No I/O and no clock: `now` is in seconds of the contender's own clock.
 
-    `look`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after anything that failed.
+    `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after whatever failed.
     """
 
     def __init__(self, identity: str, timing: Timing, absent: Lease) -> None:
@@ -68,8 +70,9 @@ class Election:
         self._timing = timing
         self._absent = absent
         self._lease: Lease | None = None
-        self._unchanged_since = inf
         self._certain = False
+        self._unchanged_since = inf
+        self._from = -inf
         self._until = -inf
         self._over = False
 
@@ -85,37 +88,37 @@ class Election:
 
     def may_write(self, now: float) -> bool:
         """Whether nobody else can be leader at `now`."""
-        return now < self._until
+        return self._from < now < self._until
 
     def looked(self, now: float, lease: Lease | None) -> None:
         """Take in the Lease as it was read; `now` is when the answer had come."""
-        if self._unchanged_since == inf or _record(lease) != _record(self._lease):
-            self._unchanged_since = now
-        self._lease = lease
+        before, self._lease = self._lease, lease
         self._certain = True
+        if _version(lease) != _version(before):
+            self._unchanged_since = now
         if self.holder not in ("", self._identity):
             self._until = -inf
+        elif self.holder and _uid(lease) != _uid(before):
+            self._from = now + self._timing.lease  # we made it, though the answer was lost
 
     def wants(self, now: float) -> bool:
         """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
         if self._over:
             return False
-        if self.may_write(now) or self.holder == self._identity:
-            return True
-        if self._lease and self._lease.released:
+        if self._lease is None or self._lease.released or self.holder == self._identity or self.may_write(now):
             return True
         # The holder's word counts too: it may have been started with a longer one.
-        wait = max(self._timing.lease, self._lease.seconds if self._lease else 0)
-        return now - self._unchanged_since > wait
+        return now - self._unchanged_since > max(self._timing.lease, self._lease.seconds)
 
     def claim(self, wall: datetime) -> Lease:
         """The Lease to be written; `wall` goes into it for people."""
         return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
 
-    def claimed(self, sent: float, lease: Lease) -> None:
-        """Take in that the claim was stored; `sent` is when it was sent, or before."""
+    def claimed(self, sent: float, now: float, lease: Lease) -> None:
+        """Take in what was stored of a claim; `sent` is when it was sent, or before, `now` when the answer had come."""
+        if self._lease is None:
+            self._from = now + self._timing.lease
         self._lease = lease
-        self._unchanged_since = sent
         if not self._over:
             self._until = sent + self._timing.renew
 
@@ -123,16 +126,20 @@ class Election:
         """A request failed: it may have been carried out or not, or somebody else was faster."""
         self._certain = False
 
-    def resign(self, wall: datetime) -> Lease | None:
+    def resign(self, now: float, wall: datetime) -> Lease | None:
         """Never lead again; the Lease to be written, if it is ours to give back."""
         self._over = True
         self._until = -inf
-        return self._lease.given_back(wall) if self._lease and self.holder == self._identity else None
+        lease, self._lease = self._lease, None
+        return lease.given_back(wall) if lease and lease.holder == self._identity and now > self._from else None
 
 
-def _record(lease: Lease | None) -> object:
-    """What a holder changes; labels, which anybody may change, are no sign of life."""
-    return lease and (lease.metadata.get("uid"), lease.spec)
+def _version(lease: Lease | None) -> Any:
+    return lease and lease.metadata["resourceVersion"]
+
+
+def _uid(lease: Lease | None) -> Any:
+    return lease and lease.metadata["uid"]
 
 
 def boot_time() -> float:
@@ -162,7 +169,7 @@ class LeaderElector:
         identity: str,
         stop: Stop,
         changed: Callable[[bool], None],
-        timing: Timing = Timing(),  # noqa: B008 - it is immutable
+        timing: Timing = Timing(),
         *,
         clock: Callable[[], float] = boot_time,
         wall: Callable[[], datetime] = utc_now,
@@ -225,13 +232,14 @@ class LeaderElector:
             election.looked(self._clock(), lease)
         sent = self._clock()
         if election.wants(sent):
-            election.claimed(sent, write(self._client, election.claim(self._wall())))
+            lease = write(self._client, election.claim(self._wall()))
+            election.claimed(sent, self._clock(), lease)
 
     def release(self) -> None:
         """Let a follower take over at once; to be called when nothing more will be written and `stop` is set."""
         if self._thread.is_alive():
             self._thread.join(2 * self._timing.request)
-        lease = self._election.resign(self._wall())
+        lease = self._election.resign(self._clock(), self._wall())
         self._announce()
         if lease is None:
             return

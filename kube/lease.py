@@ -19,6 +19,9 @@ from kube.errors import ApiError, Unreachable
 API_VERSION: Final = "coordination.k8s.io/v1"
 _RELEASED_SECONDS: Final = 1
 """What client-go writes as the duration of a Lease that it gives back: the API allows no 0."""
+_MOST: Final = 2**31 - 1
+"""More the API does not take, and somebody may have written it there."""
+_METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Lease:
             "leaseDurationSeconds": seconds,
             "acquireTime": (mine and _text(self.spec.get("acquireTime"))) or stamp,
             "renewTime": stamp,
-            "leaseTransitions": max(0, _number(self.spec.get("leaseTransitions"))) + (not mine),
+            "leaseTransitions": min(_MOST, max(0, _number(self.spec.get("leaseTransitions"))) + (not mine)),
         }
         return Lease(self.metadata, {**self.spec, **changes})
 
@@ -103,7 +106,7 @@ def _collection(namespace: str) -> str:
 def _decoded(answer: Any) -> Lease:
     """Raises Unreachable for what no API server would answer."""
     metadata = answer.get("metadata") if isinstance(answer, dict) else None
-    if not isinstance(metadata, dict) or not all(metadata.get(key) for key in ("name", "namespace", "resourceVersion")):
+    if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
         raise Unreachable(f"the answer to a request for a Lease is none: {str(answer)[:80]!r}")
     spec = answer.get("spec")
     return Lease(metadata, spec if isinstance(spec, dict) else {})

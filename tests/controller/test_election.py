@@ -1,0 +1,592 @@
+"""Never two that may write, whatever happens; and one that may, as soon as nothing happens any more."""
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.election import Election, FencedClient, LeaderElector, NotLeading, Timing, boot_time
+from kube.apply import get
+from kube.client import ApiClient, Request
+from kube.config import load
+from kube.lease import Lease, new_lease
+from simulator.apiserver import EmbeddedApiServer
+from tests.support.api import MERGE, ApiUnderTest
+from tests.support.clock import START
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+LEASE = f"{LEASES}/leader"
+ABSENT = new_lease("default", "leader")
+TIMING = Timing()
+
+
+@pytest.mark.parametrize(
+    ("timing", "message"),
+    [
+        ({"retry": 0}, "retry 0: must be more than 0 seconds"),
+        ({"renew": 4}, r"renew 4: must be more than twice retry \(2\), for a second try"),
+        ({"lease": 10}, r"lease 10: must be longer than renew \(10\), or two lead at a time"),
+    ],
+)
+def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Timing(**timing)
+
+
+class Store:
+    """One Lease as an API server holds it: versions, uids, and no new version for a write that changes nothing."""
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self._numbers = itertools.count(1)
+
+    def write(self, lease: Lease) -> Lease | None:
+        """What is stored now, or None for a conflict."""
+        mine, here = lease.metadata, self.lease and self.lease.metadata
+        if "resourceVersion" not in mine:
+            if here:
+                return None
+            uid = f"uid-{next(self._numbers)}"
+        else:
+            if not here or any(mine[key] != here[key] for key in ("uid", "resourceVersion")):
+                return None
+            if self.lease and lease.spec == self.lease.spec:
+                return self.lease
+            uid = here["uid"]
+        return self.put({**mine, "uid": uid}, lease.spec)
+
+    def put(self, metadata: Any, spec: Any) -> Lease:
+        self.lease = Lease({**metadata, "resourceVersion": str(next(self._numbers))}, spec)
+        return self.lease
+
+    def edit(self, **spec: Any) -> None:
+        assert self.lease
+        self.put(self.lease.metadata, spec)
+
+
+class Contender:
+    """An election whose requests arrive at once."""
+
+    def __init__(self, store: Store, identity: str) -> None:
+        self.store = store
+        self.election = Election(identity, TIMING, ABSENT)
+
+    def turn(self, now: float) -> bool:
+        """Look and claim at `now`; whether it may write then."""
+        election = self.election
+        if election.must_look:
+            election.looked(now, self.store.lease)
+        if election.wants(now):
+            stored = self.store.write(election.claim(START))
+            if stored:
+                election.claimed(now, now, stored)
+            else:
+                election.doubt()
+        return election.may_write(now)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+def leader(store: Store) -> Contender:
+    """Leads since time 0."""
+    leader = Contender(store, "a")
+    assert not leader.turn(-16.0)
+    assert leader.turn(0.0)
+    return leader
+
+
+def test_whoever_makes_a_lease_leads_when_a_leader_that_lost_an_older_one_cannot_any_more(store: Store) -> None:
+    contender = Contender(store, "a")
+    other = Contender(store, "b")
+    for now in (0.0, 3.0, 6.0, 9.0, 12.0, 15.0):
+        assert not contender.turn(now)
+        assert contender.election.holder == "a"
+        assert not other.turn(now)
+    assert contender.turn(15.1)
+
+
+def test_a_lease_that_was_made_though_the_answer_was_lost_is_waited_for_too(store: Store) -> None:
+    contender = Contender(store, "a")
+    contender.election.looked(0.0, None)
+    store.write(contender.election.claim(START))
+    contender.election.doubt()
+    assert not contender.turn(3.0)
+    assert not contender.turn(18.0)
+    assert contender.turn(18.1)
+
+
+def test_who_has_not_led_yet_has_nothing_to_give_back(store: Store) -> None:
+    """A successor would not wait, and a leader that lost an older Lease may still be there."""
+    contender = Contender(store, "a")
+    assert not contender.turn(0.0)
+    assert contender.election.resign(15.0, START) is None
+
+
+def test_a_lease_that_was_given_back_is_taken_at_once(store: Store, leader: Contender) -> None:
+    back = leader.election.resign(0.1, START)
+    assert back
+    store.write(back)
+    assert not leader.election.may_write(0.0)
+    assert Contender(store, "b").turn(0.2)
+    for now in (10.0, 30.0, 50.0):
+        assert not leader.turn(now)
+    assert store.lease
+    assert store.lease.holder == "b"
+    assert leader.election.resign(50.0, START) is None
+
+
+def test_the_leader_may_write_until_its_renewals_fail_for_ten_seconds_and_nobody_else_for_fifteen(
+    store: Store, leader: Contender
+) -> None:
+    other = Contender(store, "b")
+    assert leader.turn(2.0)
+    assert not other.turn(2.5)
+    assert leader.election.may_write(11.9)
+    assert not leader.election.may_write(12.0)
+    assert not other.turn(17.5)
+    assert other.turn(17.6)
+    assert not leader.turn(17.7)
+    assert not leader.turn(19.7)
+    assert leader.election.holder == "b"
+
+
+def test_a_leader_that_was_stopped_finds_out_before_it_asks_anybody(leader: Contender) -> None:
+    assert leader.turn(2.0)
+    assert not leader.election.may_write(60.0)
+
+
+def test_a_stopped_leader_goes_on_where_nobody_took_over(leader: Contender) -> None:
+    assert leader.turn(2.0)
+    assert leader.turn(60.0)
+
+
+def test_time_counts_from_when_a_renewal_was_sent_not_from_its_answer(store: Store, leader: Contender) -> None:
+    stored = store.write(leader.election.claim(START))
+    assert stored
+    leader.election.claimed(2.0, 6.0, stored)
+    assert not leader.election.may_write(12.0)
+
+
+def test_a_leader_whose_lease_is_deleted_writes_as_long_as_is_certain_and_again_when_nobody_else_can(
+    store: Store, leader: Contender
+) -> None:
+    store.lease = None
+    other = Contender(store, "b")
+    assert not other.turn(1.0)
+    assert leader.turn(2.0)  # the renewal fails; what was certain still is
+    assert not leader.turn(4.0)  # the other's name is there
+    assert not other.turn(9.0)
+    assert other.turn(16.1)
+
+
+def test_a_wiped_lease_is_waited_for_by_others_and_taken_back_by_the_leader(store: Store, leader: Contender) -> None:
+    store.edit()
+    other = Contender(store, "b")
+    assert not other.turn(1.0)
+    assert leader.turn(2.0)
+    assert leader.turn(4.0)
+    assert store.lease
+    assert store.lease.holder == "a"
+    assert not other.turn(16.1)
+
+
+def test_a_leader_steps_down_when_somebody_else_stands_in_the_lease(store: Store, leader: Contender) -> None:
+    store.edit(holderIdentity="somebody", leaseDurationSeconds=15)
+    assert leader.turn(2.0)
+    assert not leader.turn(4.0)
+    assert not leader.turn(19.0)
+    assert leader.turn(19.1)
+
+
+def test_a_holder_that_promises_to_be_longer_is_waited_for(store: Store, leader: Contender) -> None:
+    store.edit(holderIdentity="somebody", leaseDurationSeconds=60)
+    assert not Contender(store, "b").turn(0.0)
+    other = Contender(store, "c")
+    assert not other.turn(1.0)
+    assert not other.turn(61.0)
+    assert other.turn(61.1)
+    assert not leader.turn(62.0)
+
+
+def test_any_change_is_a_sign_of_life(store: Store, leader: Contender) -> None:
+    other = Contender(store, "b")
+    assert not other.turn(0.0)
+    assert store.lease
+    assert leader.election.holder == "a"
+    store.put({**store.lease.metadata, "labels": {"x": "y"}}, store.lease.spec)
+    assert not other.turn(14.0)
+    assert not other.turn(29.0)
+    assert other.turn(29.1)
+
+
+class Simulated:
+    """A contender with a clock of its own on a bad network, that may be stopped anywhere between two steps."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.zero = world.dice.uniform(-1e6, 1e6)
+        self.rate = world.dice.uniform(0.97, 1.03)
+        self.start()
+
+    def start(self) -> None:
+        """As a new process."""
+        self.election = Election(f"{self.name}-{next(self.world.numbers)}", TIMING, ABSENT)
+        self.life = self.live()
+
+    def now(self) -> float:
+        return self.zero + self.rate * self.world.time
+
+    def may_write(self) -> bool:
+        return self.election.may_write(self.now())
+
+    def live(self) -> Iterator[float]:
+        """Yields how long to wait."""
+        world, election, dice = self.world, self.election, self.world.dice
+        while True:
+            yield TIMING.retry * dice.uniform(1, 2.2)
+            if world.chaos and dice.random() < 0.01:
+                back = election.resign(self.now(), world.wall())
+                if back:
+                    yield from self.ask(partial(world.store.write, back))
+                self.start()
+                return
+            if election.must_look:
+                answer = yield from self.ask(lambda: world.store.lease)
+                if answer is None:
+                    election.doubt()
+                    continue
+                election.looked(self.now(), answer[0])
+            sent = self.now()
+            if world.chaos and dice.random() < 0.02:
+                yield dice.uniform(1, 40)  # stopped after it looked at its clock
+            if election.wants(sent):
+                claim = election.claim(world.wall())
+                answer = yield from self.ask(partial(world.store.write, claim))
+                if answer and answer[0]:
+                    election.claimed(sent, self.now(), answer[0])
+                else:
+                    election.doubt()
+
+    def ask(self, handle: Callable[[], Lease | None]) -> Any:
+        """A request: a generator of waits that returns (answer,), or None for no answer in time."""
+        world = self.world
+        box: list[Lease | None] = []
+        there, back = world.delay(), world.delay()
+        if not (world.chaos and world.dice.random() < 0.05):
+            world.at(there, lambda: box.append(handle()))
+        patience = TIMING.request
+        yield min(there + back, patience)
+        return (box[0],) if box and there + back < patience and not world.loses() else None
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.numbers = itertools.count()
+        self.time = 0.0
+        self.store = Store()
+        self.chaos = True
+        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.contenders = [Simulated(self, name) for name in "abc"]
+        self.terms = 0
+
+    def at(self, delay: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self.events, (self.time + delay, next(self.numbers), what))
+
+    def delay(self) -> float:
+        return self.dice.choice(
+            (0.01, 0.05, 0.2, 1.0) if not self.chaos or self.dice.random() < 0.9 else (4.0, 12.0, 40.0)
+        )
+
+    def loses(self) -> bool:
+        return self.chaos and self.dice.random() < 0.05
+
+    def wall(self) -> datetime:
+        """Everybody's clock for people is wrong in its own way."""
+        return START + timedelta(seconds=self.dice.choice((0, 0, -1e6, 1e6, self.time)))
+
+    def run(self, until: float) -> None:
+        last = None
+        while self.events[0][0] < until:
+            self.time, _, what = heapq.heappop(self.events)
+            what()
+            leaders = [each.election for each in self.contenders if each.may_write()]
+            assert len(leaders) <= 1
+            if leaders and leaders[0] is not last:
+                self.terms += 1
+                last = leaders[0]
+        self.time = until
+
+    def go_on(self, contender: Simulated) -> None:
+        wait = next(contender.life, None)
+        if wait is None:  # it ended, and a new one was started
+            wait = 0.0
+        elif self.chaos and self.dice.random() < 0.01:
+            wait += self.dice.uniform(1, 60)
+        self.at(wait, lambda: self.go_on(contender))
+
+    def meddle(self) -> None:
+        """What admins and broken tools do."""
+        lease = self.store.lease
+        if self.chaos and lease:
+            what = self.dice.randrange(6)
+            if what == 0:
+                self.store.lease = None
+            elif what == 1:
+                self.store.edit()
+            elif what == 2:
+                self.store.edit(holderIdentity=7, leaseDurationSeconds="x", renewTime=[])
+            elif what == 3:
+                self.store.edit(holderIdentity="nobody we know", leaseDurationSeconds=self.dice.choice((0, 5, 20)))
+            else:
+                self.store.put({**lease.metadata, "labels": {"n": str(self.time)}}, lease.spec)
+        self.at(self.dice.expovariate(1 / 60), self.meddle)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_never_two_and_in_the_end_one(seed: int) -> None:
+    world = World(seed)
+    for contender in world.contenders:
+        world.go_on(contender)
+    world.meddle()
+    world.run(until=1500.0)
+    assert world.terms > 5  # else nothing was tested
+    world.chaos = False
+    world.run(until=1700.0)
+    (leader,) = (each for each in world.contenders if each.may_write())
+    assert world.store.lease
+    assert world.store.lease.holder == leader.election.holder
+    terms = world.terms
+    world.run(until=2000.0)
+    assert world.terms == terms + 1  # counted anew by each run: the same leader all the time
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Process:
+    """An elector on an API server; time is the test's."""
+
+    def __init__(self, client: ApiClient, identity: str, clock: Clock) -> None:
+        self.stop = threading.Event()
+        self.news: list[bool] = []
+        self.clock = clock
+        self.elector = LeaderElector(
+            client,
+            "default",
+            "leader",
+            identity,
+            self.stop,
+            self.news.append,
+            clock=clock,
+            wall=lambda: START + timedelta(seconds=clock.now),
+            dice=random.Random(7),
+        )
+
+    def tick(self, after: float = 0.0) -> bool:
+        self.clock.now += after
+        self.elector.tick()
+        return self.elector.may_write()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pair(clients: Callable[[], ApiClient], clock: Clock) -> tuple[Process, Process]:
+    """Two electors; the first leads."""
+    a, b = Process(clients(), "a", clock), Process(clients(), "b", clock)
+    assert not a.tick()
+    assert a.tick(after=15.1)
+    assert not b.tick()
+    return a, b
+
+
+def test_one_of_two_leads_and_the_other_takes_over_what_is_given_back(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    for _ in range(20):
+        assert a.tick(after=2.0)
+        assert not b.tick()
+    a.stop.set()
+    a.elector.release()
+    assert not a.elector.may_write()
+    assert b.tick()
+    assert not a.tick()
+    assert (a.news, b.news) == ([True, False], [True])
+
+
+def test_a_silent_leader_is_followed_after_the_lease_has_run_out(pair: tuple[Process, Process]) -> None:
+    a, b = pair
+    assert not b.tick(after=14.9)
+    assert not a.elector.may_write()
+    assert b.tick(after=0.2)
+    assert not a.tick()
+    assert a.news == [True, False]
+    assert b.news == [True]
+
+
+def test_a_deleted_lease_does_not_make_a_second_leader(pair: tuple[Process, Process], api: ApiUnderTest) -> None:
+    a, b = pair
+    api.request("DELETE", LEASE)
+    assert not b.tick()
+    assert api.get(LEASE)["spec"]["holderIdentity"] == "b"
+    assert a.tick(after=2.0)
+    assert not a.tick(after=2.0)
+    assert not b.tick(after=11.0)
+    assert b.tick(after=0.1)
+    assert (a.news, b.news) == ([True, False], [True])
+
+
+def test_an_emptied_lease_does_not_make_a_second_leader(pair: tuple[Process, Process], api: ApiUnderTest) -> None:
+    a, b = pair
+    api.request("PATCH", LEASE, {"spec": None}, content_type=MERGE)
+    assert not b.tick()
+    assert a.tick(after=2.0)
+    assert a.tick(after=2.0)
+    assert api.get(LEASE)["spec"]["holderIdentity"] == "a"
+
+
+def test_a_leader_finds_another_name_in_its_lease(pair: tuple[Process, Process], api: ApiUnderTest) -> None:
+    a, b = pair
+    api.request("PATCH", LEASE, {"spec": {"holderIdentity": "kubectl"}}, content_type=MERGE)
+    a.tick(after=2.0)
+    assert not a.tick(after=2.0)
+    assert not b.tick()
+    a.tick(after=15.1)
+    b.tick()
+    assert a.elector.may_write() != b.elector.may_write()
+
+
+@pytest.fixture
+def server(embedded_server: EmbeddedApiServer) -> EmbeddedApiServer:
+    return embedded_server
+
+
+@pytest.fixture
+def client(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[ApiClient]:
+    server.write_kubeconfig(tmp_path / "kubeconfig")
+    client = ApiClient(load(str(tmp_path / "kubeconfig")), timeout=5.0)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def leading(client: ApiClient, clock: Clock) -> Process:
+    process = Process(client, "a", clock)
+    process.tick()
+    assert process.tick(after=15.1)
+    return process
+
+
+def test_an_api_server_that_is_away_ends_leadership_in_time_and_is_reported_once(
+    server: EmbeddedApiServer, leading: Process, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server.faults.reject(503, times=8)
+    assert [leading.tick(after=2.0) for _ in range(8)] == [True] * 4 + [False] * 4
+    assert leading.tick(after=2.0)
+    assert leading.news == [True, False, True]
+    said = [record.message for record in caplog.records]
+    assert sum("cannot be read or written" in text for text in said) == 1
+    assert sum("can be read and written again" in text for text in said) == 1
+
+
+def test_a_busy_server_is_asked_less_often_but_often_enough_to_stay_leader(
+    server: EmbeddedApiServer, leading: Process
+) -> None:
+    assert leading.elector.tick() == TIMING.retry
+    server.faults.reject(429, retry_after=3)
+    assert leading.elector.tick() == 3.0
+    server.faults.reject(429, retry_after=300)
+    assert leading.elector.tick() == TIMING.request
+
+
+def test_followers_ask_at_different_times(client: ApiClient, clock: Clock) -> None:
+    follower = Process(client, "b", clock)
+    waits = {follower.elector.tick() for _ in range(20)}
+    assert len(waits) == 20
+    assert min(waits) >= TIMING.retry
+    assert max(waits) <= TIMING.retry * 2.2
+
+
+def test_a_lease_that_cannot_be_given_back_does_not_keep_the_program_from_ending(
+    server: EmbeddedApiServer, leading: Process
+) -> None:
+    server.faults.reject(500)
+    leading.elector.release()
+    assert not leading.elector.may_write()
+    assert leading.news == [True, False]
+
+
+def test_a_program_that_never_led_gives_nothing_back(
+    server: EmbeddedApiServer, client: ApiClient, clock: Clock
+) -> None:
+    Process(client, "b", clock).elector.release()
+    assert not server.faults.requests
+
+
+def test_an_elector_that_hangs_is_reported(leading: Process, clock: Clock) -> None:
+    assert leading.elector.healthy() == ""
+    clock.now += 61.0
+    assert leading.elector.healthy() == "the election has not turned for 61 s"
+
+
+def test_the_thread_leads_and_gives_back(client: ApiClient, server: EmbeddedApiServer, leading: Process) -> None:
+    leading.elector.release()
+    stop, led = threading.Event(), threading.Event()
+    news: list[bool] = []
+
+    def changed(is_leader: bool) -> None:
+        news.append(is_leader)
+        led.set()
+
+    elector = LeaderElector(client, "default", "leader", "b", stop, changed)
+    elector.start()
+    assert led.wait(30.0)
+    assert elector.may_write()
+    stop.set()
+    elector.release()
+    assert news == [True, False]
+    puts = server.faults.requests["PUT", LEASE]
+    assert puts == 4  # renewed and given back by one, taken and given back by the other
+
+
+def test_the_default_clock_goes_on() -> None:
+    assert 0 < boot_time() <= boot_time()
+
+
+def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
+    server: EmbeddedApiServer, tmp_path: Path
+) -> None:
+    server.write_kubeconfig(tmp_path / "kubeconfig")
+    leads = True
+    client = FencedClient(load(str(tmp_path / "kubeconfig")), "test", 5.0, lambda: leads)
+    body = b'{"metadata":{"name":"x","namespace":"default"}}'
+    make = Request("POST", LEASES, {}, body)
+    client.call(make)
+    leads = False
+    with pytest.raises(NotLeading, match=f"does not lead, so it does not send POST {LEASES}"):
+        client.call(make)
+    assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
+    assert server.faults.requests["POST", LEASES] == 1
+    client.close()

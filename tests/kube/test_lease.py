@@ -1,0 +1,125 @@
+"""Leases over real connections and as data."""
+
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kube.client import ApiClient
+from kube.errors import ApiError, Unreachable
+from kube.lease import Lease, new_lease, read, write, write_request
+from tests.kube.scripted import ScriptedServer, answer
+from tests.support.api import MERGE, ApiUnderTest
+from tests.support.clock import START
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
+
+
+@pytest.fixture
+def client(clients: Callable[[], ApiClient]) -> ApiClient:
+    return clients()
+
+
+def fresh() -> Lease:
+    return new_lease("default", "leader").claimed("a", 15, START)
+
+
+def lease(**spec: Any) -> Lease:
+    return Lease({"name": "leader", "namespace": "default", "resourceVersion": "1"}, spec)
+
+
+def test_a_lease_is_made_read_renewed_and_given_back(client: ApiClient) -> None:
+    assert read(client, "default", "leader") is None
+    made = write(client, fresh())
+    assert read(client, "default", "leader") == made
+    assert (made.holder, made.seconds, made.released) == ("a", 15, False)
+    renewed = write(client, made.claimed("a", 15, START + timedelta(seconds=2)))
+    assert renewed.spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-02T03:04:05.000000Z",
+        "renewTime": "2026-01-02T03:04:07.000000Z",
+        "leaseTransitions": 1,
+    }
+    back = write(client, renewed.given_back(START))
+    assert (back.holder, back.released) == ("", True)
+    taken = write(client, back.claimed("b", 15, START))
+    assert (taken.holder, taken.spec["leaseTransitions"]) == ("b", 2)
+
+
+def test_of_two_writers_one_gets_a_conflict(client: ApiClient) -> None:
+    made = write(client, fresh())
+    write(client, made.claimed("a", 15, START))
+    with pytest.raises(ApiError) as raised:
+        write(client, made.claimed("b", 15, START))
+    assert raised.value.conflict
+    with pytest.raises(ApiError) as raised:
+        write(client, fresh())
+    assert raised.value.conflict
+
+
+def test_a_deleted_lease_does_not_come_back_by_a_renewal(client: ApiClient, api: ApiUnderTest) -> None:
+    made = write(client, fresh())
+    api.request("DELETE", LEASE)
+    with pytest.raises(ApiError) as raised:
+        write(client, made.claimed("a", 15, START))
+    assert raised.value.conflict or raised.value.not_found
+    assert read(client, "default", "leader") is None
+
+
+def test_what_others_wrote_on_a_lease_stays(client: ApiClient, api: ApiUnderTest) -> None:
+    write(client, fresh())
+    api.request("PATCH", LEASE, {"metadata": {"labels": {"team": "x"}}}, content_type=MERGE)
+    found = read(client, "default", "leader")
+    assert found is not None
+    assert write(client, found.claimed("a", 15, START)).metadata["labels"] == {"team": "x"}
+
+
+def test_a_renewal_with_the_clock_standing_still_is_a_change_all_the_same(client: ApiClient) -> None:
+    made = write(client, fresh())
+    renewed = write(client, made.claimed("a", 15, START))
+    assert renewed.metadata["resourceVersion"] != made.metadata["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "holder", "seconds"),
+    [
+        ({}, "", 0),
+        ({"holderIdentity": None, "leaseDurationSeconds": None}, "", 0),
+        ({"holderIdentity": 7, "leaseDurationSeconds": "15"}, "", 0),
+        ({"holderIdentity": ["a"], "leaseDurationSeconds": -3}, "", 0),
+        ({"holderIdentity": "a", "leaseDurationSeconds": 3600}, "a", 3600),
+    ],
+)
+def test_a_malformed_lease_says_nothing_and_can_be_taken(spec: dict[str, Any], holder: str, seconds: int) -> None:
+    found = lease(**spec, leaseTransitions=2**31 - 1, acquireTime=3, renewTime={})
+    assert (found.holder, found.seconds, found.released) == (holder, seconds, False)
+    assert found.claimed("a", 15, START).spec == {
+        "holderIdentity": "a",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-02T03:04:05.000000Z",
+        "renewTime": "2026-01-02T03:04:05.000000Z",
+        "leaseTransitions": 2**31 - 1,
+    }
+
+
+def test_a_write_is_a_post_once_and_a_put_ever_after() -> None:
+    collection = LEASE.removesuffix("/leader")
+    assert (write_request(fresh()).method, write_request(fresh()).path) == ("POST", collection)
+    assert (write_request(lease()).method, write_request(lease()).path) == ("PUT", LEASE)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"7", b"{}", b'{"metadata":{"name":"leader"}}', b'{"metadata":[]}', b"<html>"])
+def test_an_answer_that_is_no_lease_is_no_answer(body: bytes) -> None:
+    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client, pytest.raises(Unreachable):
+        read(client, "default", "leader")
+
+
+def test_a_lease_without_a_spec_is_empty() -> None:
+    body = b'{"metadata":{"name":"leader","namespace":"default","uid":"u","resourceVersion":"1"},"spec":null}'
+    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client:
+        found = read(client, "default", "leader")
+    assert found is not None
+    assert found.spec == {}
