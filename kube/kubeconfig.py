@@ -195,7 +195,7 @@ def _client_certificate(user: _Entry, tls: ssl.SSLContext) -> None:
 
 def _from_plugin(spec: str, context: str | None, user: _Entry, tls: ssl.SSLContext | None) -> Token:
     """Ask the user's plugin for a token, or for a client certificate and load it into `tls`."""
-    import kubernetes.client  # noqa: PLC0415 - costs 45-65 MB; see the package docstring
+    import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
     import kubernetes.config  # noqa: PLC0415 - same
 
     plugin = user.where + ("exec" if user.values.get("exec") else "auth-provider")
