@@ -23,6 +23,8 @@ from simulator.machine import identity
 from simulator.node_object import node_object
 from topology.keys import HOSTNAME
 
+_SPEC: Final = {"publish": {"kai": "Never"}}
+"""Grove makes KAI's Topology from the binding, and no Grove runs here."""
 _SLICE: Final = 1.0
 """Seconds that one order waits at most, so that whoever gave it can look whether waiting still makes sense."""
 
@@ -94,10 +96,10 @@ def main() -> None:
     """Serve until standard input ends."""
     folder, machines, nodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     with EmbeddedApiServer(tls=Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")) as server:
-        server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd()])
+        server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd()])
         server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
         server.load(large_cluster(nodes))
-        server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}}])
+        server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": _SPEC}])
         journal = Journal(server.api.handle)
         server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes
         print(msgspec.json.encode(server.url).decode(), flush=True)

@@ -20,6 +20,11 @@ def grove_binding_crd() -> dict[str, Any]:
     return _load(_HERE / "grove_binding_crd.yaml")
 
 
+def kai_topology_crd() -> dict[str, Any]:
+    """A small stand-in for KAI's Topology."""
+    return _load(_HERE / "kai_topology_crd.yaml")
+
+
 def _load(file: Path) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return document

@@ -122,9 +122,11 @@ class Demo:
         server.start()
         server.load(node.node_object() for node in self._nodes)
         client = ApiClient(replace(load(_written(server, self._kubeconfig.with_suffix(".new"))), namespace="default"))
-        for crd in (manifests.cluster_topology_crd(), manifests.grove_binding_crd()):
+        crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+        for crd in crds:
             client.call(Request("POST", _CRDS, {}, msgspec.json.encode(crd)))
-        spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s"}
+        # Grove's operator makes KAI's Topology from the binding, and the demo has no operator to wait for.
+        spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
         client.call(Request("POST", PATH, {}, msgspec.json.encode(body)))
         # Its appearance under this name tells the others that everything is there.

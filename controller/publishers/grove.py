@@ -22,6 +22,8 @@ from controller.publishers.objects import (
 from controller.publishers.sharing import (
     BINDINGS,
     GROVE_API,
+    KAI_API,
+    TOPOLOGIES,
     binding_target,
     is_groves,
     is_made_from,
@@ -107,7 +109,9 @@ class GrovePublisher:
         """
         kai = kai_target(target.name)
         found = find(self._client, kai.path)
-        if found is None or is_made_from(found, there):
+        if found is None:
+            return self._without_kai(target)
+        if is_made_from(found, there):
             return None
         if is_ours(found, topology):
             # Published while Grove was not there. It goes once it is sure that Grove takes the binding.
@@ -124,6 +128,17 @@ class GrovePublisher:
             "name, or set spec.publish.grove to Never"
         )
         return target.not_in_sync("Conflict", text)
+
+    def _without_kai(self, target: Target) -> Published | None:
+        """Hold the binding back where Grove could not make a KAI Topology of it, and would not start for that."""
+        if TOPOLOGIES in served_resources(self._client, KAI_API):
+            return None
+        text = (
+            "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables kai-scheduler, does "
+            "not start while there is a ClusterTopologyBinding and no such kind; install KAI v0.12 or later, or set "
+            "spec.publish.grove to Never"
+        )
+        return target.not_in_sync("NotServed", text)
 
     def _outdated(self, target: Target, *, released: bool) -> Published:
         """Say which older kind is served in the binding's place, and what to do about it."""

@@ -19,7 +19,7 @@ from controller.run import Controller
 from controller.spec import PATH
 from kube.client import ApiClient
 from kube.errors import KubeError
-from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
@@ -65,7 +65,13 @@ def running(controller: Controller) -> Iterator[Controller]:
 def upstream(api: ApiUnderTest, name: str) -> None:
     if not UPSTREAM.is_dir():
         pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
-    api.install_crd(yaml.safe_load((UPSTREAM / name).read_text(encoding="utf-8")))
+    # Grove's binding is written where KAI's Topology is served, from which Grove makes KAI's.
+    beside = ["kai-topologies-v0.17.yaml"] if name.startswith("grove-clustertopologybindings") else []
+    crds = [yaml.load((UPSTREAM / each).read_bytes(), yaml.CSafeLoader) for each in (name, *beside)]
+    for crd in crds:
+        api.create(CRDS, crd)
+    for crd in crds:
+        api.settled_crd(crd["metadata"]["name"])
 
 
 def make_topology(api: ApiUnderTest, **spec: Any) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def test_a_level_that_goes_from_every_node_is_told_and_taken_back(
 ) -> None:
     upstream(api, "grove-clustertopologybindings-alpha10.yaml")
     make_nodes(api)
-    make_topology(api, required=["rack"], gracePeriod="10m")
+    make_topology(api, required=["rack"], gracePeriod="10m", publish={"kai": "Never"})
     wait_until(lambda: condition(api, "Ready").get("status") == "True" and status(api)["nodes"] == 3, "ready")
     assert running.ready() == running.healthy() == ""
     for i in range(3):
@@ -173,7 +179,7 @@ def test_a_level_that_goes_from_every_node_is_told_and_taken_back(
 def test_grove_accepts_what_is_published(api: ApiUnderTest, controller: Controller, crd: str) -> None:
     upstream(api, crd)
     make_nodes(api)
-    owner = make_topology(api)["metadata"]["uid"]
+    owner = make_topology(api, publish={"kai": "Never"})["metadata"]["uid"]
     controller.once()
     binding = api.get(f"{BINDINGS}/cluster")
     assert binding["spec"]["levels"] == [

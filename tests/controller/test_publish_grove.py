@@ -30,6 +30,7 @@ from tests.support.publishing import (
 OURS = f"{BINDINGS}/cluster"
 OLDER = "/apis/grove.io/v1alpha1/clustertopologies"
 NEWEST = "grove-clustertopologybindings-alpha10"
+WITH_KAI = "kai-topologies-v0.17"
 TOPOLOGY = topology()
 
 
@@ -59,7 +60,7 @@ def domains(api: ApiUnderTest) -> list[str]:
 @pytest.mark.parametrize("crd", ["grove-clustertopologybindings-alpha9", NEWEST])
 def test_levels_are_changed_in_place(api: ApiUnderTest, grove: GrovePublisher, crd: str) -> None:
     assert not grove.served()
-    install(api, crd)
+    install(api, crd, WITH_KAI)
     assert grove.served()
     assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
     uid = api.get(OURS)["metadata"]["uid"]
@@ -67,10 +68,25 @@ def test_levels_are_changed_in_place(api: ApiUnderTest, grove: GrovePublisher, c
     assert (api.get(OURS)["metadata"]["uid"], domains(api)) == (uid, ["zone", "rack", "host"])
 
 
+def test_no_binding_without_kai_s_kind(api: ApiUnderTest, grove: GrovePublisher) -> None:
+    install(api, NEWEST)
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert said.reason == "NotServed"
+    assert "Grove's operator, whose chart enables kai-scheduler, does not start while" in said.message
+    assert "install KAI v0.12 or later, or set spec.publish.grove to Never" in said.message
+    assert found(api, OURS) is None
+    install(api, WITH_KAI)
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    # What is there already stays, and the danger is told.
+    api.remove_crd("topologies.kai.scheduler")
+    assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "NotServed"
+    assert domains(api) == ["zone", "block", "rack", "host"]
+
+
 def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_written(
     api: ApiUnderTest, grove: GrovePublisher
 ) -> None:
-    install(api, NEWEST, "kai-topologies-v0.17")
+    install(api, NEWEST, WITH_KAI)
     theirs = api.create(KAI, a_kai_topology())
     said = grove.publish(TOPOLOGY, levels(*FOUR))
     assert (said.reason, said.kind) == ("Conflict", "ClusterTopologyBinding")
@@ -90,7 +106,7 @@ def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_writt
 
 
 def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: GrovePublisher) -> None:
-    install(api, NEWEST, "kai-topologies-v0.17")
+    install(api, NEWEST, WITH_KAI)
     grove.publish(TOPOLOGY, levels(*FOUR))
     owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": "cluster", "controller": True}
     api.create(KAI, a_kai_topology(ownerReferences=[{**owner, "uid": api.get(OURS)["metadata"]["uid"]}]))
@@ -102,7 +118,7 @@ def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: Gro
 def test_ours_is_handed_to_grove_when_grove_is_installed(
     api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
 ) -> None:
-    install(api, "kai-topologies-v0.17")
+    install(api, WITH_KAI)
     assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
     install(api, NEWEST)
     assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
@@ -115,7 +131,7 @@ def test_ours_is_handed_to_grove_when_grove_is_installed(
 def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
 ) -> None:
-    install(api, "kai-topologies-v0.17")
+    install(api, WITH_KAI)
     kai.publish(TOPOLOGY, levels(*FOUR))
     install_narrowed(api, NEWEST, most=3)
     said = grove.publish(TOPOLOGY, levels(*FOUR))
@@ -145,7 +161,7 @@ def test_older_shapes_are_reported_and_not_written(
 
 
 def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: GrovePublisher) -> None:
-    install(api, "grove-clustertopologies-alpha4")
+    install(api, "grove-clustertopologies-alpha4", WITH_KAI)
     api.install_crd(upstream_crd(NEWEST))
     said = grove.publish(TOPOLOGY, levels(*FOUR))
     assert said.reason == "Conflict"
@@ -159,7 +175,7 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: G
 
 
 def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, grove: GrovePublisher) -> None:
-    install(api, NEWEST)
+    install(api, NEWEST, WITH_KAI)
     grove.publish(TOPOLOGY, levels(*FOUR))
     assert grove.retract(topology(publish={"grove": "Never"})) is None
     assert found(api, OURS) is None

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kube.client import ApiClient, Request
-from tests.support.api import MERGE, ApiUnderTest
+from tests.support.api import CRDS, MERGE, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
 from topology.keys import HOSTNAME
 from topology.levels import Level
@@ -63,8 +63,11 @@ def upstream_crd(name: str) -> dict[str, Any]:
 
 def install(api: ApiUnderTest, *names: str) -> None:
     """Serve other projects' CRDs, or skip the test where they are not at hand."""
-    for crd in [upstream_crd(name) for name in names]:
-        api.install_crd(crd)
+    crds = [upstream_crd(name) for name in names]
+    for crd in crds:
+        api.create(CRDS, crd)
+    for crd in crds:  # a real server settles them side by side
+        api.settled_crd(crd["metadata"]["name"])
 
 
 def install_narrowed(api: ApiUnderTest, name: str, most: int) -> None:
