@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.availability import said_unavailable
+from controller.availability import said_missed, said_unavailable
 from controller.conditions import LEVELS_AVAILABLE, previous
 from controller.requirements.model import WorkloadRef
-from controller.requirements.resolve import Askers
+from controller.requirements.resolve import Askers, Resolved
 from controller.spec import API_VERSION, KIND, Topology
 
 MOST: Final = 200
@@ -27,7 +27,7 @@ class Announcement:
     note: str
 
 
-def announcements(topology: Topology, status: Mapping[str, Any], askers: Askers) -> list[Announcement]:
+def announcements(topology: Topology, status: Mapping[str, Any], asked: Resolved) -> list[Announcement]:
     """The Events between the topology's last status and `status`: the topology's own first, at most `MOST`."""
     before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
     if after is None:
@@ -39,13 +39,24 @@ def announcements(topology: Topology, status: Mapping[str, Any], askers: Askers)
         about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
         found.append(Announcement(about, now == "False", after["reason"], after["message"]))
     gone_before, gone = said_unavailable(before), said_unavailable(after)
-    for domain in sorted(gone - gone_before):
+    # Whether a level is back cannot be told while nothing is known of it.
+    back = gone_before - gone if now == "True" or gone else frozenset[str]()
+    found += _told({**asked.missing, **asked.required}, gone - gone_before, back)
+    missed_before, missed = said_missed(topology.status), said_missed(status)
+    found += _told(asked.preferred, missed - missed_before, missed_before - missed)
+    return found[:MOST]
+
+
+def _told(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[Announcement]:
+    """One for each workload that asks for a level that went or came back."""
+    found = []
+    for domain in sorted(gone):
         note = f"Topology level '{domain}' is no longer available in the cluster topology"
         found += [Announcement(_about(who), True, "TopologyLevelsUnavailable", note) for who in askers.get(domain, ())]
-    for domain in sorted(gone_before - gone) if now == "True" or gone else ():
+    for domain in sorted(back):
         note = f"Topology level '{domain}' is available again in the cluster topology"
         found += [Announcement(_about(who), False, "TopologyLevelsAvailable", note) for who in askers.get(domain, ())]
-    return found[:MOST]
+    return found
 
 
 def _about(workload: WorkloadRef) -> dict[str, str]:

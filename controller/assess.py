@@ -28,16 +28,25 @@ class Assessment:
     coverage: tuple[Coverage, ...]
     conditions: tuple[Condition, ...]
     unavailable: tuple[str, ...]
+    """Required levels that are gone."""
+    missed: tuple[str, ...]
+    """Preferred ones."""
     publishable: tuple[Level, ...] | None
     """The levels that published resources should have; None: leave them as they are."""
 
 
 def assess(
-    topology: Topology, nodes: Sequence[NodeFacts], absences: Absences, now: float, required: Iterable[str] = ()
+    topology: Topology,
+    nodes: Sequence[NodeFacts],
+    absences: Absences,
+    now: float,
+    required: Iterable[str] = (),
+    preferred: Iterable[str] = (),
 ) -> Assessment:
     """Assess one topology against all nodes of a cluster whose nodes have been listed.
 
-    `now` is monotonic seconds; `required` are the domains that workloads ask for, beside those of the spec.
+    `now` is monotonic seconds; `required` are the domains that workloads require, beside those of the spec, and
+    `preferred` those that they prefer.
     """
     everything = table_of(nodes)
     selected = _selected(topology, everything)
@@ -57,11 +66,12 @@ def assess(
                 Condition(HIERARCHY_CONSISTENT, "Unknown", "NoNodes", waiting.message),
             ),
             unavailable=(),
+            missed=tuple(sorted(availability.said_missed(topology.status))),
             publishable=None,
         )
     effective = effective_levels(topology, selected, absences, now)
     coverage = cover(effective.levels, selected)
-    verdict = availability.judge(topology, {*topology.required, *required}, coverage, absences, now)
+    verdict = availability.judge(topology, {*topology.required, *required}, coverage, absences, now, preferred)
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
@@ -77,6 +87,7 @@ def assess(
             _consistent(effective.levels, selected),
         ),
         unavailable=verdict.unavailable,
+        missed=verdict.missed,
         publishable=None if topology.problems or not remaining else remaining,
     )
 

@@ -5,7 +5,7 @@ carried it for the grace period. Everything short of that keeps the verdict that
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,11 @@ _SAID: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The condition, and the required domains that are unavailable, sorted."""
+    """The condition, and the domains that are unavailable, sorted: of the required ones and of the preferred ones."""
 
     condition: Condition
     unavailable: tuple[str, ...]
+    missed: tuple[str, ...] = ()
 
 
 def unsynced() -> Condition:
@@ -38,31 +39,39 @@ def no_nodes() -> Condition:
 
 
 def judge(
-    topology: Topology, required: Iterable[str], coverage: Sequence[Coverage], absences: Absences, now: float
+    topology: Topology,
+    required: Iterable[str],
+    coverage: Sequence[Coverage],
+    absences: Absences,
+    now: float,
+    preferred: Iterable[str] = (),
 ) -> Verdict:
-    """Judge the required domains over at least one selected node."""
+    """Judge the required and the preferred domains over at least one selected node; the condition is on the former."""
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
     said = said_unavailable(before)
-    unavailable: list[str] = []
-    waiting: list[str] = []
-    for domain in sorted(set(required)):
+
+    def is_gone(domain: str) -> bool:
         cover = by_domain.get(domain)
-        gone = cover is None or not cover.nodes
+        return cover is None or not cover.nodes
+
+    def is_unavailable(domain: str, said: Container[str]) -> bool:
+        gone = is_gone(domain)
         overdue = absences.longer_than(topology.uid, f"domain {domain}", gone=gone, grace=topology.grace, now=now)
         # A restarted controller must not take a verdict back for lack of memory.
-        if overdue or (gone and domain in said):
-            unavailable.append(domain)
-        elif gone or (cover and not cover.usable):
-            waiting.append(domain)
+        return overdue or (gone and domain in said)
+
+    wanted = sorted(set(required))
+    unavailable = tuple(domain for domain in wanted if is_unavailable(domain, said))
+    said_before = said_missed(topology.status)
+    missed = tuple(domain for domain in sorted(set(preferred)) if is_unavailable(domain, said_before))
     if unavailable:
-        return Verdict(
-            Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", "; ".join(map(_sentence, unavailable))),
-            tuple(unavailable),
-        )
+        text = "; ".join(map(_sentence, unavailable))
+        return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
+    waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):
         text = f"Waiting for a Ready, schedulable node with level {', '.join(map(repr, waiting))}"
-        return Verdict(Condition(LEVELS_AVAILABLE, "Unknown", "NoNodes", text), ())
+        return Verdict(Condition(LEVELS_AVAILABLE, "Unknown", "NoNodes", text), (), missed)
     return Verdict(
         Condition(
             LEVELS_AVAILABLE,
@@ -71,6 +80,7 @@ def judge(
             "All required topology levels are available in the cluster topology",
         ),
         (),
+        missed,
     )
 
 
@@ -83,3 +93,8 @@ def said_unavailable(condition: Mapping[str, Any] | None) -> frozenset[str]:
     if condition is None or condition.get("status") != "False":
         return frozenset()
     return frozenset(_SAID.findall(str(condition.get("message"))))
+
+
+def said_missed(status: Mapping[str, Any]) -> frozenset[str]:
+    """The preferred levels that a status, as the API server holds it, calls unavailable."""
+    return frozenset(entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"])

@@ -8,12 +8,13 @@ from typing import Any, Final, Protocol
 
 from controller.announce import Announcement, announcements
 from controller.assess import Assessment, assess
+from controller.demand import demand_of
 from controller.effective import Absences
 from controller.publishers.target import MANAGER, Published
 from controller.requirements.model import Need, WorkloadRef
 from controller.requirements.resolve import Resolved, resolve
 from controller.spec import API_VERSION, KIND, PATH, Topology
-from controller.status import required_by, status_of
+from controller.status import status_of
 from kube.apply import apply
 from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
@@ -116,21 +117,17 @@ class Reconciler:
         return replace(topology, status=pending[-1])
 
     def _one(self, topology: Topology, nodes: Sequence[NodeFacts], asked: Resolved, *, listed: bool) -> Assessment:
-        demand = required_by(asked)
-        if not listed:  # a workload that is not listed yet has not stopped asking
-            known = {entry["domain"] for entry in demand}
-            demand += [entry for entry in topology.status.get("requiredBy") or () if entry["domain"] not in known]
-        required = [entry["domain"] for entry in demand]
-        assessment = assess(topology, nodes, self._absences, self._monotonic(), required)
+        demand = demand_of(asked, topology.status, listed=listed)
+        assessment = assess(topology, nodes, self._absences, self._monotonic(), demand.required, demand.preferred)
         served = [each for each in self._publishers if each.served()]
         published = [said for each in served for said in self._turn_to(each, topology, assessment.publishable)]
         now = self._monotonic()
         self._looks += [now + each.again_in for each in published if each.again_in is not None]
         wanted = any(topology.publish.get(each.name) != "Never" for each in served)
-        status = status_of(topology, assessment, published, self._now(), anything_served=wanted, required_by=demand)
+        status = status_of(topology, assessment, published, self._now(), anything_served=wanted, demand=demand)
         if status != topology.status:
             self._write(topology, status)
-            for each in announcements(topology, status, {**asked.missing, **asked.required}):
+            for each in announcements(topology, status, asked):
                 self._tell(topology, each)
         return assessment
 

@@ -1,19 +1,18 @@
 """The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from controller.assess import Assessment
 from controller.conditions import PUBLISHED, Condition, ready, stamped
+from controller.demand import Demand
 from controller.publishers.target import Published
-from controller.requirements.resolve import Resolved
 from controller.spec import Topology
 from topology.hierarchy import Coverage
 
 INVALID: Final = "InvalidSpec"
-_MOST_REQUIRED: Final = 64
-"""As in the CRD."""
+_NO_DEMAND: Final = Demand()
 
 
 def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
@@ -42,7 +41,7 @@ def status_of(
     now: datetime,
     *,
     anything_served: bool,
-    required_by: Sequence[Mapping[str, Any]] = (),
+    demand: Demand = _NO_DEMAND,
 ) -> dict[str, Any]:
     """The whole status, as it is applied."""
     conditions = (*assessment.conditions, published_condition(topology, published, anything_served=anything_served))
@@ -51,20 +50,25 @@ def status_of(
         "nodes": assessment.nodes,
         "gpus": assessment.gpus,
         "levelPath": assessment.effective.path,
-        "levels": [_level(coverage, assessment.unavailable) for coverage in assessment.coverage],
+        "levels": _levels(assessment),
         "conditions": stamped((*conditions, ready(conditions)), topology.status, topology.generation, now),
     }
-    if required_by:
-        status["requiredBy"] = list(required_by)
+    if demand.required:
+        status["requiredBy"] = [{"domain": each, "workloads": count} for each, count in demand.required.items()]
+    if demand.preferred:
+        status["preferredBy"] = [
+            {"domain": each, "workloads": count, "available": each not in assessment.missed}
+            for each, count in demand.preferred.items()
+        ]
     if published:
         status["published"] = [_published(each) for each in published]
     return status
 
 
-def required_by(resolved: Resolved) -> list[dict[str, Any]]:
-    """How many workloads ask for each level, those that the topology lacks included."""
-    counts = {domain: len(askers) for domain, askers in (*resolved.required.items(), *resolved.missing.items())}
-    return [{"domain": domain, "workloads": count} for domain, count in sorted(counts.items())][:_MOST_REQUIRED]
+def _levels(assessment: Assessment) -> list[dict[str, Any]]:
+    """Each domain once: a spec that names one twice is reported, and must not make its status one that is refused."""
+    once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
+    return [_level(coverage, assessment.unavailable) for coverage in reversed(once.values())]
 
 
 def _level(coverage: Coverage, unavailable: Sequence[str]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Need:
     term: str
     """A domain (`rack`) or the node label that carries one (`topology.kubernetes.io/zone`)."""
     required: bool
-    """False: preferred. It counts as used all the same: schedulers refuse a preferred level that they do not know."""
+    """False: preferred. It counts as used: schedulers refuse a preferred level that they do not know."""
     topology: str | None = None
     """The topology that the workload names; None: it leaves that to the scheduler."""
     any_label: bool = False

@@ -25,6 +25,8 @@ class Resolved:
     """By domain: levels that the topology has."""
     missing: Askers = field(default_factory=dict)
     """By domain where one can be told, else by label key: levels that it lacks."""
+    preferred: Askers = field(default_factory=dict)
+    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as well."""
 
 
 def resolve(levels: Mapping[str, Sequence[Level]], needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[str, Resolved]:
@@ -36,21 +38,38 @@ def resolve(levels: Mapping[str, Sequence[Level]], needs: Mapping[WorkloadRef, S
     named = {name: {term: x.domain for x in of for term in (x.domain, x.key)} for name, of in levels.items()}
     required: dict[str, _Collected] = {name: {} for name in levels}
     missing: dict[str, _Collected] = {name: {} for name in levels}
+    preferred: dict[str, _Collected] = {name: {} for name in levels}
     for need, askers in _by_need(needs).items():
         candidates = [name for name in levels if need.topology in (None, name)]
         having = [name for name in candidates if need.term in named[name]]
         for name in having:
-            required[name].setdefault(named[name][need.term], {}).update(askers)
+            (required if need.required else preferred)[name].setdefault(named[name][need.term], {}).update(askers)
         if having:
             continue
         for name in [MAIN] if MAIN in candidates else candidates:
             lacking = _lacking(need, named[name])
             if lacking is not None:
-                missing[name].setdefault(lacking, {}).update(askers)
-    return {name: Resolved(_tuples(required[name]), _tuples(missing[name])) for name in levels}
+                (missing if need.required else preferred)[name].setdefault(lacking, {}).update(askers)
+    return {
+        name: Resolved(
+            _tuples(required[name]),
+            _tuples(missing[name]),
+            _tuples(_only_preferring(preferred[name], {**missing[name], **required[name]})),
+        )
+        for name in levels
+    }
 
 
 _Collected = dict[str, dict[WorkloadRef, None]]
+
+
+def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
+    """Those who prefer a level without those who require it too; levels that nobody is left for are left out."""
+    left = {
+        level: {each: None for each in askers if each not in required.get(level, ())}
+        for level, askers in preferred.items()
+    }
+    return {level: askers for level, askers in left.items() if askers}
 
 
 def _by_need(needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[Need, dict[WorkloadRef, None]]:

@@ -64,14 +64,29 @@ def one(need: Need, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str]
     found = resolve(topologies, {ref("w"): (need,)})
     for resolved in found.values():
         assert all(askers == (ref("w"),) for askers in (*resolved.required.values(), *resolved.missing.values()))
+        assert not resolved.preferred
     return {name: (set(resolved.required), set(resolved.missing)) for name, resolved in found.items()}
 
 
-@pytest.mark.parametrize("required", [True, False])
 @pytest.mark.parametrize("any_label", [True, False])
 @pytest.mark.parametrize("term", ["rack", RACK])
-def test_domains_and_keys_are_the_same_level_preferred_or_not(term: str, any_label: bool, required: bool) -> None:
-    assert one(Need(term, required, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
+def test_domains_and_keys_are_the_same_level(term: str, any_label: bool) -> None:
+    assert one(Need(term, True, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
+
+
+@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
+@pytest.mark.parametrize("term", ["rack", RACK])
+def test_a_preferred_level_is_used_and_not_required(term: str, levels: tuple[Level, ...]) -> None:
+    found = resolve({"cluster": levels}, {ref("w"): (Need(term, required=False),)})["cluster"]
+    assert (found.required, found.missing, found.preferred) == ({}, {}, {"rack": (ref("w"),)})
+
+
+@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
+def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
+    prefers = Need(RACK, required=False)
+    found = resolve({"cluster": levels}, {ref("a"): (prefers, ASKS_RACK), ref("b"): (prefers,)})["cluster"]
+    assert {**found.required, **found.missing} == {"rack": (ref("a"),)}
+    assert found.preferred == {"rack": (ref("b"),)}
 
 
 @pytest.mark.parametrize(

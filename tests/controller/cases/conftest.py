@@ -1,0 +1,36 @@
+"""The world of the rows, once for each API server: its CRDs take longer to be served than a row to be played."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kube.client import ApiClient
+from kube.config import load
+from simulator.apiserver import EmbeddedApiServer
+from tests.controller.cases.world import World
+from tests.support.api import ApiUnderTest
+from tests.support.real_apiserver import RealApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module", params=["embedded", "real"])
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    kubeconfig = tmp_path_factory.mktemp("cases") / "kubeconfig"
+    with contextlib.ExitStack() as stack:
+        if request.param == "embedded":
+            embedded = stack.enter_context(EmbeddedApiServer())
+            embedded.write_kubeconfig(kubeconfig)
+            api = ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
+        else:
+            real: RealApiServer = request.getfixturevalue("real_server")
+            real.write_kubeconfig(kubeconfig)
+            api = ApiUnderTest("real", real.url, kubeconfig, ca_file=real.ca_file, admin_token=real.admin_token)
+        client = stack.enter_context(contextlib.closing(ApiClient(load(str(kubeconfig)))))
+        made = World(api, client)
+        stack.callback(made.close)
+        yield made

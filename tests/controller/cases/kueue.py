@@ -1,0 +1,337 @@
+"""Kueue's cases of topology-aware scheduling, from its integration suite, where they concern levels.
+
+Its nodes are two blocks whose racks have the same names: a rack is known by its path.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.controller.cases.model import Case, Invalid, Machine, Says, Step, Workload
+from topology.keys import HOSTNAME
+
+BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+_GROUP: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_WORKLOADS: Final = f"{_GROUP}/namespaces/default/workloads"
+_OURS: Final = f"{_GROUP}/topologies/default"
+_SPEC: Final = {"publish": {"grove": "Never", "kai": "Never"}}
+_REUSED: Final = {
+    "HierarchyConsistent": (
+        "False",
+        "LevelsDoNotNest",
+        "rack 'r1' lies under block 'b1' and 'b2'; schedulers treat it as two rack domains",
+    )
+}
+_QUOTA: Final = "what Kueue admits, which is room and quota"
+
+
+def machine(name: str, block: str, rack: str, *, host: bool = False, **more: Any) -> Machine:
+    return Machine(name, {BLOCK: block, RACK: rack} | ({HOSTNAME: name} if host else {}), **more)
+
+
+_RACKS: Final = tuple(machine(f"{block}-{rack}", block, rack) for block in ("b1", "b2") for rack in ("r1", "r2"))
+_HOSTS: Final = tuple(
+    machine(f"x{i}", block, rack, host=True)
+    for i, (block, rack) in enumerate((("b1", "r1"), ("b1", "r2"), ("b2", "r1"), ("b2", "r2")), 1)
+)
+
+
+def workload(name: str, **request: Any) -> Workload:
+    """A Workload with one pod set; `request` is its topologyRequest."""
+    return pod_sets(name, {"worker": request})
+
+
+def pod_sets(name: str, sets: Mapping[str, Mapping[str, Any]]) -> Workload:
+    body = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "podSets": [
+                {"name": each, "count": 2, **({"topologyRequest": dict(request)} if request else {})}
+                for each, request in sets.items()
+            ]
+        },
+    }
+    return Workload(_WORKLOADS, body)
+
+
+def flavor(name: str) -> Workload:
+    """A ResourceFlavor that uses the topology."""
+    spec = {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"}
+    body = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    return Workload(f"{_GROUP}/resourceflavors", body)
+
+
+def racks(**says: Any) -> dict[str, Says]:
+    return {
+        "default": Says(
+            **{"path": "block > rack", "domains": (2, 4), "conditions": _REUSED, "kueue": (BLOCK, RACK), **says}
+        )
+    }
+
+
+def hosts(**says: Any) -> dict[str, Says]:
+    levels = (BLOCK, RACK, HOSTNAME)
+    return {"default": Says("block > rack > host", (2, 4, 4), conditions=_REUSED, kueue=levels, **says)}
+
+
+def one(**says: Any) -> dict[str, Says]:
+    """What is said of one node with block, rack and host."""
+    settled = {"path": "block > rack > host", "domains": (1, 1, 1), "kueue": (BLOCK, RACK, HOSTNAME)}
+    return {"default": Says(**{**settled, **says})}
+
+
+_HELD: Final = (
+    "False",
+    "Waiting",
+    (
+        "topology.kueue.x-k8s.io/default: waits to be deleted because spec.publish.kueue is Never; "
+        "still held by ResourceFlavor tas-flavor"
+    ),
+)
+_NO_NODES: Final = ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels")
+_NOTHING: Final = {
+    "TopologyLevelsAvailable": _NO_NODES,
+    "LevelsCovered": _NO_NODES,
+    "HierarchyConsistent": _NO_NODES,
+    "Published": ("Unknown", "NoLevels", "There is no level to publish yet"),
+}
+_WAITING: Final = {
+    "TopologyLevelsAvailable": ("Unknown", "NoNodes", "Waiting for a Ready, schedulable node with level 'rack'")
+}
+_TAINT: Final = {"key": "maintenance", "value": "true", "effect": "NoSchedule"}
+
+CASES: Final = (
+    Case(
+        "Kueue a Topology that no flavor uses may go",
+        _RACKS,
+        {"default": _SPEC},
+        racks(),
+        steps=(
+            Step(
+                "publishing is turned off",
+                lambda at: at.patch(
+                    "/apis/gpu.topology/v1alpha1/clustertopologies/default", {"spec": {"publish": {"kueue": "Never"}}}
+                ),
+                racks(kueue=None),
+            ),
+        ),
+    ),
+    Case(
+        "Kueue a Topology that a flavor uses may not",
+        _RACKS,
+        {"default": _SPEC},
+        racks(),
+        (flavor("tas-flavor"),),
+        (
+            Step(
+                "publishing is turned off",
+                lambda at: at.patch(
+                    "/apis/gpu.topology/v1alpha1/clustertopologies/default", {"spec": {"publish": {"kueue": "Never"}}}
+                ),
+                racks(conditions={**_REUSED, "Published": _HELD}),
+            ),
+        ),
+    ),
+    Case(
+        "Kueue rack the lowest level, required",
+        _RACKS,
+        {"default": _SPEC},
+        racks(required_by={"block": 1, "rack": 2}),
+        (workload("wl1", required=BLOCK), workload("wl2", required=RACK), workload("wl3", required=RACK)),
+        beyond=_QUOTA,
+    ),
+    # It fits into no rack. The level is there.
+    Case(
+        "Kueue a workload that does not fit a required level",
+        _RACKS,
+        {"default": _SPEC},
+        racks(required_by={"rack": 1}),
+        (workload("wl1-inadmissible", required=RACK),),
+        beyond=_QUOTA,
+    ),
+    Case(
+        "Kueue a Topology that is deleted under a workload",
+        _RACKS,
+        {"default": _SPEC},
+        racks(required_by={"block": 1}),
+        (workload("wl", required=BLOCK),),
+        (
+            Step(
+                "somebody deletes it: it is made again",
+                lambda at: at.delete(_OURS),
+                racks(required_by={"block": 1}),
+            ),
+        ),
+    ),
+    Case(
+        "Kueue hostname the lowest level, preferred",
+        _HOSTS,
+        {"default": _SPEC},
+        hosts(preferred_by={"block": 1, "rack": 1}),
+        (workload("wl1", preferred=BLOCK), workload("wl2", preferred=RACK)),
+        beyond=_QUOTA,
+    ),
+    Case(
+        "Kueue a workload without a request uses no level of ours",
+        _HOSTS,
+        {"default": _SPEC},
+        hosts(),
+        (workload("wl1"), workload("wl2", unconstrained=True)),
+        beyond=_QUOTA,
+    ),
+    Case(
+        "Kueue slices ask for a level of their own",
+        _HOSTS,
+        {"default": _SPEC},
+        hosts(required_by={"host": 1, "rack": 1}, preferred_by={"block": 1}),
+        (
+            workload("wl1", preferred=BLOCK, podSetSliceRequiredTopology=RACK, podSetSliceSize=2),
+            workload("wl2", required=HOSTNAME),
+        ),
+        beyond=_QUOTA,
+    ),
+    Case(
+        "Kueue nodes become available",
+        (),
+        {"default": _SPEC},
+        {"default": Says(conditions=_NOTHING, required_by={"rack": 1})},
+        (workload("wl1", required=RACK),),
+        (
+            Step(
+                "the first node comes",
+                lambda at: at.add_nodes((_HOSTS[0],)),
+                one(required_by={"rack": 1}),
+            ),
+        ),
+        beyond=_QUOTA,
+    ),
+    # Whether a taint matters depends on who tolerates it: the level is there for those who do.
+    Case(
+        "Kueue a tainted node carries its levels",
+        (machine("x1", "b1", "r1", host=True, taints=(_TAINT,)),),
+        {"default": _SPEC},
+        one(required_by={"rack": 1}),
+        (workload("wl1", required=RACK),),
+        (
+            Step(
+                "the taint goes",
+                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"taints": None}}),
+                one(required_by={"rack": 1}),
+            ),
+        ),
+        beyond=_QUOTA,
+    ),
+    Case(
+        "Kueue only schedulable nodes count for a level that never was seen on one",
+        (machine("x1", "b1", "r1", host=True, cordoned=True),),
+        {"default": _SPEC},
+        one(required_by={"rack": 1}, conditions=_WAITING),
+        (workload("wl1", required=RACK),),
+        (
+            Step(
+                "it is uncordoned",
+                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"unschedulable": None}}),
+                one(required_by={"rack": 1}),
+            ),
+            Step(
+                "and cordoned again: what was there stays",
+                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"unschedulable": True}}),
+                one(required_by={"rack": 1}),
+            ),
+        ),
+    ),
+    Case(
+        "Kueue several flavors: nodes without GPUs are not of the topology",
+        (
+            Machine("cpu-node", {RACK: "cpu-rack"}, gpus=None),
+            Machine("gpu-node", {RACK: "gpu-rack"}),
+        ),
+        {"default": _SPEC},
+        {"default": Says("rack", (1,), {"rack": 1}, kueue=(RACK,))},
+        (pod_sets("wl1", {"manager": {"required": RACK}, "worker": {"required": RACK}}),),
+        beyond="which pod set gets which flavor",
+    ),
+    Case(
+        "Kueue what others write on a Topology stays",
+        _RACKS,
+        {"default": _SPEC},
+        racks(),
+        steps=(
+            Step(
+                "a label is added",
+                lambda at: at.patch(_OURS, {"metadata": {"labels": {"alpha": "beta"}}}),
+                racks(),
+            ),
+        ),
+    ),
+    Case(
+        "Kueue levels that change: a new Topology",
+        _HOSTS,
+        {"default": {**_SPEC, "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}]}},
+        {"default": Says("rack > host", (2, 4), kueue=(RACK, HOSTNAME))},
+        steps=(
+            Step(
+                "the administrator adds one",
+                lambda at: at.patch(
+                    "/apis/gpu.topology/v1alpha1/clustertopologies/default",
+                    {
+                        "spec": {
+                            "levels": [
+                                {"domain": "block", "key": BLOCK},
+                                {"domain": "rack", "key": RACK},
+                                {"domain": "host", "key": HOSTNAME},
+                            ]
+                        }
+                    },
+                ),
+                hosts(),
+            ),
+        ),
+    ),
+)
+
+_NO_LABEL_KEY: Final = "is no label key with a lower-case DNS prefix"
+_LAST: Final = f"{HOSTNAME} must be the last level; nothing is narrower than a host"
+INVALID: Final = (
+    Invalid(
+        "Kueue a level that is no label",
+        (("rack", "@invalid"),),
+        "not a label key",
+        f"spec.levels[0].key: '@invalid' {_NO_LABEL_KEY}",
+    ),
+    Invalid(
+        "Kueue a level twice",
+        (("block", BLOCK), ("rack", BLOCK)),
+        "a key appears twice",
+        f"spec.levels[1].key: '{BLOCK}' stands there twice; each level needs a label of its own",
+    ),
+    Invalid(
+        "Kueue hostname first",
+        (("host", HOSTNAME), ("block", BLOCK), ("rack", RACK)),
+        "make it the last one",
+        f"spec.levels[0].key: {_LAST}",
+    ),
+    Invalid(
+        "Kueue hostname in the middle",
+        (("block", BLOCK), ("host", HOSTNAME), ("rack", RACK)),
+        "make it the last one",
+        f"spec.levels[1].key: {_LAST}",
+    ),
+)
+
+PLACEMENT_ONLY: Final = {
+    "Kueue preemption within a ClusterQueue": "priorities decide who is evicted; no level changes",
+    "Kueue borrowing and reclaiming within a cohort": "quota decides; no level changes",
+    "Kueue a ResourceFlavor that goes and comes back": "FlavorNotFound is said of queues; the Topology stays as it is",
+    "Kueue TopologyName in the status of LocalQueues": "Kueue copies the levels that stand in the Topology",
+    "Kueue TAS with MultiKueue or ProvisioningRequest": "admission checks of queues",
+    "Kueue ResourceFlavors with a bad name, without node labels, or changed": "a kind that Toposcope never writes",
+    "Kueue ranks of pods, replaced and failed nodes": "which node a pod gets within a domain",
+}
+"""Upstream's cases in which nothing is said or written that Toposcope says or writes."""

@@ -1,0 +1,110 @@
+"""What one row of the table says: nodes, ClusterTopologies, workloads, and what must be said and published then."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Spec = Mapping[str, Any]
+Verdict = tuple[str, str, str]
+"""Status, reason and message of a condition."""
+
+LEVELS_AVAILABLE = "All required topology levels are available in the cluster topology"
+
+
+class Cluster(Protocol):
+    """What a row may do to the cluster between two looks."""
+
+    def label(self, node: str, **changes: Any) -> None: ...
+    def patch(self, path: str, change: Spec) -> None: ...
+    def delete(self, path: str) -> None: ...
+    def add_nodes(self, nodes: Sequence["Machine"]) -> None: ...
+    def pass_time(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One node with 8 GPUs and an agent (`gpus` None: without either)."""
+
+    name: str
+    labels: Mapping[str, str]
+    gpus: int | None = 8
+    cordoned: bool = False
+    taints: Sequence[Spec] = ()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One object as its users write it; `refused`: what a server with upstream's rules says instead of taking it."""
+
+    path: str
+    body: Spec
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        found: str = self.body["metadata"]["name"]
+        return found
+
+
+@dataclass(frozen=True)
+class Says:
+    """What the status of one ClusterTopology says, and what is published from it. Conditions not named are True."""
+
+    path: str = ""
+    domains: Sequence[int] = ()
+    """Domains of each level, counted by their path from the top."""
+    required_by: Mapping[str, int] = field(default_factory=dict)
+    preferred_by: Mapping[str, int] = field(default_factory=dict)
+    missed: Sequence[str] = ()
+    """Preferred levels that are said to be unavailable."""
+    conditions: Mapping[str, Verdict] = field(default_factory=dict)
+    grove: Sequence[tuple[str, str]] | None = None
+    kai: Sequence[str] | None = None
+    kueue: Sequence[str] | None = None
+    """Levels of the published objects; None: there is none."""
+    told: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    """Type and note of the Events on each workload, by its name."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something happens, then the controller looks again."""
+
+    what: str
+    do: Any
+    """Called with the `Cluster`."""
+    says: Mapping[str, Says]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One upstream case, reduced to what concerns levels; `beyond` says what of it only a scheduler decides."""
+
+    name: str
+    nodes: Sequence[Machine]
+    topologies: Mapping[str, Spec]
+    says: Mapping[str, Says]
+    workloads: Sequence[Workload] = ()
+    steps: Sequence[Step] = ()
+    beyond: str = ""
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """Levels that upstream refuses: a server with our CRD's rules refuses them too, and nothing is ever published."""
+
+    name: str
+    levels: Sequence[tuple[str, str]]
+    refused: str
+    problem: str
+
+
+def levels(*pairs: tuple[str, str]) -> list[dict[str, str]]:
+    """`spec.levels`."""
+    return [{"domain": domain, "key": key} for domain, key in pairs]
+
+
+def gone(*domains: str) -> Verdict:
+    """The verdict on required levels that no node carries any more."""
+    sentences = (f"Topology level '{domain}' is no longer available in the cluster topology" for domain in domains)
+    return "False", "TopologyLevelsUnavailable", "; ".join(sentences)

@@ -1,0 +1,202 @@
+"""A cluster in which the rows are played: an API server with upstream's CRDs, the controller, Grove's part."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from controller.metrics import ControllerMetrics
+from controller.options import Options
+from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.publishers.kueue import KueuePublisher
+from controller.reconcile import Reconciler
+from controller.run import Controller
+from controller.spec import API_VERSION, KIND, PATH
+from kube.client import ApiClient
+from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
+from tests.support.api import MERGE, NODES, ApiUnderTest
+from tests.support.grove_operator import start_grove
+from tests.support.publishing import BINDINGS, KAI, Time, found, install
+
+KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+UPSTREAM: Final = (
+    "grove-clustertopologybindings-alpha10",
+    "grove-podcliquesets-alpha12",
+    "kai-topologies-v0.17",
+    "kai-podgroups-v0.17",
+    "kueue-topologies-v0.19",
+    "kueue-resourceflavors-v0.19",
+)
+_OURS: Final = Path(__file__).parents[3] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
+_OPTIONS: Final = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+_ROUNDS: Final = 3
+"""Looks until all is settled: a deleted binding costs one to see its KAI Topology go, one to write, one to see both."""
+
+
+def workload_crd() -> dict[str, Any]:
+    """A stand-in for Kueue's Workload, whose CRD is not at hand: it takes any spec."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "workloads.kueue.x-k8s.io",
+            # A group under k8s.io needs the approval of its API; upstream's CRDs carry it too.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
+        },
+        "spec": {
+            "group": "kueue.x-k8s.io",
+            "scope": "Namespaced",
+            "names": {"kind": "Workload", "plural": "workloads"},
+            "versions": [version],
+        },
+    }
+
+
+class World:
+    """One API server for all rows; `begin` and `end` enclose one of them."""
+
+    def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
+        self.api = api
+        self._client = client
+        self._time = Time()
+        self._made: list[str] = []
+        self._uids: dict[str, str] = {}
+        install(api, *UPSTREAM)
+        for crd in (workload_crd(), yaml.load(_OURS.read_bytes(), yaml.CSafeLoader)):
+            api.install_crd(crd)
+        self._controller = self._new_controller()
+
+    def begin(self, nodes: Sequence[Machine], workloads: Sequence[Workload]) -> None:
+        """Make what is there before the first look, except the ClusterTopologies."""
+        self._controller = self._new_controller()
+        self.add_nodes(nodes)
+        for workload in workloads:
+            self._offer(workload)
+
+    def make_topology(self, name: str, spec: Spec) -> tuple[int, Any]:
+        """Create a ClusterTopology; the server's answer."""
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": dict(spec)}
+        return self.api.request("POST", PATH, body)
+
+    def look(self) -> None:
+        """Let the controller and Grove look until nothing is left to do; Grove never has a reason to exit."""
+        for _ in range(_ROUNDS):
+            self._controller.once()
+            start_grove(self.api)
+        self._controller.once()
+
+    def end(self) -> None:
+        """Remove what the row made: the garbage collector does not run here."""
+        for path in (*self._made, PATH, BINDINGS, KAI, KUEUE, NODES, _EVENTS):
+            code, answer = self.api.request("DELETE", path)
+            assert code in {200, 404}, answer
+        self._made.clear()
+        self._uids.clear()
+
+    def close(self) -> None:
+        """Remove the CRDs."""
+        for crd in self.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
+            self.api.remove_crd(crd["metadata"]["name"])
+
+    # What steps do
+
+    def add_nodes(self, nodes: Sequence[Machine]) -> None:
+        for node in nodes:
+            labels = {**node.labels, **({"gpu.topology/gpus": str(node.gpus)} if node.gpus else {})}
+            ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+            body = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node.name, "labels": labels},
+                "spec": {"unschedulable": node.cordoned, "taints": list(node.taints)},
+                "status": {
+                    "conditions": [ready],
+                    "allocatable": {"nvidia.com/gpu": str(node.gpus)} if node.gpus else {},
+                },
+            }
+            self.api.create(NODES, body)
+
+    def label(self, node: str, **changes: Any) -> None:
+        self.patch(f"{NODES}/{node}", {"metadata": {"labels": changes}})
+
+    def patch(self, path: str, change: Spec) -> None:
+        code, answer = self.api.request("PATCH", path, change, content_type=MERGE)
+        assert code == 200, answer
+
+    def delete(self, path: str) -> None:
+        code, answer = self.api.request("DELETE", path)
+        assert code == 200, answer
+
+    def pass_time(self, seconds: float) -> None:
+        self._time.seconds += seconds
+
+    # What is said
+
+    def said(self, name: str, expected: Says) -> Says:
+        """What the API server holds about one ClusterTopology, in the form of `expected`."""
+        topology = self.api.get(f"{PATH}/{name}")
+        status = topology["status"]
+        assert status["observedGeneration"] == topology["metadata"]["generation"]
+        binding = found(self.api, f"{BINDINGS}/{name}")
+        return Says(
+            path=status["levelPath"],
+            domains=tuple(level["domains"] for level in status["levels"]),
+            required_by=_counts(status.get("requiredBy")),
+            preferred_by=_counts(status.get("preferredBy")),
+            missed=tuple(each["domain"] for each in status.get("preferredBy") or () if not each["available"]),
+            conditions=_untrue(status["conditions"]),
+            grove=None if binding is None else tuple((x["domain"], x["key"]) for x in binding["spec"]["levels"]),
+            kai=self._node_labels(f"{KAI}/{name}"),
+            kueue=self._node_labels(f"{KUEUE}/{name}"),
+            told={workload: self._told(workload) for workload in expected.told},
+        )
+
+    def _node_labels(self, path: str) -> tuple[str, ...] | None:
+        topology = found(self.api, path)
+        return None if topology is None else tuple(level["nodeLabel"] for level in topology["spec"]["levels"])
+
+    def _told(self, workload: str) -> tuple[tuple[str, str], ...]:
+        events = self.api.get(_EVENTS)["items"]
+        return tuple(
+            sorted((e["type"], e["note"]) for e in events if e["regarding"].get("uid") == self._uids[workload])
+        )
+
+    def _offer(self, workload: Workload) -> None:
+        """Create a workload; one that upstream's rules refuse is refused where a server knows such rules."""
+        if workload.refused and not self.api.is_real:
+            return
+        code, answer = self.api.request("POST", workload.path, workload.body)
+        if workload.refused:
+            assert (code, workload.refused in answer["message"]) == (422, True), answer
+            return
+        assert code == 201, answer
+        self._uids[workload.name] = answer["metadata"]["uid"]
+        self._made.append(f"{workload.path}/{workload.name}")
+
+    def _new_controller(self) -> Controller:
+        client, time = self._client, self._time
+        publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
+        reconciler = Reconciler(client, publishers, time, instance="test")
+        return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), _OPTIONS, threading.Event())
+
+
+def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
+    return {entry["domain"]: entry["workloads"] for entry in entries or ()}
+
+
+def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str, str]]:
+    """The conditions that are not True, but for the summary; the one that rows are about has its exact words always."""
+    by_type = {each["type"]: (each["status"], each["reason"], each["message"]) for each in conditions}
+    available = by_type["TopologyLevelsAvailable"]
+    if available[0] == "True":
+        assert available[1:] == ("AllTopologyLevelsAvailable", LEVELS_AVAILABLE)
+    untrue = {kind: verdict for kind, verdict in by_type.items() if kind != "Ready" and verdict[0] != "True"}
+    assert (by_type["Ready"][0] == "True") == (not untrue)
+    return untrue
