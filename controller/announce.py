@@ -5,16 +5,13 @@ What was said before stands in the status that the API server holds, so a restar
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from controller.availability import said_missed, said_unavailable
 from controller.conditions import LEVELS_AVAILABLE, previous
 from controller.requirements.model import WorkloadRef
 from controller.requirements.resolve import Askers, Resolved
 from controller.spec import API_VERSION, KIND, Topology
-
-MOST: Final = 200
-"""Events of one transition: the condition tells the rest, and an API server has other things to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,7 @@ class Announcement:
 
 
 def announcements(topology: Topology, status: Mapping[str, Any], asked: Resolved) -> list[Announcement]:
-    """The Events between the topology's last status and `status`: the topology's own first, at most `MOST`."""
+    """The Events between the topology's last status and `status`: the topology's own first."""
     before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
     if after is None:
         return []
@@ -44,7 +41,7 @@ def announcements(topology: Topology, status: Mapping[str, Any], asked: Resolved
     found += _told({**asked.missing, **asked.required}, gone - gone_before, back)
     missed_before, missed = said_missed(topology.status), said_missed(status)
     found += _told(asked.preferred, missed - missed_before, missed_before - missed)
-    return found[:MOST]
+    return found
 
 
 def _told(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[Announcement]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller import availability
 from controller.conditions import AGENTS_REPORTING, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
-from controller.effective import Absences, Effective, effective_levels
+from controller.effective import Absences, Effective, effective_levels, said_expired
 from controller.spec import Topology
 from topology.hierarchy import MOST_NAMES, Coverage, cover, crossings
 from topology.keys import GPU_PRESENT, GPUS
@@ -53,7 +53,7 @@ def assess(
     reporting = _agents_reporting(everything)
     if not selected:
         waiting = availability.no_nodes()
-        last = Effective(topology.last_levels, frozenset())
+        last = Effective(topology.last_levels, said_expired(topology))
         return Assessment(
             nodes=0,
             gpus=0,

@@ -26,9 +26,10 @@ class Verdict:
     missed: tuple[str, ...] = ()
 
 
-def unsynced() -> Condition:
+def unsynced(why: str) -> Condition:
     """Nothing can be said: the nodes have not been listed yet."""
-    return Condition(LEVELS_AVAILABLE, "Unknown", "NodesNotSynced", "The nodes of the cluster have not been listed yet")
+    text = f"The nodes of the cluster have not been listed yet: {why}"
+    return Condition(LEVELS_AVAILABLE, "Unknown", "NodesNotSynced", text)
 
 
 def no_nodes() -> Condition:

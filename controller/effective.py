@@ -51,12 +51,21 @@ class Effective:
         return " > ".join(level.domain for level in self.levels)
 
 
+def said_expired(topology: Topology) -> frozenset[Level]:
+    """The levels that the topology's status, as the API server holds it, calls expired."""
+    entries = topology.status.get("levels") or ()
+    return frozenset(Level(entry["domain"], entry["key"]) for entry in entries if entry.get("expired"))
+
+
 def effective_levels(topology: Topology, nodes: Table, absences: Absences, now: float) -> Effective:
     """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
+    before = said_expired(topology)
 
     def expired(level: Level) -> bool:
         gone = not nodes.column(level.key).different
-        return absences.longer_than(topology.uid, level.key, gone=gone, grace=topology.grace, now=now)
+        overdue = absences.longer_than(topology.uid, level.key, gone=gone, grace=topology.grace, now=now)
+        # A restarted controller must not give a level back for lack of memory, only to take it away again.
+        return overdue or (gone and level in before)
 
     if topology.levels is not None:
         return Effective(topology.levels, frozenset(level for level in topology.levels if expired(level)))

@@ -8,6 +8,9 @@ from typing import Any, Final, Protocol
 
 from controller.announce import Announcement, announcements
 from controller.assess import Assessment, assess
+from controller.availability import unsynced
+from controller.budget import Budget
+from controller.conditions import LEVELS_AVAILABLE, previous, stamped
 from controller.demand import demand_of
 from controller.effective import Absences
 from controller.publishers.target import MANAGER, Published
@@ -76,6 +79,7 @@ class Reconciler:
         self._now = now
         self._instance = instance
         self._absences = Absences()
+        self._budget = Budget()
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._looks: list[float] = []
 
@@ -100,6 +104,17 @@ class Reconciler:
         if failed:
             raise failed
         return assessments
+
+    def wait_for_nodes(self, topologies: Sequence[Topology], why: KubeError) -> None:
+        """Say of topologies of which nothing has been said yet that the nodes cannot be listed. Raises KubeError.
+
+        What was said of the others stands: it is no evidence of anything that nodes cannot be read.
+        """
+        for topology in map(self._latest, topologies):
+            if previous(topology.status, LEVELS_AVAILABLE) is None:
+                conditions = stamped([unsynced(str(why))], topology.status, topology.generation, self._now())
+                status = {"observedGeneration": topology.generation, "conditions": conditions}
+                self._write(topology, {**topology.status, **status})
 
     def next_deadline(self, topologies: Sequence[Topology]) -> float | None:
         """Seconds until a level is gone for its grace period or a publisher wants another look; None: neither."""
@@ -127,8 +142,7 @@ class Reconciler:
         status = status_of(topology, assessment, published, self._now(), anything_served=wanted, demand=demand)
         if status != topology.status:
             self._write(topology, status)
-            for each in announcements(topology, status, asked):
-                self._tell(topology, each)
+            self._announce(topology, announcements(topology, status, asked))
         return assessment
 
     def _turn_to(self, publisher: Publisher, topology: Topology, levels: Sequence[Level] | None) -> list[Published]:
@@ -154,6 +168,19 @@ class Reconciler:
             log.info("ClusterTopology %s is gone", topology.name)
             return
         self._pending[topology.uid].append(status)
+
+    def _announce(self, topology: Topology, news: Sequence[Announcement]) -> None:
+        """Record the Events that the budget has room for; the condition tells the rest."""
+        told = [each for each in news if self._budget.spend(self._monotonic())]
+        for each in told:
+            self._tell(topology, each)
+        if len(told) < len(news):
+            log.warning(
+                "ClusterTopology %s: %d Events of %d are not recorded: too many in a short time",
+                topology.name,
+                len(news) - len(told),
+                len(news),
+            )
 
     def _tell(self, topology: Topology, news: Announcement) -> None:
         """Log an announcement and record it as an Event."""

@@ -121,10 +121,12 @@ class Controller:
     def _turn(self) -> float:
         """Reconcile if the nodes are known; seconds until the next turn is due though nothing changes."""
         self._find_workloads()
-        if not self.nodes.synced:
-            return _RETRY_SECONDS
         began = time.monotonic()
         try:
+            if not self.nodes.synced:
+                if self.nodes.error:
+                    self._reconciler.wait_for_nodes(self.topologies.items(), self.nodes.error)
+                return _RETRY_SECONDS
             self._pass()
         except KubeError:
             self._metrics.reconciles.labels("failed").inc()

@@ -68,18 +68,20 @@ def status_of(
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: a spec that names one twice is reported, and must not make its status one that is refused."""
     once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
-    return [_level(coverage, assessment.unavailable) for coverage in reversed(once.values())]
+    return [_level(coverage, assessment) for coverage in reversed(once.values())]
 
 
-def _level(coverage: Coverage, unavailable: Sequence[str]) -> dict[str, Any]:
+def _level(coverage: Coverage, assessment: Assessment) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "domain": coverage.level.domain,
         "key": coverage.level.key,
         "domains": coverage.domains,
         "nodes": coverage.nodes,
         "missing": coverage.missing,
-        "available": coverage.usable > 0 and coverage.level.domain not in unavailable,
+        "available": coverage.usable > 0 and coverage.level.domain not in assessment.unavailable,
     }
+    if coverage.level in assessment.effective.expired:
+        entry["expired"] = True
     if coverage.missing_nodes:
         entry["missingNodes"] = list(coverage.missing_nodes)
     return entry

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module", params=["embedded", "real"])
+@pytest.fixture(scope="package", params=["embedded", "real"])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     kubeconfig = tmp_path_factory.mktemp("cases") / "kubeconfig"
     with contextlib.ExitStack() as stack:
@@ -34,3 +34,10 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         made = World(api, client)
         stack.callback(made.close)
         yield made
+
+
+@pytest.fixture
+def at(world: World) -> Iterator[World]:
+    """The world with nothing in it but its CRDs."""
+    yield world
+    world.end()

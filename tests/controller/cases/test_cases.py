@@ -1,7 +1,6 @@
 """Every row of the table, on both API servers."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,12 +10,6 @@ from tests.controller.cases.world import World
 
 CASES = (*grove.CASES, *kai.CASES, *kueue.CASES)
 INVALID = (*grove.INVALID, *kueue.INVALID)
-
-
-@pytest.fixture
-def at(world: World) -> Iterator[World]:
-    yield world
-    world.end()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -73,12 +73,26 @@ class World:
             api.install_crd(crd)
         self._controller = self._new_controller()
 
-    def begin(self, nodes: Sequence[Machine], workloads: Sequence[Workload]) -> None:
-        """Make what is there before the first look, except the ClusterTopologies."""
+    def restart(self) -> None:
+        """Begin again with a controller that remembers nothing."""
         self._controller = self._new_controller()
+
+    def begin(self, nodes: Sequence[Machine], workloads: Sequence[Workload] = ()) -> None:
+        """Make what is there before the first look, except the ClusterTopologies."""
+        self.restart()
         self.add_nodes(nodes)
         for workload in workloads:
             self._offer(workload)
+
+    def topology(self, name: str) -> Any:
+        """One ClusterTopology."""
+        return self.api.get(f"{PATH}/{name}")
+
+    def told(self, workload: str) -> tuple[tuple[str, str], ...]:
+        """Type and note of the Events on a workload."""
+        events = self.api.get(_EVENTS)["items"]
+        about = [event for event in events if event["regarding"].get("uid") == self._uids[workload]]
+        return tuple(sorted((event["type"], event["note"]) for event in about))
 
     def make_topology(self, name: str, spec: Spec) -> tuple[int, Any]:
         """Create a ClusterTopology; the server's answer."""
@@ -141,7 +155,7 @@ class World:
 
     def said(self, name: str, expected: Says) -> Says:
         """What the API server holds about one ClusterTopology, in the form of `expected`."""
-        topology = self.api.get(f"{PATH}/{name}")
+        topology = self.topology(name)
         status = topology["status"]
         assert status["observedGeneration"] == topology["metadata"]["generation"]
         binding = found(self.api, f"{BINDINGS}/{name}")
@@ -155,18 +169,12 @@ class World:
             grove=None if binding is None else tuple((x["domain"], x["key"]) for x in binding["spec"]["levels"]),
             kai=self._node_labels(f"{KAI}/{name}"),
             kueue=self._node_labels(f"{KUEUE}/{name}"),
-            told={workload: self._told(workload) for workload in expected.told},
+            told={workload: self.told(workload) for workload in expected.told},
         )
 
     def _node_labels(self, path: str) -> tuple[str, ...] | None:
         topology = found(self.api, path)
         return None if topology is None else tuple(level["nodeLabel"] for level in topology["spec"]["levels"])
-
-    def _told(self, workload: str) -> tuple[tuple[str, str], ...]:
-        events = self.api.get(_EVENTS)["items"]
-        return tuple(
-            sorted((e["type"], e["note"]) for e in events if e["regarding"].get("uid") == self._uids[workload])
-        )
 
     def _offer(self, workload: Workload) -> None:
         """Create a workload; one that upstream's rules refuse is refused where a server knows such rules."""

@@ -1,0 +1,235 @@
+"""What can go wrong between Toposcope and the schedulers that read what it publishes; each hazard with its handling."""
+
+from typing import Any
+
+import pytest
+
+from tests.controller.cases import grove, kueue
+from tests.controller.cases.model import Says, gone, levels
+from tests.controller.cases.world import KUEUE, World
+from tests.support.api import CRDS, crd_conditions
+from tests.support.grove_operator import GroveExitError, start_grove
+from tests.support.publishing import BINDINGS, KAI, found
+from topology.keys import HOSTNAME
+from topology.levels import Level, level_problems
+
+HERE = {"levels": levels(*grove.THREE), "publish": {"kueue": "Never"}}
+INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}
+
+
+def binding(*pairs: tuple[str, str], **metadata: Any) -> dict[str, Any]:
+    """A binding as somebody writes it by hand."""
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": levels(*pairs)},
+    }
+
+
+def kai_topology(*keys: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
+    }
+
+
+def kueue_topology(*keys: str) -> dict[str, Any]:
+    return {**kai_topology(*keys), "apiVersion": "kueue.x-k8s.io/v1beta2"}
+
+
+def test_our_short_name_is_nobody_else_s(at: World) -> None:
+    served = {crd["metadata"]["name"]: crd_conditions(crd) for crd in at.api.get(CRDS)["items"]}
+    assert {"clustertopologies.gpu.topology", "clustertopologybindings.grove.io", "topologies.kueue.x-k8s.io"} < set(
+        served
+    )
+    assert {states["NamesAccepted"] for states in served.values()} == {"True"}
+
+
+def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
+    at.begin(grove.cluster(2))
+    theirs = at.api.create(KAI, kai_topology(grove.ZONE))
+    made = at.api.create(BINDINGS, binding(*grove.THREE))
+    with pytest.raises(GroveExitError, match="is not owned by ClusterTopologyBinding"):
+        start_grove(at.api)
+    at.delete(f"{BINDINGS}/{made['metadata']['name']}")
+    at.make_topology("cluster", HERE)
+    at.look()  # in which Grove starts
+    assert found(at.api, f"{BINDINGS}/cluster") is None
+    assert at.api.get(f"{KAI}/cluster") == theirs
+    status, reason, text = at.said("cluster", Says()).conditions["Published"]
+    assert (status, reason) == ("False", "Conflict")
+    assert "Grove's operator does not start while a binding has that name" in text
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        tuple((f"l{i}", f"example.com/l{i}") for i in range(17)),
+        (("rack", "Example.com/rack"),),
+        (("rack", "my_co/rack"),),
+        (("rack", "a..b/rack"),),
+    ],
+    ids=["17 levels", "upper-case prefix", "underscore in the prefix", "empty part of the prefix"],
+)
+def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
+    at: World, pairs: tuple[tuple[str, str], ...]
+) -> None:
+    at.begin(grove.cluster(1))
+    at.api.create(BINDINGS, binding(*pairs))
+    with pytest.raises(GroveExitError, match=r"spec\.levels"):
+        start_grove(at.api)
+    at.delete(f"{BINDINGS}/cluster")
+    if at.make_topology("cluster", {"levels": levels(*pairs), "publish": {"kueue": "Never"}})[0] == 201:
+        at.look()
+        assert at.said("cluster", Says()).conditions["Published"][1] == "InvalidSpec"
+    assert at.api.get(BINDINGS)["items"] == []
+    assert level_problems([Level(*pair) for pair in pairs])
+
+
+PROBES = {
+    "usual": (("zone", grove.ZONE), ("rack", grove.RACK), ("host", HOSTNAME)),
+    "sixteen": tuple((f"l{i}", f"example.com/l{i}") for i in range(16)),
+    "longest": (("a" * 63, "example.com/" + "k" * 51),),
+    "without a prefix": (("rack", "rack"),),
+    "every legal character": (("a-1", "a-1.example.com/My_rack-0.b"),),
+    "seventeen": tuple((f"l{i}", f"example.com/l{i}") for i in range(17)),
+    "domain too long": (("a" * 64, "example.com/rack"),),
+    "key too long": (("rack", "a/" + "k" * 62),),
+    "upper-case domain": (("Rack", "example.com/rack"),),
+    "underscore in a domain": (("rack_a", "example.com/rack"),),
+    "digit first": (("1rack", "example.com/rack"),),
+    "upper-case prefix": (("rack", "Example.com/rack"),),
+    "underscore in a prefix": (("rack", "my_co/rack"),),
+    "empty part": (("rack", "a..b/rack"),),
+    "hostname first": (("host", HOSTNAME), ("rack", grove.RACK)),
+    "a key twice": (("block", grove.RACK), ("rack", grove.RACK)),
+    "no key": (("rack", "@invalid"),),
+}
+
+
+def test_what_we_take_everybody_takes_and_what_we_refuse_somebody_refuses(at: World) -> None:
+    if not at.api.is_real:
+        pytest.skip("uniqueness and the place of the hostname are rules that only a real API server knows")
+    surprises = {}
+    for name, pairs in PROBES.items():
+        keys = tuple(key for _, key in pairs)
+        answers = [
+            at.api.request("POST", f"{path}?dryRun=All", body)[0]
+            for path, body in ((BINDINGS, binding(*pairs)), (KAI, kai_topology(*keys)), (KUEUE, kueue_topology(*keys)))
+        ]
+        taken = all(code == 201 for code in answers)
+        if taken == bool(level_problems([Level(*pair) for pair in pairs])):
+            surprises[name] = answers
+    assert surprises == {}
+
+
+def test_one_node_without_a_label_costs_no_other_node(at: World) -> None:
+    """Schedulers drop a node that lacks a level, so a level is published when every node carries it."""
+    bare = kueue.machine("x9", "b1", "r9", host=True)
+    at.begin((kueue.machine("x1", "b1", "r1", host=True), bare))
+    at.label("x9", **{kueue.RACK: None})
+    at.make_topology("cluster", INFERRED)
+    at.look()
+    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, HOSTNAME)
+    at.label("x9", **{kueue.RACK: "r9"})
+    at.pass_time(31)
+    at.look()
+    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    # A node that joins before its labels takes the level from nobody either; it is named.
+    at.label("x9", **{kueue.RACK: None})
+    at.pass_time(100_000)
+    at.look()
+    said = at.said("cluster", Says())
+    assert said.kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    assert "1 of 2 nodes lacks level 'rack'" in said.conditions["LevelsCovered"][2]
+
+
+def test_a_value_that_says_unknown_is_no_label(at: World) -> None:
+    at.begin((kueue.machine("x1", "b1", "r1", host=True), kueue.machine("x2", "b1", "no-topology", host=True)))
+    at.make_topology("cluster", INFERRED)
+    at.look()
+    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, HOSTNAME)
+
+
+def test_labels_that_flap_replace_nothing(at: World) -> None:
+    at.begin((kueue.machine("x1", "b1", "r1", host=True),))
+    at.make_topology("cluster", INFERRED)
+    at.look()
+    made = at.api.get(f"{KUEUE}/cluster")
+    for _ in range(3):
+        at.label("x1", **{kueue.RACK: None})
+        at.look()
+        at.pass_time(599)
+        at.label("x1", **{kueue.RACK: "r1"})
+        at.look()
+        at.pass_time(599)
+    assert at.api.get(f"{KUEUE}/cluster") == made
+
+
+def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
+    """Grove compares names only, and Dynamo reads a missing binding as available: nodes and binding are looked at."""
+    asks = grove.pcs("llm", "rack", topology="cluster")
+    at.begin(grove.cluster(2), (asks,))
+    at.make_topology("cluster", HERE)
+    at.look()
+    moment = "2026-01-01T00:00:00Z"
+    for status, reason in (
+        ("True", "ClusterTopologyLevelsUnavailable"),
+        ("False", "AllClusterTopologyLevelsAvailable"),
+    ):
+        condition = {
+            "type": "TopologyLevelsUnavailable",
+            "status": status,
+            "reason": reason,
+            "message": "said by Grove",
+        }
+        theirs = {"status": {"conditions": [{**condition, "lastTransitionTime": moment}]}}
+        at.patch(f"{asks.path}/llm/status", theirs)
+        at.look()
+        assert at.said("cluster", Says()).conditions == {}
+    for node in ("worker-00", "worker-01"):
+        at.label(node, **{grove.RACK: None})
+    at.look()
+    at.pass_time(601)
+    at.look()
+    assert at.said("cluster", Says()).conditions["TopologyLevelsAvailable"] == gone("rack")
+    assert at.api.get(f"{asks.path}/llm")["status"]["conditions"][0]["status"] == "False"
+
+
+def test_fields_of_a_newer_grove_stay(at: World) -> None:
+    """`intraNodeLevels` are proposed for the binding: what others own there is left to them."""
+    at.begin(grove.cluster(2))
+    name = "clustertopologybindings.grove.io"
+    before = at.api.get(f"{CRDS}/{name}")["spec"]["versions"]
+    newer = [
+        {**version, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+        for version in before
+    ]
+    at.patch(f"{CRDS}/{name}", {"spec": {"versions": newer}})
+    try:
+        at.make_topology("cluster", HERE)
+        at.look()
+        intra = [{"domain": "numa", "type": "NUMA"}]
+        at.patch(f"{BINDINGS}/cluster", {"spec": {"intraNodeLevels": intra}})
+        at.patch("/apis/gpu.topology/v1alpha1/clustertopologies/cluster", {"spec": {"levels": levels(*grove.TWO)}})
+        at.look()
+        spec = at.api.get(f"{BINDINGS}/cluster")["spec"]
+        assert (spec["levels"], spec.get("intraNodeLevels")) == (levels(*grove.TWO), intra)
+    finally:
+        at.patch(f"{CRDS}/{name}", {"spec": {"versions": before}})
+
+
+@pytest.mark.parametrize("where", ["grove", "kai", "kueue"])
+def test_never_is_kept_where_everything_is_served(at: World, where: str) -> None:
+    at.begin(grove.cluster(2))
+    never = {each: "Never" for each in ("grove", "kai", "kueue") if each != where}
+    at.make_topology("cluster", {"levels": levels(*grove.THREE), "publish": never})
+    at.look()
+    said = at.said("cluster", Says())
+    keys = tuple(key for _, key in grove.THREE)
+    # Grove makes KAI's Topology of every binding.
+    expected = {"grove": (grove.THREE, keys, None), "kai": (None, keys, None), "kueue": (None, None, keys)}
+    assert (said.grove, said.kai, said.kueue) == expected[where]

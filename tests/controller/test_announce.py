@@ -1,0 +1,70 @@
+"""Who hears of what, how often, and how many at most."""
+
+from typing import Any
+
+from controller.announce import announcements
+from controller.budget import Budget
+from controller.requirements.model import WorkloadRef
+from controller.requirements.resolve import Resolved
+from tests.support.cluster import topology
+
+GONE = "Topology level 'rack' is no longer available in the cluster topology"
+
+
+def workloads(count: int) -> tuple[WorkloadRef, ...]:
+    return tuple(WorkloadRef("example.com/v1", "Job", "ns", f"w{i}", f"uid-{i}") for i in range(count))
+
+
+def status(available: str, message: str = "", *, preferred: bool | None = None) -> dict[str, Any]:
+    condition = {"type": "TopologyLevelsAvailable", "status": available, "reason": "Any", "message": message}
+    found: dict[str, Any] = {"conditions": [condition]}
+    if preferred is not None:
+        found["preferredBy"] = [{"domain": "rack", "workloads": 1, "available": preferred}]
+    return found
+
+
+def told(before: dict[str, Any], after: dict[str, Any], asked: Resolved) -> list[tuple[str, bool]]:
+    return [(each.regarding["name"], each.warning) for each in announcements(topology(before), after, asked)]
+
+
+ASKED = Resolved(required={"rack": workloads(1)})
+
+
+def test_a_transition_is_told_once_and_back_once() -> None:
+    there, gone = status("True"), status("False", GONE)
+    assert told(there, gone, ASKED) == [("cluster", True), ("w0", True)]
+    assert told(gone, gone, ASKED) == []
+    assert told(gone, there, ASKED) == [("cluster", False), ("w0", False)]
+    assert told({}, there, ASKED) == told(there, there, ASKED) == []
+
+
+def test_not_knowing_is_no_news() -> None:
+    unknown = status("Unknown")
+    for other in (status("True"), status("False", GONE)):
+        assert told(other, unknown, ASKED) == []
+    assert told(unknown, status("True"), ASKED) == []
+
+
+def test_a_level_that_never_was_there_is_told_like_one_that_went() -> None:
+    assert told({}, status("False", GONE), Resolved(missing={"rack": workloads(1)})) == [
+        ("cluster", True),
+        ("w0", True),
+    ]
+
+
+def test_who_only_prefers_a_level_hears_of_it_and_the_topology_does_not() -> None:
+    there, gone = status("True", preferred=True), status("True", preferred=False)
+    asked = Resolved(preferred={"rack": workloads(1)})
+    assert told(there, gone, asked) == [("w0", True)]
+    assert told(gone, gone, asked) == []
+    assert told(gone, there, asked) == [("w0", False)]
+
+
+def test_the_budget_is_full_at_first_and_fills_with_time() -> None:
+    budget = Budget(burst=3, per_second=0.5)
+    assert [budget.spend(100.0) for _ in range(4)] == [True, True, True, False]
+    assert not budget.spend(101.0)
+    assert budget.spend(102.0)
+    assert not budget.spend(102.0)
+    assert not budget.spend(50.0)  # a clock that goes back gives nothing
+    assert [budget.spend(1000.0) for _ in range(4)] == [True, True, True, False]
