@@ -57,6 +57,11 @@ class Faults:
         with self._lock:
             self._rejections.append(_Rejection(code, times, retry_after, applies))
 
+    def stop_rejecting(self) -> None:
+        """Undo every `reject`."""
+        with self._lock:
+            self._rejections.clear()
+
     def expire_history(self) -> None:
         """Forget all changes: any resourceVersion given out so far is too old (410)."""
         self.store.expire_history()

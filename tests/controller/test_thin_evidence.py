@@ -1,0 +1,186 @@
+"""A controller that cannot see the nodes just now: nothing flips, nothing is removed, and the reason is told."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from controller.metrics import ControllerMetrics
+from controller.options import Options
+from controller.reconcile import Reconciler
+from controller.requirements.model import Need, WorkloadRef
+from controller.run import Controller
+from controller.spec import PATH, Topology, read
+from kube.client import ApiClient
+from kube.config import load
+from simulator.apiserver import EmbeddedApiServer
+from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.cluster import gpu_node
+from tests.support.publishing import Time
+
+CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+RACK = "cloud.provider.com/topology-rack"
+EVENTS = "/apis/events.k8s.io/v1/events"
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
+    """The server whose faults can be ordered, with our CRD."""
+    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
+    found = ApiUnderTest("embedded", embedded_server.url, tmp_path / "kubeconfig", embedded=embedded_server)
+    found.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.fixture
+def client(embedded: ApiUnderTest) -> Iterator[ApiClient]:
+    found = ApiClient(load(str(embedded.kubeconfig)))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def start(client: ApiClient, time: Time) -> Iterator[Callable[[], Controller]]:
+    """Start a controller; all are ended with the test."""
+    started: list[tuple[Controller, threading.Thread]] = []
+
+    def run() -> Controller:
+        reconciler = Reconciler(client, (), time, instance="test")
+        controller = Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+        thread = threading.Thread(target=controller.run)
+        thread.start()
+        started.append((controller, thread))
+        return controller
+
+    yield run
+    for controller, thread in started:
+        controller.end()
+        thread.join()
+
+
+def is_nodes(request: Any) -> bool:
+    return bool((request.method, request.path) == ("GET", NODES))
+
+
+def make_node(embedded: ApiUnderTest) -> None:
+    labels = {RACK: "r1", "gpu.topology/gpus": "8"}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+    embedded.create(NODES, {**node("n1", labels=labels), "status": {"conditions": [ready]}})
+
+
+def make_topology(embedded: ApiUnderTest, name: str = "cluster") -> None:
+    spec = {"required": ["rack"], "gracePeriod": "1m"}
+    embedded.create(
+        PATH,
+        {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": name}, "spec": spec},
+    )
+
+
+def condition(embedded: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    conditions = (embedded.get(f"{PATH}/{name}").get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == "TopologyLevelsAvailable"), {})
+
+
+def test_nodes_that_cannot_be_listed_are_told_in_one_state_until_they_can(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
+) -> None:
+    embedded_server.faults.reject(403, 1_000_000, applies=is_nodes)
+    controller = start()
+    wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "refused")
+    make_topology(embedded)
+    wait_until(lambda: condition(embedded) != {}, "told")
+    said = condition(embedded)
+    assert (said["status"], said["reason"]) == ("Unknown", "NodesNotSynced")
+    assert said["message"].startswith("The nodes of the cluster have not been listed yet: 403")
+    before = embedded.get(f"{PATH}/cluster")
+    make_topology(embedded, "second")  # makes it look again
+    wait_until(lambda: condition(embedded, "second") != {}, "told of the second one")
+    assert embedded.get(f"{PATH}/cluster") == before
+    make_node(embedded)
+    embedded_server.faults.stop_rejecting()
+    wait_until(lambda: condition(embedded)["status"] == "True", "listed in the end")
+
+
+def test_a_restart_that_cannot_list_nodes_leaves_what_was_said(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
+) -> None:
+    make_node(embedded)
+    make_topology(embedded)
+    first = start()
+    wait_until(lambda: condition(embedded).get("status") == "True", "available")
+    first.end()
+    before = embedded.get(f"{PATH}/cluster")
+    embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
+    again = start()
+    wait_until(lambda: bool(embedded.get("/api")) and again.nodes.error is not None, "refused")
+    make_topology(embedded, "second")
+    wait_until(lambda: condition(embedded, "second") != {}, "it looked")
+    assert embedded.get(f"{PATH}/cluster") == before
+    assert "nodes have not been listed yet" in again.ready()
+
+
+def test_while_nodes_are_listed_again_what_is_known_stands(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller], time: Time
+) -> None:
+    make_node(embedded)
+    make_topology(embedded)
+    controller = start()
+    wait_until(lambda: condition(embedded).get("status") == "True", "available")
+    before = embedded.get(f"{PATH}/cluster")
+    embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
+    embedded_server.faults.expire_history()
+    embedded_server.faults.cut_watches()
+    wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "lost the watch")
+    time.seconds = 100_000
+    make_topology(embedded, "second")
+    wait_until(lambda: condition(embedded, "second") != {}, "it looked")
+    assert condition(embedded, "second")["status"] == "True"
+    assert embedded.get(f"{PATH}/cluster") == before
+
+
+class Asking:
+    """A thousand workloads that ask for a rack."""
+
+    synced = True
+
+    def __init__(self, count: int) -> None:
+        refs = (WorkloadRef("v1", "ConfigMap", "default", f"w{i}", f"uid-{i}") for i in range(count))
+        self._needs = {ref: (Need(RACK, required=True),) for ref in refs}
+
+    def needs(self) -> Mapping[WorkloadRef, tuple[Need, ...]]:
+        return self._needs
+
+
+def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_server(
+    embedded: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topology(embedded)
+    reconciler = Reconciler(client, (), time, instance="test")
+
+    def look(rack: str | None) -> int:
+        current: Topology = read(embedded.get(f"{PATH}/cluster"))
+        labels = {"zone": None, "block": None, "rack": None, RACK: rack}
+        reconciler.reconcile([current], [gpu_node("n1", labels)], Asking(1000))
+        return len(embedded.get(EVENTS)["items"])
+
+    assert look("r1") == 0
+    assert look(None) == 0
+    time.seconds = 61
+    assert look(None) == 200
+    assert "801 Events of 1001 are not recorded" in caplog.text
+    assert look("r1") == 200  # back at once: there is no room for a second flood
+    time.seconds = 161
+    assert look("r1") == 200
+    look(None)
+    time.seconds = 261
+    assert look(None) == 400
