@@ -186,13 +186,21 @@ CASES: Final = (
         beyond=_QUOTA,
     ),
     Case(
-        "Kueue slices ask for a level of their own",
+        "Kueue slices ask for levels of their own",
         _HOSTS,
         {"default": _SPEC},
-        hosts(required_by={"host": 1, "rack": 1}, preferred_by={"block": 1}),
+        hosts(required_by={"block": 1, "host": 2, "rack": 2}, preferred_by={"block": 1}),
         (
             workload("wl1", preferred=BLOCK, podSetSliceRequiredTopology=RACK, podSetSliceSize=2),
             workload("wl2", required=HOSTNAME),
+            workload(
+                "wl3",
+                required=BLOCK,
+                podsetSliceRequiredTopologyConstraints=[
+                    {"topology": RACK, "size": 4},
+                    {"topology": HOSTNAME, "size": 2},
+                ],
+            ),
         ),
         beyond=_QUOTA,
     ),
@@ -333,5 +341,8 @@ PLACEMENT_ONLY: Final = {
     "Kueue TAS with MultiKueue or ProvisioningRequest": "admission checks of queues",
     "Kueue ResourceFlavors with a bad name, without node labels, or changed": "a kind that Toposcope never writes",
     "Kueue ranks of pods, replaced and failed nodes": "which node a pod gets within a domain",
+    "Kueue node avoidance and spreading over domains": "which domain of a level a pod gets",
+    "Kueue second passes, skipped flavors, slices that are refilled, groups of no pods": "the order of its own work",
+    "Kueue cold start and metrics": "what Kueue remembers and counts of itself",
 }
 """Upstream's cases in which nothing is said or written that Toposcope says or writes."""
