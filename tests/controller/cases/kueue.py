@@ -1,90 +1,26 @@
-"""Kueue's cases of topology-aware scheduling, from its integration suite, where they concern levels.
+"""Kueue's cases of topology-aware scheduling, from its integration suite, where they concern levels."""
 
-Its nodes are two blocks whose racks have the same names: a rack is known by its path.
-"""
+from typing import Final
 
-from collections.abc import Mapping
-from typing import Any, Final
-
-from tests.controller.cases.model import Case, Invalid, Machine, Says, Step, Workload
-from topology.keys import HOSTNAME
-
-BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
-_GROUP: Final = "/apis/kueue.x-k8s.io/v1beta2"
-_WORKLOADS: Final = f"{_GROUP}/namespaces/default/workloads"
-_OURS: Final = f"{_GROUP}/topologies/default"
-_SPEC: Final = {"publish": {"grove": "Never", "kai": "Never"}}
-_REUSED: Final = {
-    "HierarchyConsistent": (
-        "False",
-        "LevelsDoNotNest",
-        "rack 'r1' lies under block 'b1' and 'b2'; schedulers treat it as two rack domains",
-    )
-}
-_QUOTA: Final = "what Kueue admits, which is room and quota"
-
-
-def machine(name: str, block: str, rack: str, *, host: bool = False, **more: Any) -> Machine:
-    return Machine(name, {BLOCK: block, RACK: rack} | ({HOSTNAME: name} if host else {}), **more)
-
-
-_RACKS: Final = tuple(machine(f"{block}-{rack}", block, rack) for block in ("b1", "b2") for rack in ("r1", "r2"))
-_HOSTS: Final = tuple(
-    machine(f"x{i}", block, rack, host=True)
-    for i, (block, rack) in enumerate((("b1", "r1"), ("b1", "r2"), ("b2", "r1"), ("b2", "r2")), 1)
+from tests.controller.cases.kueue_objects import (
+    BLOCK,
+    HOSTS,
+    OURS,
+    QUOTA,
+    RACK,
+    RACKS,
+    REUSED,
+    SPEC,
+    flavor,
+    hosts,
+    machine,
+    one,
+    pod_sets,
+    racks,
+    workload,
 )
-
-
-def workload(name: str, **request: Any) -> Workload:
-    """A Workload with one pod set; `request` is its topologyRequest."""
-    return pod_sets(name, {"worker": request})
-
-
-def pod_sets(name: str, sets: Mapping[str, Mapping[str, Any]]) -> Workload:
-    body = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Workload",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "podSets": [
-                {"name": each, "count": 2, **({"topologyRequest": dict(request)} if request else {})}
-                for each, request in sets.items()
-            ]
-        },
-    }
-    return Workload(_WORKLOADS, body)
-
-
-def flavor(name: str) -> Workload:
-    """A ResourceFlavor that uses the topology."""
-    spec = {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"}
-    body = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    return Workload(f"{_GROUP}/resourceflavors", body)
-
-
-def racks(**says: Any) -> dict[str, Says]:
-    return {
-        "default": Says(
-            **{"path": "block > rack", "domains": (2, 4), "conditions": _REUSED, "kueue": (BLOCK, RACK), **says}
-        )
-    }
-
-
-def hosts(**says: Any) -> dict[str, Says]:
-    levels = (BLOCK, RACK, HOSTNAME)
-    return {"default": Says("block > rack > host", (2, 4, 4), conditions=_REUSED, kueue=levels, **says)}
-
-
-def one(**says: Any) -> dict[str, Says]:
-    """What is said of one node with block, rack and host."""
-    settled = {"path": "block > rack > host", "domains": (1, 1, 1), "kueue": (BLOCK, RACK, HOSTNAME)}
-    return {"default": Says(**{**settled, **says})}
-
+from tests.controller.cases.model import Case, Invalid, Machine, Says, Step
+from topology.keys import HOSTNAME
 
 _HELD: Final = (
     "False",
@@ -109,8 +45,8 @@ _TAINT: Final = {"key": "maintenance", "value": "true", "effect": "NoSchedule"}
 CASES: Final = (
     Case(
         "Kueue a Topology that no flavor uses may go",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(),
         steps=(
             Step(
@@ -124,8 +60,8 @@ CASES: Final = (
     ),
     Case(
         "Kueue a Topology that a flavor uses may not",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(),
         (flavor("tas-flavor"),),
         (
@@ -134,61 +70,61 @@ CASES: Final = (
                 lambda at: at.patch(
                     "/apis/gpu.topology/v1alpha1/clustertopologies/default", {"spec": {"publish": {"kueue": "Never"}}}
                 ),
-                racks(conditions={**_REUSED, "Published": _HELD}),
+                racks(conditions={**REUSED, "Published": _HELD}),
             ),
         ),
     ),
     Case(
         "Kueue rack the lowest level, required",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(required_by={"block": 1, "rack": 2}),
         (workload("wl1", required=BLOCK), workload("wl2", required=RACK), workload("wl3", required=RACK)),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     # It fits into no rack. The level is there.
     Case(
         "Kueue a workload that does not fit a required level",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(required_by={"rack": 1}),
         (workload("wl1-inadmissible", required=RACK),),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     Case(
         "Kueue a Topology that is deleted under a workload",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(required_by={"block": 1}),
         (workload("wl", required=BLOCK),),
         (
             Step(
                 "somebody deletes it: it is made again",
-                lambda at: at.delete(_OURS),
+                lambda at: at.delete(OURS),
                 racks(required_by={"block": 1}),
             ),
         ),
     ),
     Case(
         "Kueue hostname the lowest level, preferred",
-        _HOSTS,
-        {"default": _SPEC},
+        HOSTS,
+        {"default": SPEC},
         hosts(preferred_by={"block": 1, "rack": 1}),
         (workload("wl1", preferred=BLOCK), workload("wl2", preferred=RACK)),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     Case(
         "Kueue a workload without a request uses no level of ours",
-        _HOSTS,
-        {"default": _SPEC},
+        HOSTS,
+        {"default": SPEC},
         hosts(),
         (workload("wl1"), workload("wl2", unconstrained=True)),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     Case(
         "Kueue slices ask for levels of their own",
-        _HOSTS,
-        {"default": _SPEC},
+        HOSTS,
+        {"default": SPEC},
         hosts(required_by={"block": 1, "host": 2, "rack": 2}, preferred_by={"block": 1}),
         (
             workload("wl1", preferred=BLOCK, podSetSliceRequiredTopology=RACK, podSetSliceSize=2),
@@ -202,28 +138,28 @@ CASES: Final = (
                 ],
             ),
         ),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     Case(
         "Kueue nodes become available",
         (),
-        {"default": _SPEC},
+        {"default": SPEC},
         {"default": Says(conditions=_NOTHING, required_by={"rack": 1})},
         (workload("wl1", required=RACK),),
         (
             Step(
                 "the first node comes",
-                lambda at: at.add_nodes((_HOSTS[0],)),
+                lambda at: at.add_nodes((HOSTS[0],)),
                 one(required_by={"rack": 1}),
             ),
         ),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     # Whether a taint matters depends on who tolerates it: the level is there for those who do.
     Case(
         "Kueue a tainted node carries its levels",
         (machine("x1", "b1", "r1", host=True, taints=(_TAINT,)),),
-        {"default": _SPEC},
+        {"default": SPEC},
         one(required_by={"rack": 1}),
         (workload("wl1", required=RACK),),
         (
@@ -233,12 +169,12 @@ CASES: Final = (
                 one(required_by={"rack": 1}),
             ),
         ),
-        beyond=_QUOTA,
+        beyond=QUOTA,
     ),
     Case(
         "Kueue only schedulable nodes count for a level that never was seen on one",
         (machine("x1", "b1", "r1", host=True, cordoned=True),),
-        {"default": _SPEC},
+        {"default": SPEC},
         one(required_by={"rack": 1}, conditions=_WAITING),
         (workload("wl1", required=RACK),),
         (
@@ -260,28 +196,28 @@ CASES: Final = (
             Machine("cpu-node", {RACK: "cpu-rack"}, gpus=None),
             Machine("gpu-node", {RACK: "gpu-rack"}),
         ),
-        {"default": _SPEC},
+        {"default": SPEC},
         {"default": Says("rack", (1,), {"rack": 1}, kueue=(RACK,))},
         (pod_sets("wl1", {"manager": {"required": RACK}, "worker": {"required": RACK}}),),
         beyond="which pod set gets which flavor",
     ),
     Case(
         "Kueue what others write on a Topology stays",
-        _RACKS,
-        {"default": _SPEC},
+        RACKS,
+        {"default": SPEC},
         racks(),
         steps=(
             Step(
                 "a label is added",
-                lambda at: at.patch(_OURS, {"metadata": {"labels": {"alpha": "beta"}}}),
+                lambda at: at.patch(OURS, {"metadata": {"labels": {"alpha": "beta"}}}),
                 racks(),
             ),
         ),
     ),
     Case(
         "Kueue levels that change: a new Topology",
-        _HOSTS,
-        {"default": {**_SPEC, "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}]}},
+        HOSTS,
+        {"default": {**SPEC, "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}]}},
         {"default": Says("rack > host", (2, 4), kueue=(RACK, HOSTNAME))},
         steps=(
             Step(

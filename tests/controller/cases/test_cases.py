@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.controller.cases import grove, kai, kueue
+from tests.controller.cases.grove_objects import cluster
 from tests.controller.cases.model import Case, Invalid, Says, levels
 from tests.controller.cases.world import World
 
@@ -30,7 +31,7 @@ def test_what_is_said_and_published(at: World, case: Case) -> None:
 
 @pytest.mark.parametrize("case", INVALID, ids=lambda case: case.name)
 def test_what_upstream_refuses_is_refused_or_said_and_never_published(at: World, case: Invalid) -> None:
-    at.begin(grove.cluster(2), ())
+    at.begin(cluster(2))
     code, answer = at.make_topology("invalid", {"levels": levels(*case.levels)})
     if at.api.is_real:
         assert (code, case.refused in answer["message"]) == (422, True), answer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.cases import grove
+from tests.controller.cases import grove_objects as grove
 from tests.controller.cases.model import Says, gone, levels
 from tests.controller.cases.world import World
 from tests.support.api import NODES

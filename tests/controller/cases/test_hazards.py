@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.controller.cases import grove, kueue
+from tests.controller.cases import grove_objects as grove
+from tests.controller.cases import kueue_objects as kueue
 from tests.controller.cases.model import Says, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
