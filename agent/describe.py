@@ -7,6 +7,7 @@ from agent import reference
 from agent.annotation import annotation_for
 from agent.discover import discover, expected_gpus
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
+from agent.products import weak_links
 from agent.raw import RawNode
 from agent.runtime import advice
 from topology.hardware import NodeTopology, State
@@ -73,11 +74,17 @@ def unknown(reason: str, problem: str, expected: int | None = None) -> Descripti
 
 def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopology:
     """The topology with what is worse than the node has shown before."""
-    named = " ".join(topology.reasons)
+    gpus = tuple(
+        replace(gpu, links_expected=max(gpu.links_expected, known.links.get(gpu.pci, 0))) for gpu in topology.gpus
+    )
+    told = set(weak_links(topology.gpus))
+    others = [reason for reason in topology.reasons if reason not in told]
+    named = " ".join(others)
     # A GPU that the bus still shows is named by a better sentence already.
     fresh = [
         r for r in reference.degradations(known, topology) if not (r.endswith("is gone") and r.split()[1] in named)
     ]
-    reasons = tuple(dict.fromkeys((*topology.reasons, *fresh)))
+    reasons = tuple(dict.fromkeys((*others, *weak_links(gpus), *fresh)))
     worse = State.DEGRADED if reasons else State.OK
-    return replace(topology, reasons=reasons, state=topology.state if topology.state is State.UNKNOWN else worse)
+    state = topology.state if topology.state is State.UNKNOWN else worse
+    return replace(topology, gpus=gpus, reasons=reasons, state=state)

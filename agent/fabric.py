@@ -8,9 +8,10 @@ from typing import Final
 from uuid import UUID
 
 from agent.raw import RawFabric, RawGpu
-from topology.hardware import Fabric
+from topology.hardware import Fabric, GpuFabric, Registration
 
 NOT_SUPPORTED: Final = 0
+NOT_STARTED: Final = 1
 COMPLETED: Final = 3
 ZERO_UUID: Final = "0" * 32
 
@@ -34,7 +35,8 @@ _HEALTH: Final[tuple[tuple[str, int, int, dict[int, str]], ...]] = (
 )
 """Name, shift, width, and the values that are bad. 0 is "not supported" everywhere: neither good nor bad."""
 
-_SUMMARY: Final = {2: "unhealthy", 3: "limited capacity"}
+_SUMMARY: Final = {0: "not-supported", 1: "healthy", 2: "unhealthy", 3: "limited-capacity"}
+_BAD_SUMMARIES: Final = (2, 3)
 
 HEALTH_BITS: Final = tuple(name for name, *_ in _HEALTH)
 """What `health_bits` can return."""
@@ -64,6 +66,29 @@ def completed(fabric: RawFabric) -> bool:
 def clique_of(fabric: RawFabric) -> str:
     """The pair that is the identity: unrelated fabrics share clique ids, and one fabric has several cliques."""
     return f"{UUID(fabric.uuid)}.{fabric.clique}"
+
+
+def gpu_fabric(gpu: RawGpu) -> GpuFabric:
+    """How far one GPU's registration is."""
+    if gpu.fabric_error:
+        return GpuFabric.FAILED
+    if gpu.fabric is None or not attached(gpu.fabric):
+        return GpuFabric.NOT_SUPPORTED
+    if not completed(gpu.fabric):
+        return GpuFabric.NOT_STARTED if gpu.fabric.state == NOT_STARTED else GpuFabric.IN_PROGRESS
+    return GpuFabric.FAILED if gpu.fabric.status or gpu.fabric.clique is None else GpuFabric.COMPLETED
+
+
+def registration(fabric: RawFabric) -> Registration:
+    """What NVML says of one GPU's place in the fabric, decoded."""
+    return Registration(
+        cluster_uuid=str(UUID(fabric.uuid)),
+        clique=fabric.clique,
+        cliques=fabric.cliques,
+        status=fabric.status,
+        health=tuple(health_bits(fabric)) if attached(fabric) else (),
+        summary=_SUMMARY.get(fabric.health_summary or 0, "unknown"),
+    )
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
@@ -111,7 +136,6 @@ def _problems(index: int, fabric: RawFabric) -> list[str]:
     if fabric.clique is None:
         problems.append(f"GPU {index}: the fabric gave it no clique for memory access")
     problems += [f"GPU {index}: fabric health: {words}" for words in health_bits(fabric).values()]
-    summary = _SUMMARY.get(fabric.health_summary or 0)
-    if summary and not health_bits(fabric):
-        problems.append(f"GPU {index}: fabric health: {summary}")
+    if fabric.health_summary in _BAD_SUMMARIES and not health_bits(fabric):
+        problems.append(f"GPU {index}: fabric health: {_SUMMARY[fabric.health_summary].replace('-', ' ')}")
     return problems

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from topology import keys
 from topology.hardware import Fabric, NodeTopology, State
-from topology.ranges import parse_list
+from topology.ranges import kernel_list
 from topology.values import is_label_value, label_safe, short_name
 
 
@@ -98,7 +98,7 @@ def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
 
 def _numa(topology: NodeTopology) -> dict[str, str]:
     """NUMA nodes with CPUs, and the GPUs on each; the second only when every GPU's node is known."""
-    with_cpus = [node.id for node in topology.numa if parse_list(node.cpus)]
+    with_cpus = [node.id for node in topology.numa if kernel_list(node.cpus)]
     if not with_cpus:
         return {}
     labels = {keys.NUMA_NODES: str(len(with_cpus))}

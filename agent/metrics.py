@@ -144,7 +144,7 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
     """The families with a series, or several, for each GPU by its PCI address: the index changes as GPUs are lost."""
     gpus = topology.gpus if topology else ()
     by_gpu = ("gpu",)
-    yield _gauge("gpu_nvlinks", "NVLinks that the GPU has.", by_gpu, (((g.pci,), g.links_total) for g in gpus))
+    yield _gauge("gpu_nvlinks", "NVLinks that the GPU has.", by_gpu, (((g.pci,), len(g.links)) for g in gpus))
     yield _gauge(
         "gpu_nvlinks_active",
         "NVLinks of the GPU that are up, those asleep to save power included.",
@@ -178,7 +178,12 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
         "gpu_fabric_health_bad",
         "1 for each bit of the GPU's fabric health that is bad; nothing where there is no fabric.",
         ("gpu", "bit"),
-        (((g.pci, bit), bit in g.fabric_health) for g in gpus if in_fabric for bit in HEALTH_BITS),
+        (
+            ((g.pci, bit), g.registration is not None and bit in g.registration.health)
+            for g in gpus
+            if in_fabric
+            for bit in HEALTH_BITS
+        ),
     )
 
 

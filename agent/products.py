@@ -1,10 +1,12 @@
-"""How many NVLinks a product has where all of them are wired: on the SXM boards that come with NVSwitches or a mesh.
+"""How many NVLinks of a GPU ought to be up.
 
-Only these: a PCIe card's links are up when somebody has plugged a bridge, and on POWER9 half of a V100's links go to
-the CPU. Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
+A product counts where all of its links are wired: on the SXM boards that come with NVSwitches or a mesh. Only these: a
+PCIe card's links are up when somebody has plugged a bridge, and on POWER9 half of a V100's links go to the CPU.
+Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,11 +24,23 @@ _BOARD: Final = 4
 """A board has four or eight GPUs; fewer are a part of one, given to a virtual machine without its switches."""
 
 
-def short_of_product(gpus: Sequence[Gpu]) -> list[str]:
-    """GPUs with fewer active links than their product has, one sentence each."""
-    reasons = []
+def expected_links(gpus: Sequence[Gpu]) -> list[int]:
+    """Active NVLinks that each GPU ought to have: as many as its like on this node, and as its product."""
+    most: Counter[str | None] = Counter()
     for gpu in gpus:
-        full = next((links for pattern, links in _LINKS if gpu.product and pattern.search(gpu.product)), 0)
-        if gpu.links_active < full and (gpu.links_active or len(gpus) >= _BOARD):
-            reasons.append(f"GPU {gpu.index}: {gpu.links_active} of {full} NVLinks active")
-    return reasons
+        most[gpu.product] = max(most[gpu.product], gpu.links_active)
+    return [max(most[gpu.product], _wired(gpu, len(gpus))) for gpu in gpus]
+
+
+def _wired(gpu: Gpu, gpus: int) -> int:
+    full = next((links for pattern, links in _LINKS if gpu.product and pattern.search(gpu.product)), 0)
+    return full if gpu.links_active or gpus >= _BOARD else 0
+
+
+def weak_links(gpus: Sequence[Gpu]) -> list[str]:
+    """GPUs with fewer active links than they ought to have: a dead link, or a GPU thrown out of the fabric."""
+    return [
+        f"GPU {gpu.index}: {gpu.links_active} of {gpu.links_expected} NVLinks active"
+        for gpu in gpus
+        if gpu.links_active < gpu.links_expected
+    ]

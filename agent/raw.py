@@ -96,14 +96,22 @@ class RawPci:
 
 
 @dataclass(frozen=True, slots=True)
+class RawPort:
+    """One port of a NIC: what its files `link_layer` and `state` say."""
+
+    number: int
+    link_layer: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class RawNic:
     """One entry of /sys/class/infiniband that is no virtual function."""
 
     name: str
     pci: RawPci
     guid: str
-    link_layers: tuple[str, ...]
-    port_states: tuple[str, ...]
+    ports: tuple[RawPort, ...]
 
 
 @dataclass(frozen=True, slots=True)

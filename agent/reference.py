@@ -83,13 +83,9 @@ def degradations(reference: Reference, topology: NodeTopology) -> list[str]:
     today = observed(topology)
     reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(reference.links.keys() - index.keys())]
     weak = {gpu for gpu, count in today.links.items() if count < reference.links.get(gpu, 0)}
-    reasons += [
-        f"GPU {index[gpu]}: {today.links[gpu]} of {reference.links[gpu]} NVLinks active"
-        for gpu in sorted(weak, key=index.__getitem__)
-    ]
     for (a, b), cell in sorted(today.paths.items()):
         before = reference.paths.get((a, b), cell)
-        # A GPU with fewer links has worse paths to all others: said once, above.
+        # A GPU with fewer links has worse paths to all others: it is told as such (see `agent.products`).
         if _rank(cell) > _rank(before) and not weak & {a, b}:
             reasons.append(f"GPU {index[a]} to GPU {index[b]}: {cell}, was {before}")
     return reasons

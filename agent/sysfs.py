@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from agent.raw import RawNic, RawNuma, RawPci
+from agent.raw import RawNic, RawNuma, RawPci, RawPort
 
 _NVIDIA: Final = "0x10de"
 _GPU_CLASSES: Final = ("0x0300", "0x0302")
@@ -65,7 +65,11 @@ class Sysfs:
         self._files = files or Files()
 
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
-        """The GPUs and the addresses of the NVSwitches on the PCI bus, by address."""
+        """The GPUs and the addresses of the NVSwitches on the PCI bus, by address.
+
+        Virtual functions are left out: on a host that lends its GPUs to virtual machines each GPU has dozens, and
+        NVML has no handle for them. Inside the machine they are lent to, they are functions like any other.
+        """
         gpus, switches = [], []
         bus = f"{self._root}/bus/pci/devices"
         for address in sorted(self._files.names(bus)):
@@ -73,7 +77,7 @@ class Sysfs:
             if self._files.text(f"{folder}/vendor") != _NVIDIA:
                 continue
             kind = self._files.text(f"{folder}/class")
-            if kind.startswith(_GPU_CLASSES):
+            if kind.startswith(_GPU_CLASSES) and not self._files.lexists(f"{folder}/physfn"):
                 gpus.append(self._function(folder))
             elif kind.startswith(_SWITCH_CLASS):
                 switches.append(address)
@@ -95,17 +99,17 @@ class Sysfs:
             device = f"{folder}/device"
             if not self._files.exists(f"{device}/vendor") or self._files.lexists(f"{device}/physfn"):
                 continue
-            ports = [f"{folder}/ports/{port}" for port in sorted(self._files.names(f"{folder}/ports"))]
-            found.append(
-                RawNic(
-                    name,
-                    self._function(device),
-                    self._files.text(f"{folder}/node_guid"),
-                    tuple(self._files.text(f"{port}/link_layer") for port in ports),
-                    tuple(self._files.text(f"{port}/state") for port in ports),
-                )
-            )
+            guid = self._files.text(f"{folder}/node_guid")
+            found.append(RawNic(name, self._function(device), guid, self._ports(f"{folder}/ports")))
         return tuple(sorted(found, key=lambda nic: (nic.pci.address, nic.name)))
+
+    def _ports(self, folder: str) -> tuple[RawPort, ...]:
+        return tuple(
+            RawPort(
+                number, self._files.text(f"{folder}/{number}/link_layer"), self._files.text(f"{folder}/{number}/state")
+            )
+            for number in sorted(int(name) for name in self._files.names(folder) if name.isdecimal())
+        )
 
     def numa(self) -> tuple[RawNuma, ...]:
         """The kernel's NUMA nodes in order; numbers can have gaps, and a node may have no CPUs."""

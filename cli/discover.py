@@ -90,14 +90,30 @@ def _fail(message: str) -> int:
 
 def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print."""
+    facts = asdict(topology)
+    levels = facts["pci_levels"]
     return {
         "labels": dict(sorted(found.labels.known.items())),
         "annotations": dict(found.annotations),
+        "state": topology.state,
+        "reasons": list(topology.reasons),
+        "gpus_expected": found.expected,
         "devices": list(topology.matrix.devices),
         "matrix": [list(row) for row in topology.matrix.cells],
-        "gpus": [asdict(gpu) for gpu in topology.gpus],
-        "nics": [asdict(nic) for nic in topology.nics],
-        "numa": [asdict(node) for node in topology.numa],
+        # The matrix shows NVML's level before that of sysfs, and NVLinks before both.
+        "pci_levels": {who: [list(row) for row in levels[who]] for who in ("nvml", "sysfs")},
+        "disputes": facts["disputes"],
+        "gpus": facts["gpus"],
+        "nics": facts["nics"],
+        "numa": facts["numa"],
+        "nvlink_domains": [list(domain) for domain in topology.nvlink_domains],
+        "interconnect": topology.interconnect,
+        "nvswitches": topology.nvswitches,
+        "fabric": topology.fabric,
+        "clique": topology.clique,
+        "platform": facts["platform"],
+        "rail_aligned": topology.rail_aligned,
+        "shape": topology.shape,
     }
 
 

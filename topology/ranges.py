@@ -24,6 +24,17 @@ def parse_list(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
+def kernel_list(text: str) -> frozenset[int]:
+    """The numbers in a list that the kernel wrote; none when the text is no list.
+
+    For files of a sysfs that is half mounted, or not the kernel's: one broken file must not cost all other facts.
+    """
+    try:
+        return parse_list(text)
+    except ValueError:
+        return frozenset()
+
+
 def _parse_part(part: str) -> Iterable[int]:
     span, _, stride = part.partition(":")
     low, dash, high = span.partition("-")

@@ -152,7 +152,8 @@ def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scrap
     description = of("dgx-h200", tmp_path)
     assert description.topology
     first, *others = description.topology.gpus
-    topology = replace(description.topology, gpus=(replace(first, link_mbps=None, numa=None), *others))
+    silent = tuple(replace(link, mbps=None) for link in first.links)
+    topology = replace(description.topology, gpus=(replace(first, links=silent, numa=None), *others))
     scraped.metrics.node(replace(description, topology=topology))
     assert first.pci not in scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second")
     assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1

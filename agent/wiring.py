@@ -1,0 +1,106 @@
+"""Where every NVLink of a node ends: at another GPU, at an NVSwitch, at a CPU. Pure; NVIDIA's words are in nvml.h."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from agent.raw import RawGpu, RawLink, RawNode
+from topology.hardware import LinkEnd, LinkState, NvLink
+from topology.pci import normal_address
+
+_STATE: Final = {0: LinkState.INACTIVE, 1: LinkState.ACTIVE, 2: LinkState.SLEEP, 3: LinkState.DISABLED}
+"""NVML_FI_DEV_NVLINK_GET_STATE; `nvmlDeviceGetNvLinkState` knows the first two."""
+
+_VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+"""NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
+
+_REMOTE_GPU, _REMOTE_CPU, _REMOTE_SWITCH = 0, 1, 2
+"""nvmlIntNvLinkDeviceType_t."""
+_NO_ADDRESS: Final = "ffffffff:ff:ff.0"
+"""What a link into a switch outside the node answers (GB200, virtual machines)."""
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Where the active links of one GPU end."""
+
+    peers: Counter[str]
+    into_switches: int = 0
+
+
+class Wiring:
+    """Where every NVLink of the node ends, by the GPU's PCI address. Only links that are up make a path."""
+
+    def __init__(self, raw: RawNode) -> None:
+        self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
+        self._on_bus = frozenset(raw.switch_functions)
+        self._facts = {gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus}
+        self._ends = {gpu: _ends(facts) for gpu, facts in self._facts.items()}
+
+    def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
+        state = LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
+        remote = _remote(link)
+        down = state in (LinkState.INACTIVE, LinkState.UNKNOWN)
+        return NvLink(
+            link=link.link,
+            state=state,
+            version=None if link.version is None else _VERSION.get(link.version),
+            mbps=link.mbps,
+            remote=None if down else self._end(gpu, link, remote),
+            remote_pci=remote,
+        )
+
+    def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
+        if remote in self._gpus or link.remote_type == _REMOTE_GPU:
+            return LinkEnd.GPU
+        if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or _hidden_switch(gpu, link, remote):
+            return LinkEnd.NVSWITCH
+        return LinkEnd.CPU if link.remote_type == _REMOTE_CPU else LinkEnd.UNKNOWN
+
+    def facts(self, gpu: str) -> tuple[NvLink, ...]:
+        """All links of a GPU, those that are down too."""
+        return self._facts[gpu]
+
+    def links(self, a: str, b: str) -> int:
+        """Active NVLinks between two GPUs; both ends have to agree, so the smaller count stands.
+
+        Through switches a pair shares all links that both have into them.
+        """
+        direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
+        return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
+
+    def switched(self) -> bool:
+        """Whether any link ends in an NVSwitch."""
+        return any(ends.into_switches for ends in self._ends.values())
+
+    def switches(self, on_bus: tuple[str, ...]) -> int | None:
+        """How many NVSwitches there are; None when links end in switches that show no address."""
+        into = [link for facts in self._facts.values() for link in facts if link.up and link.remote is LinkEnd.NVSWITCH]
+        known = {link.remote_pci for link in into if link.remote_pci}.union(on_bus)
+        nameless = any(link.remote_pci is None for link in into)
+        return None if nameless and not known else len(known)
+
+
+def _ends(facts: tuple[NvLink, ...]) -> _Ends:
+    up = [link for link in facts if link.up]
+    peers = Counter(link.remote_pci for link in up if link.remote is LinkEnd.GPU and link.remote_pci)
+    return _Ends(peers, sum(link.remote is LinkEnd.NVSWITCH for link in up))
+
+
+def _remote(link: RawLink) -> str | None:
+    """Address of the far end, None when the link does not tell it."""
+    if link.remote_pci is None or link.remote_pci.lower() == _NO_ADDRESS:
+        return None
+    try:
+        return normal_address(link.remote_pci)
+    except ValueError:
+        return None
+
+
+def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
+    """Whether a link of unknown type (drivers before 470) leads to a switch that shows no address.
+
+    A POWER9 CPU at the far end looks just so; the count of switch links, where the driver gives one, tells them apart.
+    """
+    typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
+    return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0
