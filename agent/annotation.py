@@ -11,6 +11,7 @@ node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it,
 and `numa` are left out when unknown. `disputes` is there when NVML and sysfs name a path differently.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,36 +20,71 @@ from topology.hardware import NodeTopology
 
 VERSION: Final = 1
 LIMIT: Final = 8192
-_REASONS_SHOWN: Final = 16
+_NAME: Final = 64
+"""No UUID is longer, nor a device that the kernel names."""
+_REASONS: Final = ((16, 200), (16, 100), (8, 100))
+"""How many reasons there are and how long each may be: the next pair is taken when the one before is too much."""
 
 
 def annotation_for(topology: NodeTopology) -> str:
-    """The annotation's value: at most `LIMIT` bytes of ASCII.
+    """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
 
-    Should a machine need more (none known does), the matrix is left out first, then the devices: the reasons for a
-    degraded state are what an admin looks for here.
+    What is too much goes in this order: disputes, long reasons, then (no known machine needs it) the matrix, the NICs
+    and the GPUs. The reasons for a degraded state are what an admin looks for here.
     """
     document: dict[str, Any] = {
         "version": VERSION,
         "gpus": [
-            _device(index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, numa=gpu.numa, nics=gpu.rails or None)
+            _device(index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, numa=gpu.numa, nics=_names(gpu.rails) or None)
             for gpu in topology.gpus
         ],
         "nics": [_device(name=nic.name, pci=nic.pci, numa=nic.numa) for nic in topology.nics],
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
         "disputes": [f"{each.a} {each.b}: NVML says {each.nvml}, sysfs {each.sysfs}" for each in topology.disputes],
-        "reasons": [reason[:200] for reason in topology.reasons[:_REASONS_SHOWN]],
+        "reasons": _cut(topology.reasons, *_REASONS[0]),
     }
     if not document["disputes"]:
         del document["disputes"]
-    text = msgspec.json.encode(document)
-    for expendable in ("disputes", "matrix", "nics", "gpus"):
+    for smaller in _smaller(document, topology.reasons):
+        text = msgspec.json.encode(smaller).decode()
         if len(text) <= LIMIT:
-            break
-        document.pop(expendable, None)
-        text = msgspec.json.encode(document)
-    return text.decode()
+            return text
+    raise AssertionError("eight short reasons always fit")
+
+
+def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The document, and then with less and less in it."""
+    yield document
+    document.pop("disputes", None)
+    yield document
+    for count, length in _REASONS[1:]:
+        document["reasons"] = _cut(reasons, count, length)
+        yield document
+    for expendable in ("matrix", "nics", "gpus"):
+        del document[expendable]
+        yield document
+
+
+def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
+    """At most so many reasons, the last one a word about the rest; each printable ASCII and at most so long."""
+    shown = [_plain(reason, length) for reason in reasons[:count]]
+    if len(reasons) > count:
+        shown[-1] = f"and {len(reasons) - count + 1} more: see the agent's log"
+    return shown
+
+
+def _plain(text: str, length: int) -> str:
+    plain = "".join(character if " " <= character <= "~" else "?" for character in text)
+    return plain if len(plain) <= length else plain[: length - 3] + "..."
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    return [_plain(name, _NAME) for name in names]
 
 
 def _device(**facts: Any) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}
+    return {
+        name: _plain(value, _NAME) if isinstance(value, str) else value
+        for name, value in facts.items()
+        if value is not None
+    }

@@ -8,8 +8,8 @@ from agent.annotation import annotation_for
 from agent.discover import discover, expected_gpus
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from agent.products import weak_links
-from agent.raw import RawNode
-from agent.runtime import advice
+from agent.raw import RawNode, RawPci
+from agent.runtime import advice, withheld
 from topology.hardware import NodeTopology, State
 from topology.keys import MATRIX, REFERENCE
 
@@ -57,14 +57,39 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         annotations = {MATRIX: annotation_for(topology), REFERENCE: reference.encode(known)}
         return Description(labels_for(topology, node_name), topology, annotations, expected)
     down = next((fault for fault in raw.faults if fault.index is None), None)
-    if not raw.faults and expected == 0:
+    gone = _gone(raw, reference.decode(remembered))
+    if raw.bus_visible and not ought and not gone:
+        # A node that never had any needs no driver either. All of them lost at once is no such node: see `gone`.
         return Description(NO_GPUS, expected=0)
-    on_bus = ", ".join(ought) or ("none" if raw.bus_visible else "unknown, sysfs shows no PCI bus")
-    told = (
-        f"{down.text}: {advice(down.code, raw)}" if down else "; ".join(fault.text for fault in raw.faults) or "0 GPUs"
-    )
+    if gone and not ought:
+        told = f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; if they were taken out, accept it"
+        return unknown("no-devices", f"{told} with `toposcope agent --accept-degraded`", expected)
+    on_bus = ", ".join(map(_held, _functions(raw, ought))) or "unknown, sysfs shows no PCI bus"
+    if down:
+        told = f"{down.text}: {advice(down.code, raw)}"
+    elif raw.faults:
+        told = "; ".join(fault.text for fault in raw.faults)
+    else:
+        told = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
     reason = "nvml-unavailable" if down else "no-devices"
     return unknown(reason, f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
+
+
+def _gone(raw: RawNode, known: reference.Reference | None) -> list[str]:
+    """GPUs that the node has shown before and that are not even on the bus any more."""
+    if known is None:
+        return []
+    return sorted(known.links.keys() - {function.address for function in raw.gpu_functions})
+
+
+def _functions(raw: RawNode, addresses: list[str]) -> list[RawPci]:
+    return [function for function in raw.gpu_functions if function.address in addresses]
+
+
+def _held(function: RawPci) -> str:
+    """A GPU's address, with the driver that has it when that is not NVIDIA's."""
+    other = function.driver not in (None, "nvidia")
+    return f"{function.address} (held by the driver {function.driver})" if other else function.address
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:

@@ -11,6 +11,7 @@ from agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
 from agent.products import expected_links, weak_links
 from agent.rails import aligned, rails
 from agent.raw import RawGpu, RawNic, RawNode, RawPci
+from agent.runtime import withheld
 from agent.wiring import Wiring
 from topology import hardware as hw
 from topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains
@@ -190,5 +191,7 @@ def _missing(raw: RawNode) -> list[str]:
     """GPUs that NVML ought to see and does not, by name."""
     seen = {gpu.pci for gpu in raw.gpus}
     lost = [f"GPU {gpu} is on the PCI bus but not in NVML" for gpu in expected_gpus(raw) if gpu not in seen]
+    if lost and (why := withheld(raw)):
+        lost.append(why)
     # Without sysfs the index is all there is to name it by.
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from agent.compat import CompatPublisher
+from agent.container import Container
 from agent.describe import Description, describe, unknown
 from agent.isolation import ProbeFailed, ProbeProcess
 from agent.metrics import AgentMetrics, Outcome
@@ -59,6 +60,8 @@ class Agent:
         self._compat_at = monotonic()
         self._failures = 0
         self._said = ""
+        self._trouble = ""
+        self._container = Container()
 
     def turn(self) -> bool:
         """Probe once and publish what may be published by now; whether hardware and API server did well.
@@ -105,7 +108,9 @@ class Agent:
         began = self._monotonic()
         remembered = None if self._options.accept_degraded else self._publisher.remembered
         try:
-            description = describe(self._probe.probe(), self._options.node_name, remembered)
+            raw = self._probe.probe()
+            self._container.look(raw)
+            description = describe(raw, self._options.node_name, remembered)
         except ProbeFailed as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
@@ -131,7 +136,6 @@ class Agent:
         except KubeError as error:
             self._failed(error)
             return False
-        self._failures = 0
         self._write_at = self._monotonic() + min(WRITE_SECONDS, self._options.interval)
         self._outcome("unchanged" if told is None else "written")
         if told is not None:
@@ -157,15 +161,23 @@ class Agent:
             self._refresh_at = self._compat_at  # who owns what is read anew before the next try
 
     def _outcome(self, outcome: Outcome) -> None:
+        """Note that the Node carries what it shall."""
         self._metrics.published(outcome, self._now())
         self._published = True
+        self._failures = 0
+        if self._trouble:
+            log.info("node %s is up to date again", self._options.node_name)
+        self._trouble = ""
 
     def _failed(self, error: KubeError) -> None:
         """Note a failed request, and when to try again: later each time, and not before the server allows it."""
         status = error.status if isinstance(error, ApiError) else 0
         outcome: Outcome = "forbidden" if status in (401, 403) else "conflict" if status in (409, 422) else "failed"
         self._metrics.published(outcome, self._now())
-        log.warning("cannot publish on node %s: %s", self._options.node_name, explain(error))
+        trouble = explain(error)
+        if trouble != self._trouble:  # an hour without an API server is one line, not sixty
+            log.warning("cannot publish on node %s: %s", self._options.node_name, trouble)
+        self._trouble = trouble
         wait = min(_FIRST_RETRY * 2**self._failures, self._options.interval) * self._dice.uniform(0.5, 1.0)
         self._failures = min(self._failures + 1, 10)
         if isinstance(error, ApiError):
@@ -173,11 +185,11 @@ class Agent:
         self._write_at = self._refresh_at = self._monotonic() + wait
 
     def healthy(self) -> str:
-        """What is wrong when only a restart would help: the loop no longer turns."""
+        """What is wrong when only a restart would help: the loop no longer turns, or the container is outdated."""
         silent = self._monotonic() - self._turned
         if silent > _SILENT_TURNS * self._options.interval + _LONGEST_PROBE:
             return f"no probe has come to an end for {silent:.0f} s"
-        return ""
+        return self._container.outdated()
 
     def ready(self) -> str:
         """What is missing until this node's labels have been published once."""

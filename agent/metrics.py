@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from agent.describe import Description
 from agent.fabric import HEALTH_BITS
 from agent.process import usage
-from topology.hardware import Fabric, NodeTopology, State
+from topology.hardware import Fabric, GpuFabric, NodeTopology, State
 from topology.matrix import nv_links
 from topology.version import __version__
 
@@ -152,6 +152,12 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
         (((g.pci,), g.links_active) for g in gpus),
     )
     yield _gauge(
+        "gpu_nvlinks_expected",
+        "NVLinks of the GPU that ought to be up: as many as its like, as its product, as it has shown before.",
+        by_gpu,
+        (((g.pci,), g.links_expected) for g in gpus),
+    )
+    yield _gauge(
         "gpu_nvlink_bandwidth_bytes_per_second",
         "What the GPU's active NVLinks give together, in each direction.",
         by_gpu,
@@ -172,6 +178,12 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
         "MIG devices on a GPU whose product can be partitioned.",
         by_gpu,
         (((g.pci,), g.mig_devices) for g in gpus if g.mig is not None),
+    )
+    yield _gauge(
+        "gpu_fabric_state",
+        f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
+        ("gpu", "state"),
+        (((g.pci, state), g.fabric is state) for g in gpus for state in GpuFabric),
     )
     in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
     yield _gauge(

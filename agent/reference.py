@@ -1,19 +1,19 @@
 """The best that a node has shown: kept in an annotation of its own Node, so that a restarted agent knows it too.
 
-    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...]}
+    {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...],"fabric":true}
 
-`gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix in that order. GPU
-indices can change at a reboot, addresses only when hardware or firmware does. Deleting the annotation makes today's
-state the reference.
+`gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix in that order,
+`fabric` is there when the node was in a multi-node NVLink fabric. GPU indices can change at a reboot, addresses only
+when hardware or firmware does. Deleting the annotation makes today's state the reference.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from topology.hardware import NodeTopology
+from topology.hardware import Fabric, NodeTopology
 from topology.matrix import SELF, nv_links
 from topology.pci import NEAREST_FIRST, SYS
 
@@ -31,6 +31,8 @@ class Reference:
     """GPU's PCI address to its active NVLinks."""
     paths: Mapping[tuple[str, str], str]
     """Pair of addresses (smaller first) to the cell of the link matrix."""
+    fabric: bool = False
+    """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down says that it has none."""
 
 
 def observed(topology: NodeTopology) -> Reference:
@@ -43,6 +45,7 @@ def observed(topology: NodeTopology) -> Reference:
         paths={
             _pair(a.pci, b.pci): cells[i][j] for i, a in enumerate(gpus) for j, b in enumerate(gpus) if a.pci < b.pci
         },
+        fabric=topology.fabric is Fabric.COMPLETED,
     )
 
 
@@ -64,7 +67,7 @@ def best(reference: Reference | None, today: Reference, present: frozenset[str])
     paths = dict(reference.paths)
     for pair, cell in today.paths.items():
         paths[pair] = min(cell, paths.get(pair, cell), key=_rank)
-    return Reference(today.product, links, paths)
+    return Reference(today.product, links, paths, reference.fabric or today.fabric)
 
 
 def _pair(a: str, b: str) -> tuple[str, str]:
@@ -82,6 +85,8 @@ def degradations(reference: Reference, topology: NodeTopology) -> list[str]:
     index = {gpu.pci: gpu.index for gpu in topology.gpus}
     today = observed(topology)
     reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(reference.links.keys() - index.keys())]
+    if reference.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
+        reasons.append("the node was in a multi-node NVLink fabric before and is in none now")
     weak = {gpu for gpu, count in today.links.items() if count < reference.links.get(gpu, 0)}
     for (a, b), cell in sorted(today.paths.items()):
         before = reference.paths.get((a, b), cell)
@@ -95,12 +100,14 @@ def encode(reference: Reference) -> str:
     """The annotation's value."""
     gpus = sorted(reference.links)
     rows = [" ".join([*(reference.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
-    document = {
+    document: dict[str, Any] = {
         "version": VERSION,
         "product": reference.product,
         "gpus": {gpu: reference.links[gpu] for gpu in gpus},
         "paths": rows,
     }
+    if reference.fabric:
+        document["fabric"] = True
     return msgspec.json.encode(document).decode()
 
 
@@ -120,6 +127,7 @@ def decode(text: str | None) -> Reference | None:
         document.product,
         document.gpus,
         {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},
+        document.fabric,
     )
 
 
@@ -128,3 +136,4 @@ class _Document(msgspec.Struct):
     product: str | None
     gpus: dict[str, int]
     paths: list[str]
+    fabric: bool = False

@@ -41,6 +41,14 @@ def advice(code: int, raw: RawNode) -> str:
     return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
 
 
+def withheld(raw: RawNode) -> str:
+    """Why NVML works and shows fewer GPUs than the bus has, as far as this container's settings tell; or nothing."""
+    asked = dict(raw.container).get(_VISIBLE)
+    if asked in (None, "all"):
+        return ""
+    return f"{_VISIBLE} is {asked!r} in this container, which hides GPUs: set it to all"
+
+
 def _runtime(given: dict[str, str]) -> str:
     """Which of the runtime's settings is missing, in the order in which they have to be right."""
     asked = given.get(_VISIBLE, "")

@@ -26,10 +26,10 @@ _LISTEN_SECONDS: Final = 2.0
 
 
 def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, announce: Callable[[str], None]) -> None:
-    """Answer probe requests until the parent is gone, or until NVML did not start. `announce` hears each step.
+    """Answer probe requests until the parent is gone, or until NVML failed as a whole. `announce` hears each step.
 
-    A process in which NVML failed to start is not used again: the library is never unloaded, so only a new process
-    notices a driver that was installed or upgraded meanwhile.
+    A process in which NVML did not start, or no longer counts GPUs, is not used again: the library is never unloaded,
+    so only a new process notices a driver that was installed or upgraded meanwhile.
     """
     try:
         nvml = Nvml(open_nvml(), announce)
@@ -38,8 +38,9 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, annou
         started = nvml.start()
         while receive(parent, timeout=None):
             raw = probe(nvml, tree, started, container_facts())
-            send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=started is not None))
-            if started:
+            final = any(fault.index is None for fault in raw.faults)
+            send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=final))
+            if final:
                 return
             _listen(parent, events)
     except Broken:

@@ -58,12 +58,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         found = describe(raw, arguments.node_name)
     except (HardwareError, ProbeFailed, KeeperGone) as error:
         return _fail(str(error))
-    if found.problem:
-        return _fail(
-            f"{found.problem}\n(to look at a simulated machine: --profile NAME; at a pasted matrix: --capture FILE)"
-        )
     if found.topology is None:
-        return _fail("no NVIDIA GPU on this machine: NVML counts none, and there is none on the PCI bus")
+        problem = found.problem or "no NVIDIA GPU on this machine: there is none on the PCI bus that NVML could see"
+        return _fail(f"{problem}\n(to look at a simulated machine: --profile NAME; at a pasted matrix: --capture FILE)")
     _PRINT[arguments.output](found, found.topology)
     return 0
 

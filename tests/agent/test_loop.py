@@ -1,115 +1,15 @@
 """The agent over hours of simulated time: what it writes, asks, and says."""
 
-import random
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from agent.describe import Description
-from agent.isolation import ProbeFailed
-from agent.loop import Agent, explain
-from agent.metrics import AgentMetrics
-from agent.news import News, news
-from agent.options import Options
-from agent.raw import RawNode
-from kube.errors import ApiError, KubeError, Unreachable
+from agent.loop import explain
+from kube.errors import ApiError, Unreachable
 from simulator.faults import Faults
-from simulator.machine import Machine
 from simulator.profile import load_profile
-from tests.support.machines import probed
+from tests.support.living_agent import Node
 from topology import keys
-
-OPTIONS = Options(
-    node_name="n1",
-    kubeconfig=None,
-    once=False,
-    interval=60.0,
-    spread=30.0,
-    accept_degraded=False,
-    cleanup=False,
-    nvidia_labels=False,
-    pair_metrics=False,
-    metrics_port=None,
-    log_format="text",
-)
-
-
-class Cluster:
-    """Stands in for the publisher: counts what the agent does to the API server."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-        self.writes: list[Description] = []
-        self.told: list[News] = []
-        self.fails: KubeError | None = None
-        self.remembered: str | None = None
-        self._carried: Description | None = None
-
-    def _answer(self) -> None:
-        if self.fails:
-            raise self.fails
-
-    def refresh(self) -> None:
-        self._answer()
-        self.reads += 1
-
-    def pending(self, description: Description) -> bool:
-        return self._carried is None or description.labels != self._carried.labels
-
-    def publish(self, description: Description) -> list[News]:
-        self._answer()
-        before = self._carried.labels.known if self._carried else {}
-        self._carried = description
-        self.writes.append(description)
-        self.remembered = description.annotations.get(keys.REFERENCE, self.remembered)
-        because = description.topology.reasons if description.topology else (description.problem,)
-        return news(before, description.labels.known, because)
-
-    def tell(self, item: News) -> None:
-        self._answer()
-        self.told.append(item)
-
-
-class Node:
-    """A machine, its agent and its clock."""
-
-    def __init__(self, machine: Machine, folder: Path, **options: Any) -> None:
-        self.machine, self.folder = machine, folder
-        self.faults = Faults()
-        self.failure = ""
-        self.cluster = Cluster()
-        self.seconds = 0.0
-        self.probes = 0
-        self.agent = Agent(
-            replace(OPTIONS, **options),
-            self,  # type: ignore[arg-type]  # the probe
-            self.cluster,  # type: ignore[arg-type]  # the publisher
-            AgentMetrics(CollectorRegistry()),
-            now=lambda: self.seconds,
-            monotonic=lambda: self.seconds,
-            dice=random.Random(1),
-        )
-
-    def probe(self) -> RawNode:
-        self.probes += 1
-        if self.failure:
-            raise ProbeFailed("hang", self.failure)
-        return probed(self.machine, self.folder, self.faults)
-
-    def live(self, seconds: float) -> None:
-        """Let so much time pass; nothing happens that would wake the agent early."""
-        end = self.seconds + seconds
-        while True:
-            self.agent.turn()
-            rest = self.agent.rest()
-            assert rest > 0
-            if self.seconds + rest > end:
-                self.seconds = end
-                return
-            self.seconds += rest
 
 
 @pytest.fixture

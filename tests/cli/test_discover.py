@@ -7,7 +7,8 @@ import yaml
 
 from agent.annotation import LIMIT
 from cli.main import main
-from simulator.profile import profile_names
+from simulator.profile import load_profile, profile_names
+from simulator.sysfs import write_sysfs
 
 MATRIX = """\
         GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity
@@ -90,10 +91,18 @@ def test_the_table_tells_matrix_names_labels_and_what_is_wrong(
 def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_sysfs(load_profile("t4-1"), tmp_path / "sys")
+    assert discover("--sysfs", str(tmp_path / "sys")) == 1
+    error = capsys.readouterr().err
+    for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: 0000:", "--profile", "--capture"):
+        assert words in error
+
+
+def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bus" / "pci" / "devices").mkdir(parents=True)
     assert discover("--sysfs", str(tmp_path)) == 1
     error = capsys.readouterr().err
-    for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: none", "--profile", "--capture"):
+    for words in ("no NVIDIA GPU on this machine", "--profile", "--capture"):
         assert words in error
 
 

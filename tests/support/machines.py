@@ -14,18 +14,25 @@ from simulator.sysfs import write_sysfs
 from topology.hardware import NodeTopology
 
 
-def probed(machine: Machine, folder: Path, faults: Faults | None = None) -> RawNode:
-    """What the production probe gets to know of a machine, through simulated NVML calls and sysfs files."""
+def probed(
+    machine: Machine, folder: Path, faults: Faults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
+) -> RawNode:
+    """What the production probe gets to know of a machine, through simulated NVML calls and sysfs files.
+
+    `kind` is a driver that answers in some way of its own.
+    """
     root = folder / "sys"
     if not root.exists():
         write_sysfs(machine, root)
-    module = SimulatedNvml(machine)
+    module = kind(machine)
     if faults:
         module.faults = faults
     nvml = Nvml(module)
     return probe(nvml, Sysfs(root), nvml.start())
 
 
-def discovered(machine: Machine, folder: Path, faults: Faults | None = None) -> NodeTopology:
+def discovered(
+    machine: Machine, folder: Path, faults: Faults | None = None, kind: type[SimulatedNvml] = SimulatedNvml
+) -> NodeTopology:
     """What the production agent makes of it."""
-    return discover(probed(machine, folder, faults))
+    return discover(probed(machine, folder, faults, kind))

@@ -1,0 +1,48 @@
+"""Whether a new container would bring NVML back: libraries and device nodes are put in when it is made, never later.
+
+A restart helps when something changed since: NVML worked in this container and no longer starts (the device nodes were
+lost, the driver on the host was upgraded), or the kernel module was loaded after the container was made. Where nothing
+changed a restart changes nothing either: a wrong setting is told, not hidden in a crash loop. So at most one restart
+follows one change.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from agent.nvml import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND, NO_PERMISSION, UNKNOWN
+from agent.raw import RawNode
+from agent.runtime import CONTROL_DEVICE
+
+PATIENCE: Final = 5
+"""So many probes in a row have to fail: a driver that is being upgraded takes a few minutes."""
+_OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
+
+
+@dataclass(slots=True)
+class Container:
+    """What this container has seen of NVML so far."""
+
+    _worked: bool = False
+    _without_module: bool = False
+    _failures: int = 0
+
+    def look(self, raw: RawNode) -> None:
+        """Take note of a probe."""
+        down = next((fault.code for fault in raw.faults if fault.index is None), None)
+        self._without_module = self._without_module or not raw.module_loaded
+        self._worked = self._worked or down is None
+        outdated = down in _OLD_LIBRARY or (
+            down == DRIVER_NOT_LOADED and dict(raw.container).get(CONTROL_DEVICE) == "absent"
+        )
+        changed = self._worked or self._without_module
+        self._failures = self._failures + 1 if outdated and changed and raw.module_loaded else 0
+
+    def outdated(self) -> str:
+        """Why a new container would help; nothing when it would not."""
+        if self._failures < PATIENCE:
+            return ""
+        return (
+            "NVML worked in this container and no longer starts, though the driver is loaded"
+            if self._worked
+            else "the driver was loaded after this container was made, which got nothing of it"
+        )

@@ -1,0 +1,129 @@
+"""An agent on a simulated machine, with a clock of its own: hours pass in milliseconds."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from agent.describe import Description
+from agent.isolation import ProbeFailed
+from agent.loop import Agent
+from agent.metrics import AgentMetrics
+from agent.news import News, news
+from agent.options import Options
+from agent.raw import RawNode
+from kube.errors import KubeError
+from simulator.faults import Faults
+from simulator.machine import Machine
+from tests.support.machines import probed
+from topology import keys
+
+OPTIONS = Options(
+    node_name="n1",
+    kubeconfig=None,
+    once=False,
+    interval=60.0,
+    spread=30.0,
+    accept_degraded=False,
+    cleanup=False,
+    nvidia_labels=False,
+    pair_metrics=False,
+    metrics_port=None,
+    log_format="text",
+)
+
+
+class Cluster:
+    """Stands in for the publisher: counts what the agent does to the API server."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.writes: list[Description] = []
+        self.told: list[News] = []
+        self.fails: KubeError | None = None
+        self.remembered: str | None = None
+        self.labels: dict[str, str] = {}
+        """What the Node carries."""
+        self._carried: Description | None = None
+
+    def _answer(self) -> None:
+        if self.fails:
+            raise self.fails
+
+    def refresh(self) -> None:
+        self._answer()
+        self.reads += 1
+
+    def pending(self, description: Description) -> bool:
+        return self._carried is None or description.labels != self._carried.labels
+
+    def publish(self, description: Description) -> list[News]:
+        self._answer()
+        before = self._carried.labels.known if self._carried else {}
+        self._carried = description
+        kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
+        self.labels = {**kept, **description.labels.known}
+        self.writes.append(description)
+        self.remembered = description.annotations.get(keys.REFERENCE, self.remembered)
+        because = description.topology.reasons if description.topology else (description.problem,)
+        return news(before, description.labels.known, because)
+
+    def tell(self, item: News) -> None:
+        self._answer()
+        self.told.append(item)
+
+
+class Node:
+    """A machine, its agent and its clock."""
+
+    def __init__(self, machine: Machine, folder: Path, **options: Any) -> None:
+        self.machine, self.folder = machine, folder
+        self.faults = Faults()
+        self.failure = ""
+        """What the probe fails with, and under which reason."""
+        self.reason = "hang"
+        self.container: dict[str, str] = {}
+        """What the NVIDIA runtime gave the agent's container."""
+        self.cluster = Cluster()
+        self.registry = CollectorRegistry()
+        self.seconds = 0.0
+        self.probes = 0
+        self.agent = Agent(
+            replace(OPTIONS, **options),
+            self,  # type: ignore[arg-type]  # the probe
+            self.cluster,  # type: ignore[arg-type]  # the publisher
+            AgentMetrics(self.registry),
+            now=lambda: self.seconds,
+            monotonic=lambda: self.seconds,
+            dice=random.Random(1),
+        )
+
+    def probe(self) -> RawNode:
+        self.probes += 1
+        if self.failure:
+            raise ProbeFailed(self.reason, self.failure)
+        raw = probed(self.machine, self.folder, self.faults)
+        return replace(raw, container=tuple(self.container.items()))
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """One of the agent's metrics, as a scrape would see it."""
+        return self.registry.get_sample_value(f"toposcope_agent_{name}", labels)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What the Node carries by now, keys without their prefix."""
+        return {key.removeprefix(keys.PREFIX): value for key, value in self.cluster.labels.items()}
+
+    def live(self, seconds: float) -> None:
+        """Let so much time pass; nothing happens that would wake the agent early."""
+        end = self.seconds + seconds
+        while True:
+            self.agent.turn()
+            rest = self.agent.rest()
+            assert rest > 0
+            if self.seconds + rest > end:
+                self.seconds = end
+                return
+            self.seconds += rest
