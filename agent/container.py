@@ -13,8 +13,8 @@ from agent.nvml import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_F
 from agent.raw import RawNode
 from agent.runtime import CONTROL_DEVICE
 
-PATIENCE: Final = 5
-"""So many probes in a row have to fail: a driver that is being upgraded takes a few minutes."""
+PATIENCE_SECONDS: Final = 300.0
+"""How long it has to last: a driver that is being upgraded takes a few minutes."""
 _OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
 
 
@@ -24,10 +24,11 @@ class Container:
 
     _worked: bool = False
     _without_module: bool = False
-    _failures: int = 0
+    _since: float | None = None
+    _seconds: float = 0.0
 
-    def look(self, raw: RawNode) -> None:
-        """Take note of a probe."""
+    def look(self, raw: RawNode, now: float) -> None:
+        """Take note of a probe; `now` in seconds of a clock that never goes back."""
         down = next((fault.code for fault in raw.faults if fault.index is None), None)
         self._without_module = self._without_module or not raw.module_loaded
         self._worked = self._worked or down is None
@@ -35,11 +36,15 @@ class Container:
             down == DRIVER_NOT_LOADED and dict(raw.container).get(CONTROL_DEVICE) == "absent"
         )
         changed = self._worked or self._without_module
-        self._failures = self._failures + 1 if outdated and changed and raw.module_loaded else 0
+        if outdated and changed and raw.module_loaded:
+            self._since = now if self._since is None else self._since
+            self._seconds = now - self._since
+        else:
+            self._since, self._seconds = None, 0.0
 
     def outdated(self) -> str:
         """Why a new container would help; nothing when it would not."""
-        if self._failures < PATIENCE:
+        if self._seconds < PATIENCE_SECONDS:
             return ""
         return (
             "NVML worked in this container and no longer starts, though the driver is loaded"

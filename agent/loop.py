@@ -109,7 +109,7 @@ class Agent:
         remembered = None if self._options.accept_degraded else self._publisher.remembered
         try:
             raw = self._probe.probe()
-            self._container.look(raw)
+            self._container.look(raw, self._monotonic())
             description = describe(raw, self._options.node_name, remembered)
         except ProbeFailed as error:
             description = unknown(error.reason, str(error))

@@ -1,6 +1,7 @@
 """An agent on a simulated machine, with a clock of its own: hours pass in milliseconds."""
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,10 @@ class Node:
         self.reason = "hang"
         self.container: dict[str, str] = {}
         """What the NVIDIA runtime gave the agent's container."""
+        self.change: Callable[[RawNode], RawNode] = lambda raw: raw
+        """What else is different about the node."""
+        self.wall_offset = 0.0
+        """How far the clock on the wall is off."""
         self.cluster = Cluster()
         self.registry = CollectorRegistry()
         self.seconds = 0.0
@@ -95,7 +100,7 @@ class Node:
             self,  # type: ignore[arg-type]  # the probe
             self.cluster,  # type: ignore[arg-type]  # the publisher
             AgentMetrics(self.registry),
-            now=lambda: self.seconds,
+            now=lambda: self.seconds + self.wall_offset,
             monotonic=lambda: self.seconds,
             dice=random.Random(1),
         )
@@ -105,7 +110,7 @@ class Node:
         if self.failure:
             raise ProbeFailed(self.reason, self.failure)
         raw = probed(self.machine, self.folder, self.faults)
-        return replace(raw, container=tuple(self.container.items()))
+        return self.change(replace(raw, container=tuple(self.container.items())))
 
     def metric(self, name: str, **labels: str) -> float | None:
         """One of the agent's metrics, as a scrape would see it."""

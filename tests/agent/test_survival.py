@@ -1,0 +1,365 @@
+"""The table in docs/agent.md, row by row: which labels stand, where it shows, how it ends."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from agent.container import PATIENCE_SECONDS
+from kube.errors import ApiError, KubeError, Unreachable
+from simulator.faults import CallFault, Faults
+from simulator.profile import load_profile
+from tests.support.living_agent import Node
+
+H200, TRAY = "dgx-h200", "gb200-nvl72-tray"
+LOST = "0000:1d:00.0"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One way to be in trouble, and how it has to look from outside."""
+
+    name: str
+    faults: Faults = field(default_factory=Faults)
+    failure: tuple[str, str] = ("", "")
+    """Reason and message of a probe that does not come to an end."""
+    profile: str = H200
+    follow: Mapping[str, str] = field(default_factory=dict)
+    """Labels that change, beside `state`; all others stand."""
+    state: str = "unknown"
+    reason: str = ""
+    """Under which the failed probes are counted."""
+    log: str = ""
+    event: str = ""
+    metrics: tuple[tuple[str, float, dict[str, str]], ...] = ()
+
+
+EVERY_GPU = frozenset(range(8))
+TROUBLES = [
+    *(
+        Trouble(f"NVML error {code}", Faults(init_error=code), reason="nvml-unavailable", log=words)
+        for code, words in ((12, "libnvidia-ml"), (9, "modprobe nvidia"), (18, "reboot the node"), (4, "permission"))
+    ),
+    Trouble("hang", failure=("hang", "no answer within 60 s in step: nvmlInit"), reason="hang", log="nvmlInit"),
+    Trouble("crash", failure=("crash", "was killed by SIGSEGV in step: x"), reason="crash", log="SIGSEGV"),
+    Trouble("nonsense", failure=("garbage", "the probe answered nonsense"), reason="garbage", log="nonsense"),
+    Trouble(
+        "one GPU lost",
+        Faults(lost=frozenset({0})),
+        follow={"gpus": "7", "nvlink-domain-size": "7", "gpus-per-numa": "3-4", "shape": "*"},
+        state="degraded",
+        log=f"GPU {LOST} is on the PCI bus but not in NVML",
+        metrics=(("gpus_expected", 8, {}), ("gpus_seen", 7, {})),
+    ),
+    Trouble("all GPUs lost", Faults(lost=EVERY_GPU), reason="no-devices", log=LOST),
+    Trouble("all GPUs fell off NVML", Faults(vanished=EVERY_GPU), reason="no-devices", log=LOST),
+    Trouble(
+        "NVML counts no GPUs any more",
+        Faults(calls=(CallFault("nvmlDeviceGetCount", outcome=999),)),
+        reason="nvml-unavailable",
+        log="device nodes",
+    ),
+    Trouble(
+        "a link down",
+        Faults(links_down={0: frozenset({4})}),
+        follow={"nvlink-links": "17", "nvlink-bandwidth": "451", "shape": "*"},
+        state="degraded",
+        log="GPU 0: 17 of 18 NVLinks active",
+        metrics=(("gpu_nvlinks_active", 17, {"gpu": LOST}), ("gpu_nvlinks_expected", 18, {"gpu": LOST})),
+    ),
+    Trouble(
+        "fabric registering",
+        Faults(fabric={i: {"state": 2} for i in range(4)}),
+        profile=TRAY,
+        follow={"fabric": "in-progress"},
+        log="GPU 3: still registering",
+        metrics=(
+            ("fabric_state", 1, {"state": "in-progress"}),
+            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "in-progress"}),
+        ),
+    ),
+    Trouble(
+        "fabric half registered",
+        Faults(fabric={1: {"state": 1}}),
+        profile=TRAY,
+        follow={"fabric": "in-progress"},
+        log="GPU 1: still registering",
+        metrics=(
+            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "completed"}),
+            ("gpu_fabric_state", 1, {"gpu": "0009:01:00.0", "state": "not-started"}),
+        ),
+    ),
+    Trouble(
+        "GPUs in different cliques",
+        Faults(fabric={1: {"clique": 7}}),
+        profile=TRAY,
+        follow={"fabric": "failed", "nvlink-domain": "n1"},
+        state="degraded",
+        log="in 2 fabric cliques: 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766, 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.7",
+        metrics=(("fabric_state", 1, {"state": "failed"}),),
+    ),
+    Trouble(
+        "a registration that failed",
+        Faults(fabric={2: {"status": 999}}),
+        profile=TRAY,
+        follow={"fabric": "failed", "nvlink-domain": "n1"},
+        state="degraded",
+        log="GPU 2: fabric registration ended with NVML status 999",
+        metrics=(("gpu_fabric_state", 1, {"gpu": "0018:01:00.0", "state": "failed"}),),
+    ),
+    Trouble(
+        "the fabric is down",
+        Faults(fabric={i: {"state": 0} for i in range(4)}),
+        profile=TRAY,
+        follow={"fabric": "not-supported", "nvlink-domain": "n1"},
+        state="degraded",
+        log="was in a multi-node NVLink fabric before",
+        metrics=(("fabric_state", 1, {"state": "not-supported"}),),
+    ),
+    Trouble(
+        "fabric health",
+        Faults(fabric={1: {"health_mask": 1}}),
+        profile=TRAY,
+        state="degraded",
+        log="GPU 1: fabric health: degraded bandwidth",
+        metrics=(("gpu_fabric_health_bad", 1, {"gpu": "0009:01:00.0", "bit": "degraded_bandwidth"}),),
+    ),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+def test_what_stands_what_shows_and_how_it_ends(
+    trouble: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    node = Node(load_profile(trouble.profile), tmp_path)
+    node.live(120)
+    before = node.labels
+    assert before["state"] == "ok"
+    caplog.clear()
+
+    node.faults = trouble.faults
+    node.reason, node.failure = trouble.failure
+    node.live(300)
+    wanted = {**before, **trouble.follow, "state": trouble.state}
+    assert {key: "*" if wanted.get(key) == "*" else value for key, value in node.labels.items()} == wanted
+    lines = [record.message for record in caplog.records if trouble.log in record.message]
+    assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
+    kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[trouble.state]
+    assert kind in [item.reason for item in node.cluster.told]
+    assert node.metric("node_state", state=trouble.state) == 1
+    if trouble.reason:
+        assert node.metric("probe_failures_total", reason=trouble.reason) == pytest.approx(5, abs=1)
+        assert node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
+    for name, value, labels in trouble.metrics:
+        assert node.metric(name, **labels) == value, (name, labels)
+
+    node.faults, node.failure = Faults(), ""
+    node.live(120)
+    assert node.labels == before
+    assert node.cluster.told[-1].reason in ("NodeHealthy", "NVLinkDomainChanged")
+    assert "NodeHealthy" in [item.reason for item in node.cluster.told]
+
+
+def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
+    node = Node(load_profile(H200), tmp_path)
+    node.live(120)
+    before = node.labels
+    first, *others = node.machine.gpus
+    node.machine = replace(node.machine, gpus=(replace(first, mig=("MIG-a", "MIG-b")), *others))
+    node.live(120)
+    assert node.labels == before
+    assert node.metric("gpu_mig_devices", gpu=first.function.address) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "words"),
+    [
+        (Unreachable("connection refused"), "failed", "connection refused"),
+        (ApiError(500, "InternalError", "etcd is away"), "failed", "etcd is away"),
+        (ApiError(429, "TooManyRequests", "slow down", retry_after=7), "failed", "slow down"),
+        (ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile"),
+        (ApiError(401, "Unauthorized", "Unauthorized"), "forbidden", "token"),
+        (ApiError(403, "Forbidden", "User cannot patch"), "forbidden", "refused by RBAC"),
+        (
+            ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"),
+            "forbidden",
+            "refused by the ValidatingAdmissionPolicies",
+        ),
+    ],
+)
+def test_trouble_with_the_api_server_is_one_line_however_long_it_lasts(
+    error: KubeError, outcome: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    node = Node(load_profile("rtx3090-2-nvlink"), tmp_path)
+    node.live(120)
+    caplog.clear()
+    node.cluster.fails = error
+    node.faults = Faults(links_down={1: frozenset({2})})
+    node.live(3600)
+    lines = [record.message for record in caplog.records if "cannot publish on node n1" in record.message]
+    assert len(lines) == 1
+    assert words in lines[0]
+    assert (node.metric("publishes_total", outcome=outcome) or 0) > 1
+    assert node.agent.healthy() == ""  # a restart would not help
+    node.cluster.fails = None
+    node.live(700)
+    assert node.labels["state"] == "degraded"
+    assert "node n1 is up to date again" in [record.message for record in caplog.records]
+
+
+def test_at_rest_there_is_nothing_to_say(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agent")
+    node = Node(load_profile(H200), tmp_path)
+    node.live(120)
+    caplog.clear()
+    node.live(3600)
+    assert caplog.records == []
+
+
+def test_a_clock_that_jumps_moves_no_timer(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.live(120)
+    for jump in (-86_400.0, 86_400.0 * 365):
+        node.wall_offset = jump
+        before = node.cluster.reads, len(node.cluster.writes), node.probes
+        node.live(600)
+        assert node.cluster.reads - before[0] <= 1
+        assert len(node.cluster.writes) == before[1]
+        assert 9 <= node.probes - before[2] <= 11
+        assert node.agent.healthy() == ""
+
+
+# Containers and runtimes
+
+
+def loaded(folder: Path, *, module: bool = True) -> None:
+    """The kernel module as sysfs shows it."""
+    place = folder / "sys" / "module" / "nvidia"
+    if module:
+        place.mkdir(parents=True, exist_ok=True)
+    elif place.exists():
+        place.rmdir()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    made = Node(load_profile("t4-1"), tmp_path)
+    made.probe()  # writes the device tree
+    return made
+
+
+def fails(code: int) -> Faults:
+    return Faults(init_error=code)
+
+
+@pytest.mark.parametrize("code", [12, 18, 4, 999])
+def test_nvml_that_worked_in_this_container_asks_for_a_new_one_and_only_once(
+    code: int, node: Node, tmp_path: Path
+) -> None:
+    loaded(tmp_path)
+    node.live(120)
+    node.faults = fails(code)
+    node.live(PATIENCE_SECONDS - 60)
+    assert node.agent.healthy() == ""  # it may be a driver that is being upgraded
+    node.live(120)
+    assert "NVML worked in this container and no longer starts" in node.agent.healthy()
+    node.faults = Faults()
+    node.live(60)
+    assert node.agent.healthy() == ""
+    again = Node(node.machine, tmp_path)  # the agent in the new container
+    again.faults = fails(code)
+    again.live(3600)
+    assert again.agent.healthy() == ""
+
+
+@pytest.mark.parametrize(("code", "device"), [(12, "absent"), (9, "absent")])
+def test_a_driver_that_was_loaded_after_the_container_was_made_asks_for_a_new_one(
+    code: int, device: str, node: Node, tmp_path: Path
+) -> None:
+    node.faults, node.container = fails(code), {"nvidiactl": device}
+    node.live(1800)
+    assert node.agent.healthy() == ""
+    loaded(tmp_path)
+    node.live(PATIENCE_SECONDS + 60)
+    assert "loaded after this container was made" in node.agent.healthy()
+
+
+def test_while_the_driver_is_not_loaded_a_new_container_would_not_help(node: Node, tmp_path: Path) -> None:
+    loaded(tmp_path)
+    node.live(120)
+    loaded(tmp_path, module=False)
+    node.faults = fails(9)
+    node.live(3600)
+    assert node.agent.healthy() == ""
+
+
+@pytest.mark.parametrize(
+    ("container", "lost", "words"),
+    [
+        ({"NVIDIA_VISIBLE_DEVICES": "none"}, EVERY_GPU, "NVIDIA_VISIBLE_DEVICES is 'none' in this container"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, frozenset({2, 3}), "NVIDIA_VISIBLE_DEVICES is '0,1' in this container"),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, frozenset({2}), ""),
+    ],
+)
+def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
+    container: dict[str, str], lost: frozenset[int], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(load_profile(H200), tmp_path)
+    node.container, node.faults = container, Faults(vanished=lost)
+    caplog.set_level(logging.INFO, "agent")
+    node.live(60)
+    said = "\n".join(record.message for record in caplog.records)
+    assert node.machine.gpus[2].function.address in said
+    assert (words in said) if words else ("NVIDIA_VISIBLE_DEVICES" not in said)
+
+
+# Nodes without GPUs
+
+
+@pytest.mark.parametrize("faults", [Faults(), Faults(init_error=12), Faults(init_error=9)])
+def test_a_node_without_gpus_is_left_alone_with_a_driver_or_without(faults: Faults, tmp_path: Path) -> None:
+    node = Node(replace(load_profile("t4-1"), gpus=()), tmp_path)
+    node.faults = faults
+    node.live(120)
+    assert node.labels == {}
+    assert node.agent.ready() == node.agent.healthy() == ""
+    assert node.metric("gpus_expected") == 0
+
+
+def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_path: Path) -> None:
+    whole = Node(load_profile("t4-1"), tmp_path / "whole")
+    whole.live(120)
+    empty = Node(replace(whole.machine, gpus=()), tmp_path / "empty")
+    empty.cluster.labels = dict(whole.cluster.labels)
+    empty.cluster.remembered = whole.cluster.remembered
+    empty.live(120)
+    assert empty.labels == {**whole.labels, "state": "unknown"}
+    assert whole.machine.gpus[0].function.address in empty.cluster.writes[-1].problem
+    assert "--accept-degraded" in empty.cluster.writes[-1].problem
+    accepting = Node(empty.machine, tmp_path / "empty", once=True, accept_degraded=True)
+    accepting.cluster.remembered = whole.cluster.remembered
+    assert accepting.agent.turn()
+    assert accepting.labels == {}
+
+
+def test_gpus_lent_to_virtual_machines_are_none_of_ours(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.change = lambda raw: replace(
+        raw, gpus=(), gpu_functions=tuple(replace(each, driver="vfio-pci") for each in raw.gpu_functions)
+    )
+    node.live(120)
+    assert node.labels == {}
+
+
+def test_a_gpu_in_the_hands_of_another_driver_is_named_with_it(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.faults = fails(12)
+    node.change = lambda raw: replace(
+        raw, gpu_functions=tuple(replace(each, driver="nouveau") for each in raw.gpu_functions)
+    )
+    node.live(120)
+    assert "(held by the driver nouveau)" in node.cluster.writes[-1].problem
