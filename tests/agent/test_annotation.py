@@ -2,10 +2,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.annotation import LIMIT, annotation_for
 from simulator.profile import load_profile
 from tests.support.machines import discovered
-from topology.hardware import NodeTopology
+from topology.hardware import NodeTopology, PathDispute
 from topology.matrix import LinkMatrix
 
 
@@ -49,3 +51,48 @@ def test_a_monster_keeps_its_reasons(tmp_path: Path) -> None:
     text = annotation_for(machine(64, 128, tmp_path))
     assert len(text.encode()) <= LIMIT
     assert json.loads(text)["reasons"]
+
+
+def hostile(topology: NodeTopology, text: str) -> NodeTopology:
+    """The same node, with this in every name and reason."""
+    return replace(
+        topology,
+        gpus=tuple(replace(gpu, uuid=f"GPU-{text}", rails=(text,)) for gpu in topology.gpus),
+        nics=tuple(replace(nic, name=text) for nic in topology.nics),
+        reasons=tuple(f"{i} {text}" for i in range(40)),
+    )
+
+
+def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Path) -> None:
+    base = machine(16, 18, tmp_path)
+    text = annotation_for(replace(base, reasons=tuple(f"GPU {i}: " + "long words " * 30 for i in range(16))))
+    document = json.loads(text)
+    assert len(text.encode()) <= LIMIT
+    assert len(document["matrix"]) == 34
+    assert document["reasons"][0].startswith("GPU 0: long words")
+    assert document["reasons"][0].endswith("...")
+
+
+@pytest.mark.parametrize("text", ["\u2603" * 400, "\x00\x1b\x7f" * 200, '"\\' * 300, "\ufffd" * 64, "\U0001f600" * 99])
+def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tmp_path: Path) -> None:
+    value = annotation_for(hostile(machine(16, 18, tmp_path), text))
+    assert len(value.encode()) <= LIMIT
+    assert value.isascii()
+    reasons = json.loads(value)["reasons"]
+    assert reasons[0].startswith("0 ")
+    assert reasons[-1].startswith("and ")
+
+
+def test_reasons_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    base = machine(8, 2, tmp_path)
+    reasons = json.loads(annotation_for(replace(base, reasons=tuple(f"reason {i}" for i in range(20)))))["reasons"]
+    assert reasons[14:] == ["reason 14", "and 5 more: see the agent's log"]
+
+
+def test_disputes_go_before_anything_else(tmp_path: Path) -> None:
+    base = machine(16, 18, tmp_path)
+    disputes = tuple(PathDispute(f"GPU{i}", f"GPU{j}", "SYS", "NODE") for i in range(16) for j in range(i))
+    assert "disputes" in json.loads(annotation_for(replace(base, disputes=disputes[:3])))
+    document = json.loads(annotation_for(replace(base, disputes=disputes)))
+    assert "disputes" not in document
+    assert {"gpus", "nics", "matrix", "reasons"} <= document.keys()

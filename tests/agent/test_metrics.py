@@ -23,6 +23,7 @@ from simulator.profile import load_profile
 from simulator.sysfs import write_sysfs
 from tests.support.machines import probed
 from topology.hardware import Fabric, State
+from topology.keys import REFERENCE
 from topology.version import __version__
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -184,6 +185,36 @@ def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) ->
         bit: bit == "route_unhealthy" for bit in HEALTH_BITS
     }
     assert scraped.by("state", "fabric_state") == {each: each is Fabric.COMPLETED for each in Fabric}
+
+
+def test_how_far_each_gpus_registration_is(scraped: Scraped, tmp_path: Path) -> None:
+    """A node half registered and GPUs that disagree look alike on the node's own series only."""
+    first, second, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
+
+    def states(faults: dict[int, dict[str, int]]) -> tuple[str, ...]:
+        scraped.metrics.node(of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults)))
+        found = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
+        return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *found])
+
+    assert states({}) == ("completed", "completed", "completed")
+    assert states({i: {"state": 2} for i in range(4)}) == ("in-progress", "in-progress", "in-progress")
+    assert states({1: {"state": 1}}) == ("in-progress", "completed", "not-started")
+    assert states({1: {"clique": 5}}) == ("failed", "completed", "completed")
+    assert states({1: {"status": 999}}) == ("failed", "completed", "failed")
+    assert states({i: {"state": 0} for i in range(4)}) == ("not-supported", "not-supported", "not-supported")
+
+
+def test_links_that_ought_to_be_up(scraped: Scraped, tmp_path: Path) -> None:
+    machine = load_profile("rtx3090-2-nvlink")
+    whole = describe(probed(machine, tmp_path), "n1")
+    loose = probed(machine, tmp_path, Faults(links_down={0: frozenset({3})}))
+    gpus = [gpu.function.address for gpu in machine.gpus]
+    for remembered, ought in ((None, 3), (whole.annotations[REFERENCE], 4)):
+        scraped.metrics.node(describe(loose, "n1", remembered))
+        assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 3)
+        assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, ought)
+    scraped.metrics.node(of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None})))
+    assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
 
 
 def test_mig_devices(scraped: Scraped, tmp_path: Path) -> None:
