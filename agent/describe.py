@@ -100,7 +100,8 @@ def unknown(reason: str, problem: str, expected: int | None = None) -> Descripti
 def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopology:
     """The topology with what is worse than the node has shown before."""
     gpus = tuple(
-        replace(gpu, links_expected=max(gpu.links_expected, known.links.get(gpu.pci, 0))) for gpu in topology.gpus
+        replace(gpu, links_expected=known.links[gpu.pci]) if known.links[gpu.pci] > gpu.links_expected else gpu
+        for gpu in topology.gpus
     )
     told = set(weak_links(topology.gpus))
     others = [reason for reason in topology.reasons if reason not in told]

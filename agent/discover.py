@@ -4,7 +4,6 @@ The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
@@ -49,10 +48,11 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     wiring = Wiring(raw)
     matrix, levels, disputes = _matrix(raw, wiring, numa)
     nics = tuple(_nic(nic, numa) for nic in raw.nics)
-    found = [
-        _gpu(gpu, numa, wiring.facts(gpu.pci), near) for gpu, near in zip(raw.gpus, rails(matrix, nics), strict=True)
-    ]
-    gpus = tuple(replace(gpu, links_expected=links) for gpu, links in zip(found, expected_links(found), strict=True))
+    expected = expected_links([(gpu.name, wiring.active(gpu.pci)) for gpu in raw.gpus])
+    gpus = tuple(
+        _gpu(gpu, numa, wiring.facts(gpu.pci), links, near)
+        for gpu, links, near in zip(raw.gpus, expected, rails(matrix, nics), strict=True)
+    )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
     reasons = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
@@ -98,7 +98,7 @@ class _Numa:
         return self._functions.get(address)
 
 
-def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], near: tuple[str, ...]) -> hw.Gpu:
+def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], expected: int, near: tuple[str, ...]) -> hw.Gpu:
     function = numa.function(raw.pci)
     return hw.Gpu(
         index=raw.index,
@@ -113,7 +113,7 @@ def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], near: tuple[str
         mig_devices=raw.mig_devices,
         path=function.path if function else (),
         links=links,
-        links_expected=0,  # known when all GPUs are
+        links_expected=expected,
         c2c_links=raw.c2c_active,
         rails=near,
         fabric=gpu_fabric(raw),

@@ -24,17 +24,20 @@ _BOARD: Final = 4
 """A board has four or eight GPUs; fewer are a part of one, given to a virtual machine without its switches."""
 
 
-def expected_links(gpus: Sequence[Gpu]) -> list[int]:
-    """Active NVLinks that each GPU ought to have: as many as its like on this node, and as its product."""
+def expected_links(gpus: Sequence[tuple[str | None, int]]) -> list[int]:
+    """Active NVLinks that each GPU ought to have: as many as its like on this node, and as its product.
+
+    `gpus` are pairs of product and active links.
+    """
     most: Counter[str | None] = Counter()
-    for gpu in gpus:
-        most[gpu.product] = max(most[gpu.product], gpu.links_active)
-    return [max(most[gpu.product], _wired(gpu, len(gpus))) for gpu in gpus]
+    for product, active in gpus:
+        most[product] = max(most[product], active)
+    return [max(most[product], _wired(product, active, len(gpus))) for product, active in gpus]
 
 
-def _wired(gpu: Gpu, gpus: int) -> int:
-    full = next((links for pattern, links in _LINKS if gpu.product and pattern.search(gpu.product)), 0)
-    return full if gpu.links_active or gpus >= _BOARD else 0
+def _wired(product: str | None, active: int, gpus: int) -> int:
+    full = next((links for pattern, links in _LINKS if product and pattern.search(product)), 0)
+    return full if active or gpus >= _BOARD else 0
 
 
 def weak_links(gpus: Sequence[Gpu]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from agent.nvml import (
     DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
     LIB_RM_VERSION_MISMATCH,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
@@ -27,6 +28,8 @@ _ADVICE: Final = {
     LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
     "the module and restart the pod",
     NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
+    GPU_IS_LOST: "a GPU that fell off the bus keeps all of NVML from starting: find it by `dmesg | grep -i xid`, then "
+    "reset it or reboot the node",
     UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
 }
 

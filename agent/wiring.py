@@ -61,6 +61,10 @@ class Wiring:
         """All links of a GPU, those that are down too."""
         return self._facts[gpu]
 
+    def active(self, gpu: str) -> int:
+        """How many of a GPU's links are up."""
+        return sum(link.up for link in self._facts[gpu])
+
     def links(self, a: str, b: str) -> int:
         """Active NVLinks between two GPUs; both ends have to agree, so the smaller count stands.
 

@@ -1,6 +1,6 @@
 """The hardware model: what a node is, once the raw answers of NVML and sysfs have been understood."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from topology.matrix import LinkMatrix
@@ -142,20 +142,19 @@ class Gpu:
     registration: Registration | None
     """None when NVML has no fabric information about it."""
 
-    @property
-    def links_active(self) -> int:
-        """NVLinks that are up."""
-        return sum(link.up for link in self.links)
+    links_active: int = field(init=False)
+    """NVLinks that are up."""
+    link_mbps: int | None = field(init=False)
+    """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
+    nvlink_version: str | None = field(init=False)
+    """Generation of the active links."""
 
-    @property
-    def link_mbps(self) -> int | None:
-        """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
-        return max((link.mbps for link in self.links if link.up and link.mbps), default=None)
-
-    @property
-    def nvlink_version(self) -> str | None:
-        """Generation of the active links."""
-        return next((link.version for link in self.links if link.up and link.version), None)
+    def __post_init__(self) -> None:
+        """Conclude from the links once what is asked dozens of times a probe."""
+        up = [link for link in self.links if link.up]
+        object.__setattr__(self, "links_active", len(up))
+        object.__setattr__(self, "link_mbps", max((link.mbps for link in up if link.mbps), default=None))
+        object.__setattr__(self, "nvlink_version", next((link.version for link in up if link.version), None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,16 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
     return all(place(gpu, set()) for gpu in range(len(near)))
 
 
-def near_cards(matrix: LinkMatrix, cards: Sequence[str]) -> list[list[int]]:
-    """For each GPU the cards no further than PXB from it; `cards[n]` names the card that NIC n is a port of."""
+def near_cards(matrix: LinkMatrix, cards: Sequence[str | None]) -> list[list[int]]:
+    """For each GPU the cards no further than PXB from it; `cards[n]` names the card that NIC n is a port of.
+
+    A NIC that does not count has None there.
+    """
     number = {name: i for i, name in enumerate(dict.fromkeys(cards))}
+    gpus = matrix.gpus
     return [
-        sorted({number[card] for card, cell in zip(cards, row[matrix.gpus :], strict=True) if cell in (PIX, PXB)})
-        for row in matrix.cells[: matrix.gpus]
+        sorted({number[card] for card, cell in zip(cards, row[gpus:], strict=True) if card and cell in (PIX, PXB)})
+        for row in matrix.cells[:gpus]
     ]
 
 

@@ -4,6 +4,7 @@ The rule for the levels is `nvidia-smi topo -m`'s legend, read onto sysfs paths:
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _ADDRESS: Final = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])", re.ASCII)
@@ -17,6 +18,7 @@ SYS: Final = "SYS"
 NEAREST_FIRST: Final = (PIX, PXB, PHB, NODE, SYS)
 
 
+@lru_cache(maxsize=256)  # the far ends of 144 links are a handful of addresses
 def normal_address(text: str) -> str:
     """A PCI address as sysfs writes it: `00000000:07:00.0` and `0000:07:00.0` are one.
 

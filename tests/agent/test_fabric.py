@@ -7,7 +7,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from agent.fabric import fabric_reasons, health_bits, node_fabric
+from agent.fabric import fabric_reasons, health_bits, node_fabric, registration
 from agent.nvml import Nvml
 from agent.raw import RawFabric, RawGpu
 from agent.structs import read_fabric, read_platform
@@ -137,6 +137,7 @@ def test_of_several_cliques_the_one_for_memory_access_counts(
     answer = read_fabric(Nvml(module), module.nvmlDeviceGetHandleByIndex(0))
     assert isinstance(answer, RawFabric)
     assert (answer.clique, answer.cliques, answer.uuid) == (clique, cliques, UUID)
+    assert (registration(answer).clique, registration(answer).cliques) == (clique, cliques)
 
 
 def test_platform_numbers_are_numbers() -> None:

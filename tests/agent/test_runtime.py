@@ -47,6 +47,7 @@ def node(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1
         (node(9, loaded=False), "modprobe nvidia"),
         (node(18), "reboot the node"),
         (node(4), "permission"),
+        (node(15), "fell off the bus"),
         (node(77), "nvidia-smi"),
     ],
 )

@@ -39,6 +39,50 @@ def test_json_of_every_shipped_profile(profile: str, capsys: pytest.CaptureFixtu
     assert len(found["annotations"]["gpu.topology/matrix"]) <= LIMIT
 
 
+def test_json_holds_every_fact_about_a_tray(capsys: pytest.CaptureFixture[str]) -> None:
+    discover("--profile", "gb200-nvl72-tray", "-o", "json")
+    found = json.loads(capsys.readouterr().out)
+    gpu = found["gpus"][1]
+    assert (gpu["architecture"], gpu["module"], gpu["mig"], gpu["c2c_links"]) == ("blackwell", 1, False, 10)
+    assert (gpu["numa"], gpu["memory_numa"], gpu["path"][0]) == (0, 10, "pci0009:00")
+    assert gpu["links"][17] == {
+        "link": 17,
+        "state": "active",
+        "version": "5.0",
+        "mbps": 53125,
+        "remote": "nvswitch",
+        "remote_pci": None,
+    }
+    assert (gpu["fabric"], gpu["links_expected"]) == ("completed", 18)
+    assert gpu["registration"] == {
+        "cluster_uuid": "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2",
+        "clique": 32766,
+        "cliques": [[0, 32766]],
+        "status": 0,
+        "health": [],
+        "summary": "healthy",
+    }
+    assert found["platform"] == {"chassis": "1821025193108", "slot": 1, "tray": 0, "host": 1}
+    nic = found["nics"][2]
+    assert (nic["name"], nic["numa"], nic["path"][-1]) == ("mlx5_2", None, nic["pci"])
+    assert nic["ports"] == [{"number": 1, "link_layer": "Ethernet", "state": "ACTIVE"}]
+    assert len(nic["guid"]) == 19
+    assert found["pci_levels"]["nvml"][1][0] == found["pci_levels"]["sysfs"][1][0] == "NODE"
+    assert (found["matrix"][1][0], found["pci_levels"]["sysfs"][7][6]) == ("NV18", "PIX")
+    assert [len(node["distances"]) for node in found["numa"]] == [34] * 34
+    assert (found["gpus_expected"], found["state"], found["reasons"], found["disputes"]) == (4, "ok", [], [])
+
+
+def test_json_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    faults = tmp_path / "faults.yaml"
+    faults.write_text("links_down: {1: [3]}\nvanished: [7]")
+    assert discover("--profile", "dgx-h200", "--faults", str(faults), "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["gpus_expected"], len(found["gpus"]), found["state"]) == (8, 7, "degraded")
+    assert found["reasons"][1] == "GPU 1: 17 of 18 NVLinks active"
+    assert found["gpus"][1]["links"][3]["state"] == "inactive"
+
+
 def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     discover("--profile", "l40s-4", "-o", "json")
     as_json = json.loads(capsys.readouterr().out)
