@@ -58,10 +58,9 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         return Description(labels_for(topology, node_name), topology, annotations, expected)
     down = next((fault for fault in raw.faults if fault.index is None), None)
     gone = _gone(raw, reference.decode(remembered))
-    if raw.bus_visible and not ought and not gone:
-        # A node that never had any needs no driver either. All of them lost at once is no such node: see `gone`.
-        return Description(NO_GPUS, expected=0)
-    if gone and not ought:
+    if raw.bus_visible and not ought:
+        if not gone:
+            return Description(NO_GPUS, expected=0)  # no driver is missed on a node that never had any
         told = f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; if they were taken out, accept it"
         return unknown("no-devices", f"{told} with `toposcope agent --accept-degraded`", expected)
     on_bus = ", ".join(map(_held, _functions(raw, ought))) or "unknown, sysfs shows no PCI bus"
