@@ -8,7 +8,7 @@ from agent.annotation import annotation_for
 from agent.discover import discover, expected_gpus
 from agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from agent.products import weak_links
-from agent.raw import RawNode, RawPci
+from agent.raw import RawNode
 from agent.runtime import advice, withheld
 from topology.hardware import NodeTopology, State
 from topology.keys import MATRIX, REFERENCE
@@ -63,7 +63,7 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
             return Description(NO_GPUS, expected=0)  # no driver is missed on a node that never had any
         told = f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; if they were taken out, accept it"
         return unknown("no-devices", f"{told} with `toposcope agent --accept-degraded`", expected)
-    on_bus = ", ".join(map(_held, _functions(raw, ought))) or "unknown, sysfs shows no PCI bus"
+    on_bus = ", ".join(ought.values()) or "unknown, sysfs shows no PCI bus"
     if down:
         told = f"{down.text}: {advice(down.code, raw)}"
     elif raw.faults:
@@ -79,16 +79,6 @@ def _gone(raw: RawNode, known: reference.Reference | None) -> list[str]:
     if known is None:
         return []
     return sorted(known.links.keys() - {function.address for function in raw.gpu_functions})
-
-
-def _functions(raw: RawNode, addresses: list[str]) -> list[RawPci]:
-    return [function for function in raw.gpu_functions if function.address in addresses]
-
-
-def _held(function: RawPci) -> str:
-    """A GPU's address, with the driver that has it when that is not NVIDIA's."""
-    other = function.driver not in (None, "nvidia")
-    return f"{function.address} (held by the driver {function.driver})" if other else function.address
 
 
 def unknown(reason: str, problem: str, expected: int | None = None) -> Description:

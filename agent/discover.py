@@ -35,6 +35,7 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 }
 """NVML_DEVICE_ARCH_*."""
 
+_NVIDIA_DRIVER: Final = "nvidia"
 _LENDING: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a virtual machine, beside the VFIO family."""
 
@@ -177,9 +178,18 @@ def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: Wirin
     return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
 
 
-def expected_gpus(raw: RawNode) -> list[str]:
-    """Addresses of the GPUs that NVML ought to see: on the bus, and not held back for a virtual machine."""
-    return [function.address for function in raw.gpu_functions if not _held_back(function)]
+def expected_gpus(raw: RawNode) -> dict[str, str]:
+    """The GPUs that NVML ought to see: on the bus, and not held back for a virtual machine.
+
+    From the address of each to what to call it: the address, with the driver that has it when that is not NVIDIA's.
+    """
+    return {
+        function.address: function.address
+        if function.driver in (None, _NVIDIA_DRIVER)
+        else f"{function.address} (held by the driver {function.driver})"
+        for function in raw.gpu_functions
+        if not _held_back(function)
+    }
 
 
 def _held_back(function: RawPci) -> bool:
@@ -190,7 +200,9 @@ def _held_back(function: RawPci) -> bool:
 def _missing(raw: RawNode) -> list[str]:
     """GPUs that NVML ought to see and does not, by name."""
     seen = {gpu.pci for gpu in raw.gpus}
-    lost = [f"GPU {gpu} is on the PCI bus but not in NVML" for gpu in expected_gpus(raw) if gpu not in seen]
+    lost = [
+        f"GPU {named} is on the PCI bus but not in NVML" for gpu, named in expected_gpus(raw).items() if gpu not in seen
+    ]
     if lost and (why := withheld(raw)):
         lost.append(why)
     # Without sysfs the index is all there is to name it by.

@@ -97,7 +97,9 @@ def test_what_is_lent_to_virtual_machines_is_not_missed(tmp_path: Path) -> None:
     for driver, missed in (("vfio-pci", 0), ("nvgrace_gpu_vfio_pci", 0), ("nvidia", 1), ("nouveau", 1), (None, 1)):
         functions = (*raw.gpu_functions[:3], replace(last, driver=driver))
         reasons = discover(replace(raw, gpu_functions=functions)).reasons
-        assert len([reason for reason in reasons if last.address in reason]) == missed, driver
+        named = [reason for reason in reasons if last.address in reason]
+        assert len(named) == missed, driver
+        assert ("held by the driver nouveau" in "".join(named)) == (driver == "nouveau")
 
 
 def test_virtual_functions_of_a_gpu_are_not_gpus(tmp_path: Path) -> None:

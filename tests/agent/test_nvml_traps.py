@@ -136,7 +136,14 @@ def test_a_function_that_the_driver_lacks_is_data() -> None:
 
 def test_only_events_that_a_gpu_has_are_asked_for() -> None:
     """One type that is not supported refuses them all: a driver before 570 would report no XID either."""
-    module = SimulatedNvml(replace(load_profile(H200), driver="535.104.05"), wait=lambda _: None)
+    sets = []
+
+    class Counting(SimulatedNvml):
+        def nvmlEventSetCreate(self) -> Any:  # noqa: N802 - NVML's name
+            sets.append(super().nvmlEventSetCreate())
+            return sets[-1]
+
+    module = Counting(replace(load_profile(H200), driver="535.104.05"), wait=lambda _: None)
     module.nvmlInit()
     watch = EventWatch(Nvml(module))
     assert watch.arm()
@@ -144,4 +151,6 @@ def test_only_events_that_a_gpu_has_are_asked_for() -> None:
     module.faults = Faults(lost=frozenset({1}))
     assert "ended" in watch.wait(0.0)
     module.faults = Faults()
-    assert watch.arm()  # made anew
+    assert watch.arm()
+    assert len(sets) == 2  # a set that a lost GPU ended is of no further use
+    assert sets[1].gpus == set(range(8))
