@@ -80,6 +80,14 @@ def test_links_that_are_there_but_down_are_no_nvlink(tmp_path: Path) -> None:
     assert (loose.gpus[0].nvlink_version, loose.gpus[0].link_mbps) == (None, None)
 
 
+def test_a_gpu_is_measured_against_its_like_where_the_product_says_nothing(tmp_path: Path) -> None:
+    """A V100 board may have fewer links wired than the GPU has: only its neighbours tell what is normal."""
+    faults = Faults(links_down={0: frozenset({0})})
+    topology = discovered(load_profile(MESH), tmp_path, faults)
+    assert topology.reasons == ("GPU 0: 5 of 6 NVLinks active", "GPU 1: 5 of 6 NVLinks active")
+    assert {gpu.links_expected for gpu in topology.gpus} == {6}
+
+
 @pytest.mark.parametrize(
     ("profile", "version"),
     [(MESH, "2.2"), ("dgx-a100", "3.1"), ("rtx3090-2-nvlink", "3.1"), (H200, "4.0"), (TRAY, "5.0")],
