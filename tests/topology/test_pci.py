@@ -35,6 +35,8 @@ PORT = "0000:00:01.0"
     [
         # Two functions of one card, wherever it sits.
         ((ROOT, PORT, "0000:01:00.0"), (ROOT, PORT, "0000:01:00.1"), (0, 0), "PIX"),
+        # Even on the root itself, where a virtual machine's devices sit.
+        ((ROOT, "0000:00:05.0"), (ROOT, "0000:00:05.1"), (None, None), "PIX"),
         # Two downstream ports of one switch.
         (
             (ROOT, PORT, "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"),
