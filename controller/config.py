@@ -33,7 +33,6 @@ _HOST: Final = "host"
 _PREFERRED: Final = "Preferred"
 _FALLBACK: Final = "Fallback"
 _NULL: Final = "tag:yaml.org,2002:null"
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnreadableError(ValueError):
@@ -51,7 +50,8 @@ class Config:
 def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config:
     """Understand a configuration file. Raises UnreadableError when it is none."""
     try:
-        document = yaml.compose(content.decode(), Loader=_LOADER)
+        # Not the loader in C, which overflows the stack on text that is nested without end.
+        document = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{file}: not UTF-8: {error}") from error
     except yaml.MarkedYAMLError as error:
@@ -89,13 +89,13 @@ class _Reading:
             "placeholders": self._placeholder,
             "nearMisses": self._near_miss,
         }
+        fields = self._known_fields(document, "", {"apiVersion", "kind", "catalogue"})
         try:
-            fields = _fields(document, "", {"apiVersion", "kind", "catalogue"}, needed=("apiVersion", "kind"))
-            _expect(fields["apiVersion"], "apiVersion", API_VERSION)
-            _expect(fields["kind"], "kind", KIND)
-            given = _fields(fields["catalogue"], "catalogue", parts.keys()) if "catalogue" in fields else {}
+            for name, value in (("apiVersion", API_VERSION), ("kind", KIND)):
+                _expect(fields.get(name, document), name, value)
         except _BadError as error:
             raise UnreadableError(f"{self._file}:{error}") from error
+        given = self._known_fields(fields.get("catalogue"), "catalogue", parts.keys())
         for name, part in parts.items():  # in this order: keys may name domains of the file
             self._each(given.get(name), f"catalogue.{name}", part)
         return Config(
@@ -108,9 +108,29 @@ class _Reading:
             tuple(self._problems),
         )
 
+    def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
+        """The fields of a mapping as far as they are understood."""
+        if node is None or _is_null(node):
+            return {}
+        if not isinstance(node, MappingNode):
+            self._problems.append(f"{self._file}:{_line(node)}: {at}: must have fields: {', '.join(sorted(known))}")
+            return {}
+        found: dict[str, Node] = {}
+        for pair in node.value:
+            try:
+                # Each by itself, so that one that is not understood takes no other with it.
+                ((name, value),) = _fields(MappingNode(node.tag, [pair]), at, known).items()
+                if name in found:
+                    raise _twice(pair[0], f"{at}.{name}")
+            except _BadError as error:
+                self._problems.append(f"{self._file}:{error}")
+            else:
+                found[name] = value
+        return found
+
     def _each(self, node: Node | None, at: str, part: Callable[[Node, str], None]) -> None:
         """Take the entries of a list one by one; a bad one is told and left out."""
-        if node is None or (isinstance(node, ScalarNode) and node.tag == _NULL):
+        if node is None or _is_null(node):
             return
         entries = node.value if isinstance(node, SequenceNode) else ()
         if not isinstance(node, SequenceNode):
@@ -216,7 +236,7 @@ def _fields(node: Node, at: str, known: AbstractSet[str], needed: Sequence[str] 
         if text not in known:
             raise _BadError(name, where, f"no such field; there are {', '.join(sorted(known))}")
         if text in found:
-            raise _BadError(name, where, "stands there twice; remove one")
+            raise _twice(name, where)
         found[text] = value
     for name in needed:
         if name not in found:
@@ -224,15 +244,23 @@ def _fields(node: Node, at: str, known: AbstractSet[str], needed: Sequence[str] 
     return found
 
 
+def _twice(node: Node, at: str) -> _BadError:
+    return _BadError(node, at.removeprefix("."), "stands there twice; remove one")
+
+
 def _text(node: Node, at: str) -> str:
-    if isinstance(node, ScalarNode) and node.tag != _NULL:
+    if isinstance(node, ScalarNode) and not _is_null(node):
         return str(node.value)
     raise _BadError(node, at, "must be text")
 
 
 def _expect(node: Node, at: str, value: str) -> None:
-    if _text(node, at) != value:
+    if not isinstance(node, ScalarNode) or node.value != value:
         raise _BadError(node, at, f"must be {value}")
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.tag == _NULL
 
 
 def _line(node: Node) -> int:

@@ -114,7 +114,9 @@ def read(document: Mapping[str, Any]) -> Topology:
         levels = tuple(Level(str(entry.get("domain", "")), str(entry.get("key", ""))) for entry in spec["levels"])
         problems += level_problems(levels)
         if spec.get("segments") == "Auto":
-            problems.append("spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off")
+            problems.append(
+                "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
+            )
     required = tuple(dict.fromkeys(map(str, spec.get("required") or ())))
     problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
     grace = DEFAULT_GRACE

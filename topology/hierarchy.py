@@ -129,8 +129,8 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> str:
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
     elif len(several) == len(parents):
         advice = (
-            f"right where each {broad.domain} uses the same names; where the two levels cut across each other, give each "
-            "a ClusterTopology of its own"
+            f"right where each {broad.domain} uses the same names; where the two levels cut across each other, "
+            "give each a ClusterTopology of its own"
         )
     else:
         advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"

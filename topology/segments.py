@@ -121,7 +121,7 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
     for level in telling:
         labels = nodes.labels(level.key)
         if nodes.column(level.key).missing > labels.count(None):
-            found[level.key] = tuple(sorted(nodes.placeholders.intersection(filter(None.__ne__, labels))))
+            found[level.key] = tuple(sorted(nodes.placeholders.intersection(labels)))
     return found
 
 
