@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from controller.children import Child, child_name
 from controller.conditions import SEGMENTS_PUBLISHED, Condition
-from controller.segments import Listed, Segments
+from controller.segments import MOST, Listed, Segments
 from controller.spec import Topology
 from topology.hierarchy import some_names
 from topology.levels import Level
@@ -59,7 +59,7 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
         grace = topology.spec.get("gracePeriod") or "10m"
         text += f"; not sure yet, because it has been so for less than gracePeriod ({grace}): {_some(each)}"
     if segments.others:
-        text += f"; {len(segments.others)} more segments are left out: 16 is the most"
+        text += f"; {len(segments.others)} more segments are left out: {MOST} is the most"
     if segments.stray:
         nodes = "1 node is" if segments.stray == 1 else f"{segments.stray} nodes are"
         text += f"; {nodes} in no segment: {some_names(segments.strays, segments.stray)}"

@@ -21,8 +21,8 @@ from topology.levels import Level
 from topology.segments import Path, Segment, Segmentation, divide, whole
 from topology.table import Table
 
-MOST: Final = 16
-"""Segments in a status, as in the CRD; those with fewer nodes are summed up."""
+MOST: Final = 8
+"""Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for more."""
 _BASE: Final = "base"
 """Nodes with no level but those that all nodes have."""
 _HASH_DIGITS: Final = 6
