@@ -22,7 +22,7 @@ from topology.segments import Path, Segment, Segmentation, divide, whole
 from topology.table import Table
 
 MOST: Final = 8
-"""Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for more."""
+"""Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for 16."""
 _BASE: Final = "base"
 """Nodes with no level but those that all nodes have."""
 _HASH_DIGITS: Final = 6

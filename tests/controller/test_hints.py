@@ -23,7 +23,7 @@ def hints(history: History) -> dict[tuple[str, str], dict[str, Any]]:
     return {(hint["reason"], hint["key"]): hint for hint in history.status.get("hints", ())}
 
 
-def nodes(count: int = 4, **labels: str | None) -> list[NodeFacts]:
+def nodes(count: int = 4, labels: dict[str, str | None] | None = None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_said_of_a_cluster_that_is_as_it_should_be() -> None:
 
 
 def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
-    found = looked([*nodes(3, **{NEAR_CLIQUE: "c"}), gpu_node("n9")])
+    found = looked([*nodes(3, labels={NEAR_CLIQUE: "c"}), gpu_node("n9")])
     assert found == {
         ("NearMiss", NEAR_CLIQUE): {
             "key": NEAR_CLIQUE,
@@ -54,7 +54,7 @@ def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
 
 def test_a_near_miss_in_the_spec_is_told_with_its_place() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NEAR_CLIQUE}]
-    found = looked(nodes(**{CLIQUE: "c"}), levels=levels)
+    found = looked(nodes(labels={CLIQUE: "c"}), levels=levels)
     message = found["NearMiss", NEAR_CLIQUE]["message"]
     assert message.startswith("spec.levels[1].key: nvidia.com/gpu-clique is on 0 of 4 nodes")
     assert message.endswith("the key is nvidia.com/gpu.clique (on 4)")
@@ -67,7 +67,10 @@ def test_another_spelling_in_the_spec_is_told_too() -> None:
 
 
 def test_a_key_that_all_nodes_carry_is_no_slip_in_a_spec() -> None:
-    assert looked(nodes(**{"kubernetes.io/rack": "r"}), levels=[{"domain": "rack", "key": "kubernetes.io/rack"}]) == {}
+    assert (
+        looked(nodes(labels={"kubernetes.io/rack": "r"}), levels=[{"domain": "rack", "key": "kubernetes.io/rack"}])
+        == {}
+    )
 
 
 def test_a_partly_covered_level_says_how_many_lack_it_and_which() -> None:
@@ -77,15 +80,15 @@ def test_a_partly_covered_level_says_how_many_lack_it_and_which() -> None:
         "domain": "rack",
         "reason": "PartlyCovered",
         "nodes": 14,
-        "message": f"level 'rack' ({RACK}) is on 14 of 16 nodes, so it is not published: schedulers would leave out the "
-        "others; lacking: x1, x2",
+        "message": f"level 'rack' ({RACK}) is on 14 of 16 nodes, so it is not published: "
+        "schedulers would leave out the others; lacking: x1, x2",
     }
 
 
 def test_a_value_that_means_unknown_is_no_place() -> None:
     """Topograph writes no-topology: taken as a leaf it would make neighbours of strangers."""
     history = History()
-    found = history.look([*nodes(3, **{TIER: "l"}), gpu_node("n9", {TIER: "no-topology"})])
+    found = history.look([*nodes(3, labels={TIER: "l"}), gpu_node("n9", {TIER: "no-topology"})])
     assert "leaf" not in found.effective.path
     message = hints(history)["PartlyCovered", TIER]["message"]
     assert "is on 3 of 4 nodes" in message
@@ -106,15 +109,15 @@ def test_retired_keys_are_told_with_their_successor_also_beside_it() -> None:
     stale = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
     found = looked(stale)
     assert found["RetiredKey", LEAF]["message"] == (
-        f"{LEAF} is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, and what came later leaves it behind; "
-        f"the key now is {TIER} (on 4)"
+        f"{LEAF} is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, and what came later "
+        f"leaves it behind; the key now is {TIER} (on 4)"
     )
     assert "domain" not in found["RetiredKey", LEAF]
 
 
 def test_a_retired_key_that_is_all_there_is_makes_the_level_and_says_so() -> None:
     history = History()
-    found = history.look(nodes(**{LEAF: "l"}))
+    found = history.look(nodes(labels={LEAF: "l"}))
     assert "leaf" in found.effective.path
     hint = hints(history)["RetiredKey", LEAF]
     assert hint["domain"] == "leaf"
@@ -141,7 +144,7 @@ catalogue:
 """
     history = History()
     history.catalogue = read_config(config.encode(), "c").catalogue
-    found = history.look(nodes(rack=None, **{long: "r"}))
+    found = history.look(nodes(labels={"rack": None, long: "r"}))
     assert "rack" not in found.effective.path
     message = hints(history)["NotAccepted", long]["message"]
     assert message.startswith(f"{long} is on 4 of 4 nodes, but it cannot carry the level 'rack'")
@@ -149,9 +152,9 @@ catalogue:
 
 
 def test_there_are_never_more_than_a_handful() -> None:
-    many = {key: "x" for key in sorted(BUILT_IN.suspects)}
+    many: dict[str, str | None] = dict.fromkeys(sorted(BUILT_IN.suspects), "x")
     history = History()
-    history.look(nodes(**many))
+    history.look(nodes(labels=many))
     told = history.status["hints"]
     assert len(told) == MOST
     assert {hint["reason"] for hint in told} == {"NearMiss"}  # the most urgent
@@ -218,8 +221,8 @@ def test_the_captures_of_labels_are_there() -> None:
 
 def test_what_an_admin_prefers_takes_a_level_over_and_what_the_catalogue_prefers_does_not() -> None:
     history = History()
-    history.look(nodes(**{LEAF: "l"}))
-    both = nodes(**{LEAF: "l", TIER: "t"})
+    history.look(nodes(labels={LEAF: "l"}))
+    both = nodes(labels={LEAF: "l", TIER: "t"})
     found = history.look(both)
     assert {level.domain: level.key for level in found.effective.levels}["leaf"] == LEAF
     config = f"""apiVersion: config.gpu.topology/v1alpha1
@@ -245,7 +248,7 @@ catalogue:
 """
     history = History()
     history.catalogue = read_config(config, "c").catalogue
-    each = nodes(**{"example.com/row": "r"})
+    each = nodes(labels={"example.com/row": "r"})
     assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
     history.catalogue = BUILT_IN
     assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
@@ -255,9 +258,10 @@ catalogue:
 
 def test_levels_of_a_spec_that_was_taken_back_do_not_linger() -> None:
     history = History(levels=[{"domain": "row", "key": "example.com/row"}, {"domain": "block", "key": BLOCK}])
-    history.look(nodes(**{"example.com/row": "r"}))
+    history.look(nodes(labels={"example.com/row": "r"}))
     history.spec = {}
     history.status["observedGeneration"] = 2  # the spec that the status is about was another one
     assert (
-        history.look(nodes(**{"example.com/row": "r"})).effective.path == "zone > block > rack > nvlink-domain > host"
+        history.look(nodes(labels={"example.com/row": "r"})).effective.path
+        == "zone > block > rack > nvlink-domain > host"
     )
