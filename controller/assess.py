@@ -100,8 +100,13 @@ def assess(
         missed=verdict.missed,
         publishable=None if topology.problems or not remaining else remaining,
         segments=segments,
-        hints=hints(topology, selected, effective.levels, catalogue),
+        hints=hints(topology, selected, effective.levels, catalogue, _of_segments(segments)),
     )
+
+
+def _of_segments(segments: Segments | None) -> frozenset[str]:
+    """The keys of all levels that a segment has."""
+    return frozenset(level.key for each in (segments.listed if segments else ()) for level in each.levels)
 
 
 def _required(topology: Topology, effective: Effective, segments: Segments | None) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """Labels that are no level though they look like one, or could be one: which, on how many nodes, and what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
@@ -31,10 +31,17 @@ class Hint:
     message: str
 
 
-def hints(topology: Topology, nodes: Table, levels: Sequence[Level], catalogue: Catalogue) -> tuple[Hint, ...]:
+def hints(
+    topology: Topology,
+    nodes: Table,
+    levels: Sequence[Level],
+    catalogue: Catalogue,
+    told: Container[str] = (),
+) -> tuple[Hint, ...]:
     """What is worth knowing about the labels of the selected nodes (at least one), most urgent first.
 
-    `levels` are those in effect. Where the spec lists them, keys that could be further levels are no news.
+    `levels` are those in effect. Where the spec lists them, keys that could be further levels are no news. That those
+    in `told` are on some nodes only is known already: a segment has them.
     """
     present = frozenset().union(*nodes.segments)
     found = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
@@ -42,8 +49,10 @@ def hints(topology: Topology, nodes: Table, levels: Sequence[Level], catalogue: 
         used = {level.domain: level.key for level in levels}
         for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
             domain = catalogue.domain_of[key]
-            hint = _disagreeing(nodes, domain, used[domain], key) if domain in used else _partly(nodes, domain, key)
-            found += [hint] if hint else []
+            if domain in used:
+                found += _disagreeing(nodes, domain, used[domain], key)
+            elif key not in told:
+                found += _partly(nodes, domain, key)
     once = {(hint.key, hint.reason): hint for hint in reversed(found)}
     return tuple(sorted(once.values(), key=lambda hint: (_IN_ORDER.index(hint.reason), hint.key))[:MOST])
 
@@ -82,11 +91,11 @@ def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> st
             return f"{where} and is no level: {advice.why}{right}"
 
 
-def _partly(nodes: Table, domain: str, key: str) -> Hint | None:
+def _partly(nodes: Table, domain: str, key: str) -> Iterator[Hint]:
     """A level that is not in effect because nodes lack it."""
     column = nodes.column(key)
     if not column.missing:
-        return None
+        return
     lacking = nsmallest(MOST_NAMES, (n.name for n, value in zip(nodes, column.values, strict=True) if value is None))
     unknown = column.missing - nodes.labels(key).count(None)
     said = f" ({unknown} of them carry it with a value that means unknown)" if unknown else ""
@@ -95,23 +104,23 @@ def _partly(nodes: Table, domain: str, key: str) -> Hint | None:
         f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, so it is not published: schedulers would "
         f"leave out the others; lacking: {some_names(lacking, column.missing)}{said}"
     )
-    return Hint(key, domain, PARTLY_COVERED, carrying, text)
+    yield Hint(key, domain, PARTLY_COVERED, carrying, text)
 
 
-def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Hint | None:
+def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hint]:
     """A second key of a level that groups the nodes in another way."""
     if key == used:
-        return None
+        return
     ours, theirs = nodes.column(used), nodes.column(key)
     pairs = {pair for pair in zip(ours.values, theirs.values, strict=True) if None not in pair}
     if len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs}):
-        return None
+        return
     carrying = len(nodes) - theirs.missing
     text = (
         f"{key} (on {carrying} of {len(nodes)} nodes) stands for level '{domain}' as {used} does, and groups the nodes "
         f"differently; {used} is used. Is one of them out of date? To use the other, list it in spec.levels"
     )
-    return Hint(key, domain, KEYS_DISAGREE, carrying, text)
+    yield Hint(key, domain, KEYS_DISAGREE, carrying, text)
 
 
 def _carrying(nodes: Table, key: str) -> int:

@@ -73,6 +73,14 @@ def test_two_kinds_of_hardware_are_two_segments_after_the_grace_period() -> None
     assert "Set spec.segments to Auto" in told
 
 
+def test_levels_that_a_segment_has_need_no_hint() -> None:
+    history = History()
+    history.look(h100() + gb200())
+    assert {hint["reason"] for hint in history.status["hints"]} == {"PartlyCovered"}
+    history.look(h100() + gb200(), after=GRACE + 1)
+    assert "hints" not in history.status
+
+
 def test_segments_that_nobody_asked_for_do_not_make_a_topology_unready() -> None:
     history = settled(History(), h100() + gb200())
     others = {c["type"]: c["status"] for c in history.status["conditions"]}

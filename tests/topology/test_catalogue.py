@@ -14,6 +14,35 @@ def test_every_successor_is_a_level_and_no_near_miss_is_one() -> None:
     assert (MISTAKEN.keys() | UNKNOWN.keys()).isdisjoint(BUILT_IN.level_keys)
 
 
+PLATFORMS = {
+    "kubernetes": "topology.kubernetes.io/region topology.kubernetes.io/zone kubernetes.io/hostname",
+    "aws": "topology.k8s.aws/zone-id topology.k8s.aws/network-node-layer-1 topology.k8s.aws/network-node-layer-2 "
+    "topology.k8s.aws/network-node-layer-3 topology.k8s.aws/network-node-layer-4 topology.k8s.aws/ultraserver-id",
+    "gke": "cloud.google.com/gce-topology-block cloud.google.com/gce-topology-subblock kubernetes.io/hostname",
+    "oke": "oci.oraclecloud.com/rdma.hpc_island_id oci.oraclecloud.com/rdma.network_block_id "
+    "oci.oraclecloud.com/rdma.local_block_id oci.oraclecloud.com/host.gpu_memory_fabric_id",
+    "coreweave": "backend.coreweave.cloud/fabric backend.coreweave.cloud/superpod backend.coreweave.cloud/leafgroup "
+    "ds.coreweave.com/nvlink.domain",
+    "nebius": "topology.nebius.com/gpu-cluster-id topology.nebius.com/tier-2 topology.nebius.com/tier-1 "
+    "topology.nebius.com/tier-0",
+    "crusoe": "crusoe.ai/ib.partition.id crusoe.ai/pod.id nvidia.com/gpu.clique",
+    "topograph": "fabric.topograph.run/tier-3 fabric.topograph.run/tier-2 fabric.topograph.run/tier-1 "
+    "fabric.topograph.run/tier-0 accelerator.topograph.run/domain accelerator.topograph.run/sub-domain",
+    "topograph 0.5": "network.topology.nvidia.com/core network.topology.nvidia.com/spine "
+    "network.topology.nvidia.com/leaf network.topology.nvidia.com/accelerator",
+    "topograph 0.1": "network.topology.nvidia.com/datacenter network.topology.nvidia.com/spine "
+    "network.topology.nvidia.com/block network.topology.nvidia.com/accelerator",
+    "gpustack": "topology.gpustack.ai/zone topology.gpustack.ai/rack topology.gpustack.ai/accelerator-domain",
+    "examples": "cloud.provider.com/topology-block cloud.provider.com/topology-rack kubernetes.io/hostname",
+}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_each_platform_is_inferred_whole_and_in_its_order(platform: str) -> None:
+    keys = PLATFORMS[platform].split()
+    assert [level.key for level in BUILT_IN.infer(set(keys))] == keys
+
+
 def test_a_retired_key_comes_after_its_successor() -> None:
     for key, (successor, _) in RETIRED.items():
         if BUILT_IN.domain_of[key] == BUILT_IN.domain_of[successor]:
