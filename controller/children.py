@@ -17,7 +17,7 @@ from controller.effective import Absences
 from controller.publishers.target import MANAGER, owned_metadata
 from controller.segments import Listed, Segments
 from controller.spec import API_VERSION, KIND, PATH, Topology
-from kube.apply import apply
+from kube.apply import create
 from kube.client import ApiClient, Request
 from kube.errors import ApiError
 
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _LONGEST_NAME: Final = 253
 _HASH_DIGITS: Final = 10
 _UNCLAIMED: Final = "unclaimed child "
+_JSON_PATCH: Final = "application/json-patch+json"
 _BUSY: Final = 429
 _SERVER_ERROR: Final = 500
 
@@ -34,7 +35,7 @@ _SERVER_ERROR: Final = 500
 class Child:
     """The ClusterTopology of one segment; `reason` is empty when it is as it should be.
 
-    Else it is `Conflict`, `Rejected` or `Waiting`.
+    Else it is `Conflict` or `Rejected`.
     """
 
     name: str
@@ -57,6 +58,7 @@ def child_spec(parent: Topology, segment: Listed) -> dict[str, Any]:
     wanted = {
         "nodeSelector": segment.selector,
         "required": [domain for domain in parent.required if domain in domains],
+        "segments": "Off",
     }
     return wanted | {
         name: parent.spec[name] for name in ("gracePeriod", "removalPolicy", "publish") if name in parent.spec
@@ -104,20 +106,14 @@ class Children:
         if not segment.nodes:  # kept as it is until its nodes are back
             return None if old is None else Child(name)
         spec = child_spec(parent, segment)
-        if old is not None and all(old.spec.get(field) == value for field, value in spec.items()):
+        if old is not None and all(old.spec.get(field) == spec.get(field) for field in (*spec, "levels")):
             return Child(name)
-        # The uid ties the force to the object that was looked at.
-        metadata = {**owned_metadata(parent), "name": name, **({"uid": old.uid} if old else {})}
-        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
         try:
-            # Force only on what is ours: an object that somebody made since we looked is theirs.
-            self._client.call(apply(f"{PATH}/{name}", body, MANAGER, force=old is not None))
+            self._client.call(_made(parent, name, spec) if old is None else _changed(old, spec))
         except ApiError as error:
             if error.status >= _SERVER_ERROR or error.status == _BUSY:
                 raise
-            if error.conflict:  # where it was ours, it has been made anew, and the next look tells by whom
-                return _taken(name) if old is None else Child(name, "Waiting", error.message)
-            return Child(name, "Rejected", error.message)
+            return _taken(name) if error.conflict and old is None else Child(name, "Rejected", error.message)
         log.info("ClusterTopology %s: %s is for its segment %s", parent.name, name, segment.name)
         return Child(name)
 
@@ -144,6 +140,21 @@ class Children:
                     raise
             else:
                 log.info("ClusterTopology %s: deleted, because %s", child.name, why)
+
+
+def _made(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
+    """Not by server-side apply, which would merge with what somebody made since we looked."""
+    metadata = {**owned_metadata(parent), "name": name}
+    return create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, MANAGER)
+
+
+def _changed(child: Topology, spec: Mapping[str, Any]) -> Request:
+    """The whole spec anew, if it still is the object that was looked at."""
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": child.uid},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    return Request("PATCH", f"{PATH}/{child.name}", {"fieldManager": MANAGER}, msgspec.json.encode(patch), _JSON_PATCH)
 
 
 def _taken(name: str) -> Child:

@@ -39,6 +39,7 @@ class ConfigFile:
         self._version = _ABSENT
         self._pending: _Version | None = None
         self._problems: tuple[str, ...] = ()
+        self._looked = False
         self._refused = ""
         self.catalogue = BUILT_IN
         """The catalogue in force."""
@@ -60,12 +61,14 @@ class ConfigFile:
         except OSError as error:
             return self._refuse(f"{self._path}: cannot be read: {error.strerror}")
         if version == self._version:
-            self._pending = None
+            if not self._looked:
+                log.info("%s is not there; only the built-in catalogue is in force", self._path)
+            self._pending, self._looked = None, True
             return False
         if version.target in {"", self._version.target} and self._pending != version:
             self._pending = version
             return False
-        self._version, self._pending = version, None
+        self._version, self._pending, self._looked = version, None, True
         return self._take()
 
     def _stat(self) -> _Version:

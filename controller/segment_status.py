@@ -40,9 +40,10 @@ def _offered(listed: Sequence[Listed], young: Sequence[Segment]) -> Condition | 
         return None
     if listed:
         text = (
-            "The nodes fall into segments with different levels, and only levels that all nodes carry are published: "
-            f"{_some([_description(each.name, each.nodes, each.levels) for each in listed])}. Set spec.segments to "
-            "Auto to have a ClusterTopology made for each, or make your own with the selectors in status.segments"
+            "The nodes fall into segments that carry different levels: "
+            f"{_some([_description(each.name, each.nodes, each.levels) for each in listed])}. One ClusterTopology "
+            "can only have what they share: set spec.segments to Auto to have one made for each, or make your own with "
+            "the selectors in status.segments"
         )
     else:
         text = "The nodes begin to fall into segments: " + _some(

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -17,10 +17,10 @@ from controller.publishers.kueue import KueuePublisher
 from controller.reconcile import Reconciler
 from controller.run import Controller
 from controller.spec import PATH
-from kube.client import ApiClient
+from kube.client import ApiClient, Request
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
-from tests.support.publishing import KAI, Time, found, install, node_labels
+from tests.support.publishing import KAI, Time, WatchedClient, found, install, node_labels
 from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
@@ -207,7 +207,8 @@ def test_an_edit_by_hand_is_put_back_and_the_parents_settings_are_handed_on(
     make_topology(api, segments="Auto")
     passes(controller, time, GRACE, 1)
     uid = api.get(f"{PATH}/cluster-rack")["metadata"]["uid"]
-    change(api, "cluster-rack", nodeSelector={"matchLabels": {"mine": "yes"}})
+    change(api, "cluster-rack", nodeSelector={"matchLabels": {"mine": "yes"}}, required=["block"])
+    change(api, "cluster-leaf", levels=[{"domain": "leaf", "key": TIER}])
     change(api, "cluster", gracePeriod="20m", publish={"kueue": "Never"}, required=["leaf", "zone"])
     passes(controller, time)
     child = api.get(f"{PATH}/cluster-rack")
@@ -216,6 +217,34 @@ def test_an_edit_by_hand_is_put_back_and_the_parents_settings_are_handed_on(
     assert (child["spec"]["gracePeriod"], child["spec"]["publish"]["kueue"]) == ("20m", "Never")
     assert child["spec"]["required"] == ["zone"]
     assert api.get(f"{PATH}/cluster-leaf")["spec"]["required"] == ["leaf", "zone"]
+    assert "levels" not in api.get(f"{PATH}/cluster-leaf")["spec"]
+    before = {name: api.get(f"{PATH}/{name}")["metadata"]["generation"] for name in topologies(api)}
+    passes(controller, time, 1)
+    assert {name: api.get(f"{PATH}/{name}")["metadata"]["generation"] for name in topologies(api)} == before
+
+
+def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, controller: Controller
+) -> None:
+    del controller  # its nodes are what is wanted
+
+    def before(request: Request) -> None:
+        if request.method == "POST" and request.path == PATH and "cluster-leaf" not in topologies(api):
+            make_topology(api, "cluster-leaf", gracePeriod="10m")
+
+    watched = cast("ApiClient", WatchedClient(clients(), before))
+    late = Controller(
+        clients(),
+        Reconciler(watched, (), time, instance="test"),
+        ControllerMetrics(CollectorRegistry()),
+        OPTIONS,
+        threading.Event(),
+    )
+    make_topology(api, segments="Auto")
+    passes(late, time, GRACE)
+    theirs = api.get(f"{PATH}/cluster-leaf")
+    assert ("ownerReferences" in theirs["metadata"], "nodeSelector" in theirs["spec"]) == (False, False)
+    assert condition(api)["reason"] == "Conflict"
 
 
 def test_a_segment_that_changed_its_labels_goes_after_the_grace_period(
@@ -306,6 +335,42 @@ def test_a_running_controller_makes_them_and_looks_after_them(
     wait_until(lambda: found(api, f"{KUEUE}/cluster-leaf") is not None, "published")
     wait_until(lambda: condition(api, "cluster-rack", "Ready").get("status") == "True", "ready")
     assert condition(api)["status"] == "True"
+
+
+CONFIG = """apiVersion: config.gpu.topology/v1alpha1
+kind: ControllerConfig
+catalogue:
+  domains:
+  - {name: row, after: block, keys: [example.com/row]}
+  keys:
+  - {key: example.com/rack, domain: rock}
+"""
+
+
+def test_a_configuration_file_adds_levels_and_its_faults_are_told(
+    api: ApiUnderTest,
+    clients: Callable[[], ApiClient],
+    time: Time,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    make_topology(api)
+    for i in range(2):
+        make_node(api, f"n{i}", {"example.com/row": f"row-{i}", "nvidia.com/gpu-clique": "c"})
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    client, registry = clients(), CollectorRegistry()
+    options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
+    reconciler = Reconciler(client, [], time, instance="test")
+    controller = Controller(client, reconciler, ControllerMetrics(registry), options, threading.Event())
+    passes(controller, time, 1)
+    status = api.get(f"{PATH}/cluster")["status"]
+    assert status["levelPath"] == "zone > row > nvlink-domain > host"
+    assert [hint["reason"] for hint in status["hints"]] == ["NearMiss"]
+    assert registry.get_sample_value("toposcope_config_problems") == 1
+    assert f"{file}:7: catalogue.keys[0].domain: 'rock' is no domain" in caplog.text
+    assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is no level") == 1  # once is enough
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_two_kinds_of_hardware_are_two_segments_after_the_grace_period() -> None
     }
     told = history.condition("SegmentsPublished")["message"]
     assert "rack (4 nodes: zone > block > rack > nvlink-domain > host), leaf (2 nodes: zone > leaf" in told
-    assert "Set spec.segments to Auto" in told
+    assert "set spec.segments to Auto to have one made for each" in told
 
 
 def test_levels_that_a_segment_has_need_no_hint() -> None:

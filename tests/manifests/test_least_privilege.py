@@ -265,8 +265,14 @@ CONTROLLER_MAY = (
         },
         APPLY,
     ),
-    Attempt("make the topology of a segment", "PATCH", **apply_segment("cluster-rack")),
-    Attempt("change it", "PATCH", **apply_segment("cluster-rack", required=["rack"])),
+    Attempt("make the topology of a segment", "POST", TOPOLOGIES, segment("cluster-rack", segments="Off")),
+    Attempt(
+        "change it",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster-rack",
+        [{"op": "replace", "path": "/spec", "value": {"required": ["rack"]}}],
+        JSON_PATCH,
+    ),
     Attempt("take it back", "DELETE", f"{TOPOLOGIES}/cluster-rack"),
     Attempt(
         "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
