@@ -79,7 +79,7 @@ def _some(texts: Sequence[str]) -> str:
 
 def segments_status(topology: Topology, segments: Segments, children: Sequence[Child]) -> dict[str, Any]:
     """The part of a status that is about segments: `segments`, and `otherSegments` where there are too many."""
-    made = {child.name for child in children if child.reason != "Conflict"}
+    made = {child.name for child in children if not child.reason}
     status: dict[str, Any] = {}
     if segments.listed:
         status["segments"] = [_entry(topology, each, made) for each in segments.listed]

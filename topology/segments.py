@@ -5,7 +5,7 @@ racks beside H100 racks) needs a topology for each kind, or one with only the le
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain
@@ -19,6 +19,9 @@ from topology.table import Table
 
 EXAMPLES: Final = 3
 """How many of a segment's nodes are named."""
+
+_NONE: Final = -1
+"""The number of nodes that are in no segment."""
 
 Path = tuple[Level, ...]
 """Levels, broadest first: what tells two segments apart, also from one look to the next."""
@@ -76,32 +79,29 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
     if not telling:
         return None
     unlike = _placeholders(nodes, telling)
-    places = list(map(carried.__getitem__, map(attrgetter("keys"), nodes)))
-    doubtful = _doubtful(nodes, unlike)
-    groups = _Groups(nodes, [None if i in doubtful else paths[each] for i, each in enumerate(places)])
-    kinds = Counter(each for i, each in enumerate(places) if i not in doubtful)
+    kinds = _Kinds(nodes, carried, _doubtful(nodes, unlike))
     by_path: dict[Path, list[_Carried]] = {}
-    for each in kinds:
+    for each in kinds.counts:
         by_path.setdefault(paths[each], []).append(each)
     found = []
     for path, members in by_path.items():
         own = tuple(level for level in path if level not in shared)
         has = tuple(level.key for level in own)
-        lacks = _lacks(has, members, [each for each in kinds if each not in members], telling, catalogue)
-        count, gpus, examples = groups.of(path)
+        others = [each for each in kinds.counts if each not in members]
+        lacks = _lacks(has, members, others, telling, catalogue)
         seen = {key: unlike[key] for key in has if key in unlike}
-        found.append(Segment(path, own, count, gpus, examples, has, lacks, seen))
+        found.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
     found.sort(key=lambda each: (-each.nodes, each.examples))
-    return Segmentation(tuple(found), kinds, tuple(sorted(nodes.nodes[i].name for i in doubtful)))
+    return Segmentation(tuple(found), kinds.counts, kinds.doubtful)
 
 
 def whole(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation:
     """Nodes that all carry the same levels, as the one segment that they are."""
-    carried = Counter(catalogue.level_keys.intersection(node.keys) for node in nodes)
-    everywhere = frozenset.intersection(*carried)
+    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.segments}
+    everywhere = frozenset.intersection(*carried.values())
     path = _path(everywhere, everywhere, {level.domain: level.key for level in used}, catalogue)
-    count, gpus, examples = _Groups(nodes, [path] * len(nodes)).of(path)
-    return Segmentation((Segment(path, (), count, gpus, examples, (), (), {}),), carried, ())
+    kinds = _Kinds(nodes, carried, frozenset())
+    return Segmentation((Segment(path, (), *kinds.of(kinds.counts), (), (), {}),), kinds.counts, ())
 
 
 def _path(carried: _Carried, everywhere: _Carried, standing: Mapping[str, str], catalogue: Catalogue) -> Path:
@@ -144,23 +144,39 @@ def _lacks(
     return tuple(sorted(found, key=catalogue.rank.__getitem__))
 
 
-class _Groups:
-    """Counts of the nodes at each path; `paths` runs beside the nodes, None stands for no group."""
+class _Kinds:
+    """Counts of the nodes by the level keys that they carry, those at the `doubtful` places left out."""
 
-    def __init__(self, nodes: Table, paths: list[Path | None]) -> None:
-        self._names: dict[Path | None, list[str]] = {}
-        for node, path in zip(nodes, paths, strict=True):
-            self._names.setdefault(path, []).append(node.name)
-        self._gpus: Counter[Path | None] = Counter()
-        labels = nodes.labels(GPUS)
-        if all(label and label.isascii() and label.isdigit() for label in set(labels)):
-            for (path, label), count in Counter(zip(paths, labels, strict=True)).items():
-                self._gpus[path] += int(label or 0) * count
-        else:
-            for node, path in zip(nodes, paths, strict=True):
-                self._gpus[path] += node.counted_gpus
+    def __init__(self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]) -> None:
+        kinds = list(dict.fromkeys(carried.values()))
+        # Numbers, because 100,000 sets and tuples are slow to hash.
+        number = {keys: kinds.index(each) for keys, each in carried.items()}
+        numbers = list(map(number.__getitem__, map(attrgetter("keys"), nodes)))
+        for i in doubtful:
+            numbers[i] = _NONE
+        self._names: dict[int, list[str]] = {}
+        for name, kind in zip(map(attrgetter("name"), nodes), numbers, strict=True):
+            self._names.setdefault(kind, []).append(name)
+        self.doubtful = tuple(sorted(self._names.pop(_NONE, ())))
+        self._gpus = _gpus(nodes, numbers)
+        self._numbers = {each: i for i, each in enumerate(kinds) if i in self._names}
+        self.counts = {each: len(self._names[i]) for each, i in self._numbers.items()}
 
-    def of(self, path: Path) -> tuple[int, int, tuple[str, ...]]:
-        """Nodes, GPUs and the first names."""
-        names = self._names.get(path, [])
-        return len(names), self._gpus[path], tuple(nsmallest(EXAMPLES, names))
+    def of(self, kinds: Iterable[_Carried]) -> tuple[int, int, tuple[str, ...]]:
+        """Nodes, GPUs and the first names of these kinds together."""
+        numbers = [self._numbers[each] for each in kinds]
+        names = list(chain.from_iterable(self._names[i] for i in numbers))
+        return len(names), sum(self._gpus[i] for i in numbers), tuple(nsmallest(EXAMPLES, names))
+
+
+def _gpus(nodes: Table, numbers: Sequence[int]) -> Counter[int]:
+    """GPUs on the nodes of each number."""
+    found: Counter[int] = Counter()
+    labels = nodes.labels(GPUS)
+    if all(label and label.isascii() and label.isdigit() for label in set(labels)):
+        for (number, label), count in Counter(zip(numbers, labels, strict=True)).items():
+            found[number] += int(label or 0) * count
+    else:
+        for number, node in zip(numbers, nodes, strict=True):
+            found[number] += node.counted_gpus
+    return found
