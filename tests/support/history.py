@@ -27,7 +27,7 @@ class History:
         """Assess `after` seconds later."""
         self.now += after
         current = topology(self.status, **self.spec)
-        found = assess(current, nodes, self.absences, self.now, (), self.catalogue)
+        found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue)
         self.status = status_of(current, found, [], START, anything_served=True, children=children)
         return found
 
