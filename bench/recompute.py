@@ -21,11 +21,11 @@ from kube.client import ApiClient, Request
 from kube.nodes import PATH, NodeDecoder
 from kube.reflector import Reflector
 from simulator.cluster import large_cluster
-from topology.catalogue import KEYS
+from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS
 from topology.node import NodeFacts
 
-_TRACKED: Final = KEYS | {GPUS, GPU_PRESENT}
+_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 _TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
 _KIB: Final = 1024
 

@@ -10,8 +10,11 @@ from typing import Any
 from controller import availability
 from controller.conditions import AGENTS_REPORTING, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
 from controller.effective import Absences, Effective, effective_levels, said_expired
+from controller.hints import Hint, hints
+from controller.segments import Segments, observe
 from controller.spec import Topology
-from topology.hierarchy import MOST_NAMES, Coverage, cover, crossings
+from topology.catalogue import BUILT_IN, Catalogue
+from topology.hierarchy import Coverage, cover, crossings, some_names
 from topology.keys import GPU_PRESENT, GPUS
 from topology.levels import Level
 from topology.node import NodeFacts
@@ -33,6 +36,9 @@ class Assessment:
     """Preferred ones."""
     publishable: tuple[Level, ...] | None
     """The levels that published resources should have; None: leave them as they are."""
+    segments: Segments | None = None
+    """How the nodes divide; None: they do not."""
+    hints: tuple[Hint, ...] = ()
 
 
 def assess(
@@ -42,13 +48,14 @@ def assess(
     now: float,
     required: Iterable[str] = (),
     preferred: Iterable[str] = (),
+    catalogue: Catalogue = BUILT_IN,
 ) -> Assessment:
     """Assess one topology against all nodes of a cluster whose nodes have been listed.
 
     `now` is monotonic seconds; `required` are the domains that workloads require, beside those of the spec, and
     `preferred` those that they prefer.
     """
-    everything = table_of(nodes)
+    everything = table_of(nodes, catalogue.placeholders)
     selected = _selected(topology, everything)
     reporting = _agents_reporting(everything)
     if not selected:
@@ -68,10 +75,13 @@ def assess(
             unavailable=(),
             missed=tuple(sorted(availability.said_missed(topology.status))),
             publishable=None,
+            segments=observe(topology, selected, last.levels, absences, now, catalogue),
         )
-    effective = effective_levels(topology, selected, absences, now)
+    effective = effective_levels(topology, selected, absences, now, catalogue)
     coverage = cover(effective.levels, selected)
-    verdict = availability.judge(topology, {*topology.required, *required}, coverage, absences, now, preferred)
+    segments = observe(topology, selected, effective.levels, absences, now, catalogue)
+    wanted = {*_required(topology, effective, segments), *required}
+    verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
@@ -89,7 +99,23 @@ def assess(
         unavailable=verdict.unavailable,
         missed=verdict.missed,
         publishable=None if topology.problems or not remaining else remaining,
+        segments=segments,
+        hints=hints(topology, selected, effective.levels, catalogue, _of_segments(segments)),
     )
+
+
+def _of_segments(segments: Segments | None) -> frozenset[str]:
+    """The keys of all levels that a segment has."""
+    return frozenset(level.key for each in (segments.listed if segments else ()) for level in each.levels)
+
+
+def _required(topology: Topology, effective: Effective, segments: Segments | None) -> Iterable[str]:
+    """What the spec requires of the topology itself; what only a segment has is required of the segment's."""
+    if not topology.divided or segments is None:
+        return topology.required
+    elsewhere = {level.domain for each in segments.listed for level in each.levels}
+    elsewhere -= {level.domain for level in effective.levels}
+    return [domain for domain in topology.required if domain not in elsewhere]
 
 
 def _selected(topology: Topology, nodes: Table) -> Table:
@@ -103,7 +129,11 @@ def _selected(topology: Topology, nodes: Table) -> Table:
         alike = map(attrgetter("keys"), nodes)
         examples = nodes.segments
     chosen = {each for each, node in examples.items() if topology.selects(node)}
-    return nodes if len(chosen) == len(examples) else Table(compress(nodes, map(chosen.__contains__, alike)))
+    return (
+        nodes
+        if len(chosen) == len(examples)
+        else Table(compress(nodes, map(chosen.__contains__, alike)), nodes.placeholders)
+    )
 
 
 def _gpus(nodes: Table) -> int:
@@ -120,7 +150,7 @@ def _gpus(nodes: Table) -> int:
 def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
     gaps = [
         f"{c.missing} of {nodes} nodes {'lacks' if c.missing == 1 else 'lack'} level '{c.level.domain}' "
-        f"({c.level.key}): {_some(c.missing_nodes, c.missing)}"
+        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}"
         for c in coverage
         if c.missing
     ]
@@ -130,21 +160,13 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
     return Condition(LEVELS_COVERED, "True", "AllNodesCovered", f"All {nodes} nodes carry every level")
 
 
-def _some(names: Sequence[str], total: int) -> str:
-    more = total - len(names)
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
-
-
 def _agents_reporting(nodes: Table) -> Condition:
     bare = {keys for keys in nodes.segments if GPUS not in keys}
     unlabelled = [node for node in nodes if node.keys in bare] if bare else ()
     silent = sorted(node.name for node in unlabelled if node.gpus or node.label(GPU_PRESENT) == "true")
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
-        text = (
-            f"{who} GPUs but no {GPUS} label: {_some(silent[:MOST_NAMES], len(silent))}; "
-            "is the agent's DaemonSet running there?"
-        )
+        text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"
         return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
 

@@ -9,6 +9,7 @@ LEVELS_AVAILABLE: Final = "TopologyLevelsAvailable"
 LEVELS_COVERED: Final = "LevelsCovered"
 AGENTS_REPORTING: Final = "AgentsReporting"
 HIERARCHY_CONSISTENT: Final = "HierarchyConsistent"
+SEGMENTS_PUBLISHED: Final = "SegmentsPublished"
 PUBLISHED: Final = "Published"
 READY: Final = "Ready"
 
@@ -23,6 +24,8 @@ class Condition:
     status: str
     reason: str
     message: str
+    advisory: bool = False
+    """Worth knowing, and no reason not to be ready."""
 
 
 def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
@@ -53,7 +56,7 @@ def stamped(
 
 def ready(conditions: Iterable[Condition]) -> Condition:
     """The summary: ready when every other condition holds, and the messages of those that do not."""
-    bad = [c for c in conditions if c.status != "True"]
+    bad = [c for c in conditions if c.status != "True" and not c.advisory]
     if not bad:
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
     worst = next((c for c in bad if c.status == "False"), bad[0])

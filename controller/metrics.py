@@ -27,6 +27,9 @@ class ControllerMetrics:
         self.reconciles = Counter(
             "toposcope_reconciles", "Passes over all ClusterTopologies by outcome.", ["outcome"], registry=registry
         )
+        self.config_problems = Gauge(
+            "toposcope_config_problems", "What is wrong with the file of --config, entries.", registry=registry
+        )
         self._level_nodes = Gauge(
             "toposcope_level_nodes",
             "Selected nodes that carry the level.",

@@ -15,12 +15,19 @@ class Options:
     debounce: float
     metrics_port: int | None
     log_format: str
+    config: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the controller's flags."""
     parser.add_argument(
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
+        "read anew when it changes, need not be there",
     )
     parser.add_argument("--once", action="store_true", help="reconcile once, then exit: 0 when everything was written")
     parser.add_argument(
@@ -44,4 +51,5 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         debounce=arguments.debounce,
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
+        config=arguments.config,
     )

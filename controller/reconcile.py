@@ -10,6 +10,7 @@ from controller.announce import Announcement, announcements
 from controller.assess import Assessment, assess
 from controller.availability import unsynced
 from controller.budget import Budget
+from controller.children import Children
 from controller.conditions import LEVELS_AVAILABLE, previous, stamped
 from controller.demand import demand_of
 from controller.effective import Absences
@@ -22,6 +23,7 @@ from kube.apply import apply
 from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
 from kube.events import event
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 from topology.node import NodeFacts
 
@@ -80,7 +82,10 @@ class Reconciler:
         self._instance = instance
         self._absences = Absences()
         self._budget = Budget()
+        self._children = Children(client)
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
+        self._told: set[tuple[str, str, str]] = set()
+        self.catalogue = BUILT_IN
         self._looks: list[float] = []
 
     def reconcile(
@@ -90,14 +95,17 @@ class Reconciler:
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
             self._absences.forget(gone)
+            self._told = {each for each in self._told if each[0] != gone}
         self._looks.clear()
         latest = [self._latest(topology) for topology in topologies]
-        asked = resolve({each.name: each.last_levels for each in latest}, workloads.needs())
+        asked = resolve({each.name: each.last_levels for each in latest}, workloads.needs(), self.catalogue)
         failed: KubeError | None = None
         assessments = {}
         for topology in latest:
             try:
-                assessments[topology.name] = self._one(topology, nodes, asked[topology.name], listed=workloads.synced)
+                assessments[topology.name] = self._one(
+                    topology, nodes, asked[topology.name], latest, listed=workloads.synced
+                )
             except KubeError as error:
                 log.warning("ClusterTopology %s: %s", topology.name, error)
                 failed = failed or error
@@ -131,15 +139,28 @@ class Reconciler:
         del pending[: pending.index(topology.status)]
         return replace(topology, status=pending[-1])
 
-    def _one(self, topology: Topology, nodes: Sequence[NodeFacts], asked: Resolved, *, listed: bool) -> Assessment:
+    def _one(
+        self,
+        topology: Topology,
+        nodes: Sequence[NodeFacts],
+        asked: Resolved,
+        everything: Sequence[Topology],
+        *,
+        listed: bool,
+    ) -> Assessment:
         demand = demand_of(asked, topology.status, listed=listed)
-        assessment = assess(topology, nodes, self._absences, self._monotonic(), demand.required, demand.preferred)
+        now = self._monotonic()
+        assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
+        children = self._children.keep(topology, assessment.segments, everything, self._absences, now)
         served = [each for each in self._publishers if each.served()]
         published = [said for each in served for said in self._turn_to(each, topology, assessment.publishable)]
         now = self._monotonic()
         self._looks += [now + each.again_in for each in published if each.again_in is not None]
         wanted = any(topology.publish.get(each.name) != "Never" for each in served)
-        status = status_of(topology, assessment, published, self._now(), anything_served=wanted, demand=demand)
+        status = status_of(
+            topology, assessment, published, self._now(), anything_served=wanted, demand=demand, children=children
+        )
+        self._hint(topology, assessment)
         if status != topology.status:
             self._write(topology, status)
             self._announce(topology, announcements(topology, status, asked))
@@ -181,6 +202,14 @@ class Reconciler:
                 len(news) - len(told),
                 len(news),
             )
+
+    def _hint(self, topology: Topology, assessment: Assessment) -> None:
+        """Log each hint once."""
+        for hint in assessment.hints:
+            known = (topology.uid, hint.key, hint.reason)
+            if known not in self._told:
+                self._told.add(known)
+                log.warning("ClusterTopology %s: %s", topology.name, hint.message)
 
     def _tell(self, topology: Topology, news: Announcement) -> None:
         """Log an announcement and record it as an Event."""

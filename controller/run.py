@@ -9,12 +9,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import msgspec
 
 from controller import spec
+from controller.config_file import ConfigFile
 from controller.index import Index
 from controller.metrics import ControllerMetrics
 from controller.options import Options
@@ -34,7 +36,7 @@ from kube.reflector import Raw, Reflector
 from telemetry.logs import set_up
 from telemetry.registry import new_registry
 from telemetry.server import TelemetryServer
-from topology.catalogue import KEYS
+from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS
 from topology.node import NodeFacts
 
@@ -45,7 +47,7 @@ RESYNC_SECONDS: Final = 60.0
 _RETRY_SECONDS: Final = 5.0
 _SILENCE: Final = 3 * RESYNC_SECONDS + 60.0
 
-_TRACKED: Final = KEYS | {GPUS, GPU_PRESENT}
+_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 
 
 def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
@@ -89,7 +91,8 @@ class Controller:
         self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop)
         self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop)
         self.workloads = Requirements(client, self._wake.set, stop)
-        self._refreshed = -math.inf
+        self._config = ConfigFile(Path(options.config)) if options.config else None
+        self._refreshed = self._configured = -math.inf
 
     def once(self) -> None:
         """List everything, reconcile once. Raises KubeError."""
@@ -151,8 +154,19 @@ class Controller:
             self.workloads.refresh()
 
     def _track(self) -> bool:
-        """Keep every label that a spec names; whether nodes have to be read again for that."""
-        return self._decoder.track(key for topology in self.topologies.items() for key in topology.label_keys())
+        """Keep every label that a spec or the configuration names; whether nodes have to be read again for that."""
+        self._configure()
+        specs = (key for topology in self.topologies.items() for key in topology.label_keys())
+        return self._decoder.track((*self._reconciler.catalogue.tracked, *specs))
+
+    def _configure(self) -> None:
+        """Look once a minute whether the configuration file has changed."""
+        now = time.monotonic()
+        if self._config is not None and now - self._configured >= RESYNC_SECONDS:
+            self._configured = now
+            self._config.look()
+            self._reconciler.catalogue = self._config.catalogue
+            self._metrics.config_problems.set(len(self._config.problems))
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=name, daemon=True).start()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from topology.keys import GPUS
-from topology.levels import Level, level_problems
+from topology.levels import Level, domain_problem, level_problems
 from topology.node import NodeFacts
 
 GROUP: Final = "gpu.topology"
@@ -18,6 +18,10 @@ VERSION: Final = "v1alpha1"
 KIND: Final = "ClusterTopology"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+TOPOSCOPE: Final = "toposcope"
+"""Label and value of every object that the controller makes."""
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
@@ -64,10 +68,16 @@ class Topology:
     """Seconds."""
     retain: bool
     publish: Mapping[str, str]
+    divided: bool
+    """Whether each segment of the nodes gets a ClusterTopology of its own."""
     problems: tuple[str, ...]
     """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
     status: Mapping[str, Any] = field(default_factory=dict)
     """The status that the API server holds: what this controller, or the one before it, wrote last."""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """The spec as it was written."""
+    owner: str = ""
+    """Uid of the ClusterTopology for one of whose segments the controller made this one; empty for all others."""
 
     def selects(self, node: NodeFacts) -> bool:
         """Whether the node belongs to this topology."""
@@ -97,11 +107,18 @@ def read(document: Mapping[str, Any]) -> Topology:
     """Understand one ClusterTopology object. Raises nothing for a bad spec: see `Topology.problems`."""
     metadata = document["metadata"]
     spec = document.get("spec") or {}
+    owner = _owner(metadata)
     problems: list[str] = []
     levels = None
     if spec.get("levels"):
         levels = tuple(Level(str(entry.get("domain", "")), str(entry.get("key", ""))) for entry in spec["levels"])
         problems += level_problems(levels)
+        if spec.get("segments") == "Auto":
+            problems.append(
+                "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
+            )
+    required = tuple(dict.fromkeys(map(str, spec.get("required") or ())))
+    problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
     grace = DEFAULT_GRACE
     try:
         grace = seconds(str(spec.get("gracePeriod") or "10m"))
@@ -113,13 +130,25 @@ def read(document: Mapping[str, Any]) -> Topology:
         generation=metadata.get("generation", 0),
         selector=_selector(spec.get("nodeSelector")),
         levels=levels,
-        required=tuple(dict.fromkeys(map(str, spec.get("required") or ()))),
+        required=required,
         grace=grace,
         retain=spec.get("removalPolicy") == "Retain",
         publish=dict(spec.get("publish") or {}),
+        # A segment's nodes carry the same levels: there is nothing to divide.
+        divided=spec.get("segments") == "Auto" and not owner,
         problems=tuple(problems),
         status=document.get("status") or {},
+        spec=spec,
+        owner=owner,
     )
+
+
+def _owner(metadata: Mapping[str, Any]) -> str:
+    """Uid of the ClusterTopology that the object was made from by this controller."""
+    if (metadata.get("labels") or {}).get(MANAGED_BY) != TOPOSCOPE:
+        return ""
+    owners = metadata.get("ownerReferences") or ()
+    return next((str(o["uid"]) for o in owners if o.get("controller") and o["kind"] == KIND), "")
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:

@@ -5,9 +5,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller.assess import Assessment
+from controller.children import Child
 from controller.conditions import PUBLISHED, Condition, ready, stamped
 from controller.demand import Demand
+from controller.hints import Hint
 from controller.publishers.target import Published
+from controller.segment_status import segments_condition, segments_status
 from controller.spec import Topology
 from topology.hierarchy import Coverage
 
@@ -42,9 +45,15 @@ def status_of(
     *,
     anything_served: bool,
     demand: Demand = _NO_DEMAND,
+    children: Sequence[Child] = (),
 ) -> dict[str, Any]:
     """The whole status, as it is applied."""
-    conditions = (*assessment.conditions, published_condition(topology, published, anything_served=anything_served))
+    divided = segments_condition(topology, assessment.segments, children)
+    conditions = (
+        *assessment.conditions,
+        *([divided] if divided else []),
+        published_condition(topology, published, anything_served=anything_served),
+    )
     status: dict[str, Any] = {
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
@@ -53,6 +62,10 @@ def status_of(
         "levels": _levels(assessment),
         "conditions": stamped((*conditions, ready(conditions)), topology.status, topology.generation, now),
     }
+    if assessment.segments:
+        status |= segments_status(topology, assessment.segments, children)
+    if assessment.hints:
+        status["hints"] = [_hint(each) for each in assessment.hints]
     if demand.required:
         status["requiredBy"] = [{"domain": each, "workloads": count} for each, count in demand.required.items()]
     if demand.preferred:
@@ -85,6 +98,11 @@ def _level(coverage: Coverage, assessment: Assessment) -> dict[str, Any]:
     if coverage.missing_nodes:
         entry["missingNodes"] = list(coverage.missing_nodes)
     return entry
+
+
+def _hint(hint: Hint) -> dict[str, Any]:
+    entry: dict[str, Any] = {"key": hint.key, "reason": hint.reason, "nodes": hint.nodes, "message": hint.message}
+    return entry | ({"domain": hint.domain} if hint.domain else {})
 
 
 def _published(each: Published) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from heapq import nsmallest
 from itertools import pairwise
 from typing import Final
 
-from topology.catalogue import PLACEHOLDERS
 from topology.levels import Level
 from topology.node import NodeFacts
+from topology.platforms import PLACEHOLDERS
 from topology.table import Table, table_of
 
 MOST_NAMES: Final = 10
@@ -41,10 +41,16 @@ class Domain:
     children: dict[str, "Domain"] = field(default_factory=dict)
 
 
-def level_value(node: NodeFacts, key: str) -> str | None:
+def level_value(node: NodeFacts, key: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
     """The node's domain value at a level; a placeholder that some tools write for "unknown" is none."""
     value = node.label(key)
-    return None if value is None or value in PLACEHOLDERS else value
+    return None if value is None or value in placeholders else value
+
+
+def some_names(names: Sequence[str], total: int | None = None) -> str:
+    """The first names of `total` (all that are given, if not told) in one line."""
+    more = (len(names) if total is None else total) - len(names[:MOST_NAMES])
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
@@ -93,7 +99,7 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
 
 
 def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """Which values lie under two parents, one sentence each: the first found of each pair of neighbouring levels.
+    """Which values lie under two parents, one sentence for each pair of neighbouring levels: the first, and how many.
 
     Schedulers take such a value for two domains, so this is reported and not corrected: only an admin can tell a
     reused name from a cable in the wrong switch.
@@ -101,19 +107,35 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     table = table_of(nodes)
     found = []
     for broad, narrow in pairwise(levels):
-        inside = table.column(narrow.key)
-        if inside.singular or table.nests(broad.key, narrow.key):
+        if table.column(narrow.key).singular or table.nests(broad.key, narrow.key):
             continue
-        parent: dict[str, str] = {}
-        for inner, outer in dict.fromkeys(zip(inside.values, table.column(broad.key).values, strict=True)):
-            if inner is None or outer is None:
-                continue
-            first = parent.setdefault(inner, outer)
-            if first != outer:
-                a, b = sorted((first, outer))
-                found.append(
-                    f"{narrow.domain} {inner!r} lies under {broad.domain} {a!r} and {b!r}; "
-                    f"schedulers treat it as two {narrow.domain} domains"
-                )
-                break
+        sentence = _crossing(broad, narrow, table)
+        if sentence:
+            found.append(sentence)
     return found
+
+
+def _crossing(broad: Level, narrow: Level, table: Table) -> str:
+    inside, outside = table.column(narrow.key).values, table.column(broad.key).values
+    parents: dict[str, list[str]] = {}
+    for inner, outer in dict.fromkeys(zip(inside, outside, strict=True)):
+        if inner is not None and outer is not None:
+            parents.setdefault(inner, []).append(outer)
+    several = [inner for inner, outer in parents.items() if len(outer) > 1]
+    if not several:
+        return ""
+    first, second = sorted(parents[several[0]][:2])
+    if table.nests(narrow.key, broad.key):
+        advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
+    elif len(several) == len(parents):
+        advice = (
+            f"right where each {broad.domain} uses the same names; where the two levels cut across each other, "
+            "give each a ClusterTopology of its own"
+        )
+    else:
+        advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
+    many = f" ({len(several)} of {len(parents)} values do so)" if len(several) > 1 else ""
+    return (
+        f"{narrow.domain} {several[0]!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
+        f"schedulers treat it as one {narrow.domain} domain in each; {advice}"
+    )

@@ -18,7 +18,20 @@ _KEY: Final = re.compile(
     r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?",
     re.ASCII,
 )
-_INSIDE_A_NODE: Final = frozenset({"numa", "numa-node", "socket", "pcie-switch", "gpu"})
+INSIDE_A_NODE: Final = (
+    "numa",
+    "numa-node",
+    "socket",
+    "cpu",
+    "pcie",
+    "pcie-switch",
+    "pcie-root",
+    "root-complex",
+    "gpu",
+    "mig",
+    "nic",
+)
+"""Domains that no node label can carry. The CRD lists them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,8 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
     keys: set[str] = set()
     for i, level in enumerate(levels):
         at = f"spec.levels[{i}]"
-        problems += _domain_problems(f"{at}.domain", level.domain) + _key_problems(f"{at}.key", level.key)
+        named = ((f"{at}.domain", domain_problem(level.domain)), (f"{at}.key", key_problem(level.key)))
+        problems += [f"{where}: {problem}" for where, problem in named if problem]
         if level.domain in domains:
             problems.append(f"{at}.domain: {level.domain!r} stands there twice; each domain names one level")
         if level.key in keys:
@@ -50,19 +64,20 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
     return problems
 
 
-def _domain_problems(at: str, domain: str) -> list[str]:
-    if domain in _INSIDE_A_NODE:
-        return [
-            f"{at}: {domain!r} lies inside a node, and a node label cannot tell parts of a node apart; remove the level"
-        ]
+def domain_problem(domain: str) -> str:
+    """Why this cannot be the name of a level; empty when it can."""
+    if domain in INSIDE_A_NODE:
+        return (
+            f"{domain!r} lies inside a node, and a node label cannot tell parts of a node apart; "
+            "remove the level and end with 'host'"
+        )
     if len(domain) <= _MAX_LENGTH and _DOMAIN.fullmatch(domain):
-        return []
-    return [
-        f"{at}: {domain!r} must be 1-63 lower-case letters, digits or '-', begin with a letter and not end with '-'"
-    ]
+        return ""
+    return f"{domain!r} must be 1-63 lower-case letters, digits or '-', begin with a letter and not end with '-'"
 
 
-def _key_problems(at: str, key: str) -> list[str]:
+def key_problem(key: str) -> str:
+    """Why this node label cannot carry a level; empty when it can."""
     if len(key) > _MAX_LENGTH:
-        return [f"{at}: {key!r} has {len(key)} characters with its prefix; Grove takes 63"]
-    return [] if _KEY.fullmatch(key) else [f"{at}: {key!r} is no label key with a lower-case DNS prefix"]
+        return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
+    return "" if _KEY.fullmatch(key) else f"{key!r} is no label key with a lower-case DNS prefix"

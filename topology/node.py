@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from topology.keys import GPUS
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
@@ -29,6 +31,12 @@ class NodeFacts:
     def labels(self) -> dict[str, str]:
         """The labels that are kept."""
         return dict(zip(self.keys, self.values, strict=True))
+
+    @property
+    def counted_gpus(self) -> int:
+        """GPUs as the node's agent counted them, else as the device plugin offers them."""
+        counted = self.label(GPUS) or ""
+        return int(counted) if counted.isascii() and counted.isdigit() else self.gpus
 
     @property
     def usable(self) -> bool:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from topology.catalogue import PLACEHOLDERS
 from topology.node import NodeFacts
+from topology.platforms import PLACEHOLDERS
 
 _BATCH: Final = 1024
 """So few nodes stay in the processor's cache while one label after the other is taken from them."""
-_NOTHING: Final = PLACEHOLDERS | {None}
 
 _Row: TypeAlias = tuple[str | None, ...]
 
@@ -41,10 +40,14 @@ class Column:
 
 
 class Table:
-    """Nodes of different names, in the order given; what a column is like is worked out when it is first asked for."""
+    """Nodes of different names, in the order given; what a column is like is worked out when it is first asked for.
 
-    def __init__(self, nodes: Iterable[NodeFacts]) -> None:
+    `placeholders` are values that say "unknown".
+    """
+
+    def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
         self.nodes = tuple(nodes)
+        self.placeholders = placeholders
         self.segments: dict[tuple[str, ...], NodeFacts] = {}
         """One node for each set of keys."""
         self.idle: list[int] = []
@@ -91,13 +94,13 @@ class Table:
         return self._columns[key]
 
     def _column(self, values: list[str | None]) -> Column:
-        if values == self._names and PLACEHOLDERS.isdisjoint(values):
+        if values == self._names and self.placeholders.isdisjoint(values):
             # As kubelets label themselves; names are known to differ, and a set of this size takes time.
             return Column(values, len(values), missing=0)
         distinct = set(values)
-        if not distinct.isdisjoint(PLACEHOLDERS):
-            values = [None if value in PLACEHOLDERS else value for value in values]
-        nothing = len(distinct & _NOTHING)
+        if not distinct.isdisjoint(self.placeholders):
+            values = [None if value in self.placeholders else value for value in values]
+        nothing = len(distinct & self.placeholders) + (None in distinct)
         return Column(values, len(distinct) - nothing, values.count(None) if nothing else 0)
 
     def nests(self, broad: str, narrow: str) -> bool:
@@ -126,9 +129,9 @@ class Table:
         return counts
 
 
-def table_of(nodes: Iterable[NodeFacts]) -> Table:
+def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
     """The nodes as a table; a table is taken as it is, with all that was worked out before."""
-    return nodes if isinstance(nodes, Table) else Table(nodes)
+    return nodes if isinstance(nodes, Table) else Table(nodes, placeholders)
 
 
 def _rows(segments: Sequence[tuple[str, ...]], nodes: Sequence[NodeFacts]) -> tuple[Sequence[str], Sequence[_Row]]:

@@ -9,7 +9,7 @@ from bench.programs import done
 from kube.client import ApiClient, Request
 from kube.config import load
 from kube.nodes import PATH, NodeDecoder
-from topology.catalogue import KEYS
+from topology.catalogue import BUILT_IN
 from topology.node import NodeFacts
 
 _QUERY = {
@@ -29,7 +29,7 @@ class _Event(msgspec.Struct, gc=False):
 
 def main() -> int:
     """Read up to the bookmark that ends the list."""
-    decode_event, decode = msgspec.json.Decoder(_Event).decode, NodeDecoder(KEYS)
+    decode_event, decode = msgspec.json.Decoder(_Event).decode, NodeDecoder(BUILT_IN.tracked)
     client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
     facts: dict[str, NodeFacts] = {}
     for line in client.stream(Request("GET", PATH, _QUERY), _IDLE_SECONDS):

@@ -32,7 +32,7 @@ from simulator import manifests
 from simulator.apiserver import EmbeddedApiServer
 from simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster
 from topology import keys
-from topology.catalogue import KEYS
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
 _NAME: Final = "cluster"
@@ -202,7 +202,7 @@ class Demo:
     def _show_tree(self, topology: Mapping[str, Any]) -> None:
         self._heading("Domain tree")
         levels = [Level(entry["domain"], entry["key"]) for entry in topology["status"]["levels"]]
-        decode = NodeDecoder(KEYS | {keys.GPUS})
+        decode = NodeDecoder(BUILT_IN.level_keys | {keys.GPUS})
         nodes = [decode(msgspec.json.encode(node))[2] for node in self._get(NODES)["items"]]
         self._console.print(domain_tree(levels, nodes), soft_wrap=True)
 

@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from controller.spec import API_VERSION, KIND, Topology
+from controller.spec import API_VERSION, KIND, MANAGED_BY, TOPOSCOPE, Topology
 from kube.errors import ApiError
 
 MANAGER: Final = "toposcope-controller"
-_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_TOPOSCOPE: Final = "toposcope"
 _LONGEST_MESSAGE: Final = 1024
 """As in the CRD."""
 
@@ -104,7 +102,7 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
     """The metadata of a resource published from `topology`: deleted with it, and recognisably ours."""
     return {
         "name": topology.name,
-        "labels": {_MANAGED_BY: _TOPOSCOPE},
+        "labels": {MANAGED_BY: TOPOSCOPE},
         "ownerReferences": [
             {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid, "controller": True}
         ],
@@ -115,6 +113,4 @@ def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
     """Whether an existing object was published from this very topology."""
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
-    return (metadata.get("labels") or {}).get(_MANAGED_BY) == _TOPOSCOPE and any(
-        o["uid"] == topology.uid for o in owners
-    )
+    return (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE and any(o["uid"] == topology.uid for o in owners)

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.requirements.model import Need, WorkloadRef
-from topology.catalogue import CATALOGUE
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.levels import Level
 
 MAIN: Final = "cluster"
 """The ClusterTopology that hears of levels which no topology has."""
-
-_DOMAIN_OF: Final = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
 
 Askers = Mapping[str, tuple[WorkloadRef, ...]]
 """Who asks for each level."""
@@ -29,7 +27,11 @@ class Resolved:
     """By either: workloads that prefer a level, of those it has or lacks, and do not require it as well."""
 
 
-def resolve(levels: Mapping[str, Sequence[Level]], needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[str, Resolved]:
+def resolve(
+    levels: Mapping[str, Sequence[Level]],
+    needs: Mapping[WorkloadRef, Sequence[Need]],
+    catalogue: Catalogue = BUILT_IN,
+) -> dict[str, Resolved]:
     """What `needs` ask of each topology in `levels` (its effective levels, by the topology's name).
 
     A need concerns the topology that it names, and none when that is not ours. One that names none concerns every
@@ -47,7 +49,7 @@ def resolve(levels: Mapping[str, Sequence[Level]], needs: Mapping[WorkloadRef, S
         if having:
             continue
         for name in [MAIN] if MAIN in candidates else candidates:
-            lacking = _lacking(need, named[name])
+            lacking = _lacking(need, named[name], catalogue)
             if lacking is not None:
                 (missing if need.required else preferred)[name].setdefault(lacking, {}).update(askers)
     return {
@@ -81,14 +83,14 @@ def _by_need(needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[Need, dict[Wor
     return found
 
 
-def _lacking(need: Need, named: Mapping[str, str]) -> str | None:
+def _lacking(need: Need, named: Mapping[str, str], catalogue: Catalogue) -> str | None:
     """What to call a level that a topology lacks; None: nothing is known to be amiss.
 
     A label of the catalogue stands for its domain, so that a level which goes keeps its name when it has left the
     inferred levels. Where the domain is there by another label it is the label that is missing; pod affinity may well
     find it on the nodes, as it may any label that is not of the catalogue.
     """
-    domain = _DOMAIN_OF.get(need.term)
+    domain = catalogue.domain_of.get(need.term)
     if domain is not None and domain not in named:
         return domain
     return None if need.any_label else need.term

@@ -9,7 +9,7 @@ import pytest
 from controller.assess import assess
 from controller.effective import Absences
 from tests.support.cluster import topology
-from topology.catalogue import CATALOGUE, KEYS, infer_levels
+from topology.catalogue import BUILT_IN
 from topology.hierarchy import cover, crossings, level_value
 from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
 from topology.node import NodeFacts
@@ -27,7 +27,7 @@ GPU_LABELS = ("8", "8", "8", "4", "", "eight", "٨", "no-topology", None)  # an 
 
 
 def any_cluster(dice: random.Random, count: int) -> list[NodeFacts]:
-    keys = [dice.choice(CATALOGUE[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
+    keys = [dice.choice(BUILT_IN.keys[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
     gaps = dice.choice((0.0, 0.0, 0.05, 0.5))
     nodes = []
     for i in range(count):
@@ -51,7 +51,7 @@ def gpus_of(node: NodeFacts) -> int:
 
 
 def carried_by_all(nodes: Sequence[NodeFacts]) -> set[str]:
-    return {key for key in KEYS if all(level_value(node, key) is not None for node in nodes)}
+    return {key for key in BUILT_IN.level_keys if all(level_value(node, key) is not None for node in nodes)}
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -73,7 +73,7 @@ def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
             assert found.publishable is None
             continue
         assert found.gpus == sum(map(gpus_of, selected))
-        assert found.effective.levels == infer_levels(carried_by_all(selected))
+        assert found.effective.levels == BUILT_IN.infer(carried_by_all(selected))
         assert found.coverage == cover(found.effective.levels, selected)
         crossing = crossings(found.effective.levels, selected)
         assert messages["HierarchyConsistent"] == (

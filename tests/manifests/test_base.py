@@ -61,13 +61,16 @@ def test_pods_ask_for_no_more_than_restricted_allows(base: Manifests, program: s
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert not {"volumes", "hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
+    kinds = [volume.keys() - {"name"} for volume in pod.get("volumes", ())]
+    assert kinds == {"agent": [], "controller": [{"configMap"}]}[program]
 
 
 @pytest.mark.parametrize(("program", "port"), [("agent", 9464), ("controller", 9465)])
 def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, port: int) -> None:
     c = container(base, program)
-    assert c["args"] == [program, "--metrics-port", str(port)]
+    config = {"agent": [], "controller": ["--config", "/etc/toposcope/config.yaml"]}[program]
+    assert c["args"] == [program, "--metrics-port", str(port), *config]
     assert c["image"] == f"toposcope:{__version__}"
     assert c["ports"] == [{"name": "metrics", "containerPort": port}]
     assert c["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
@@ -121,11 +124,27 @@ def test_policies_are_bound_and_fail_closed(base: Manifests) -> None:
     assert sorted(b["policyName"] for b in bindings) == sorted(p["metadata"]["name"] for p in policies)
 
 
-def test_policies_speak_of_the_service_account_that_the_agent_runs_as(base: Manifests) -> None:
-    daemonset = base.get("DaemonSet", "toposcope-agent")
-    account = daemonset["spec"]["template"]["spec"]["serviceAccountName"]
-    user = f"system:serviceaccount:{daemonset['metadata']['namespace']}:{account}"
-    for policy in (o for o in base if o["kind"] == "ValidatingAdmissionPolicy"):
+def test_the_configuration_is_optional_and_its_changes_are_seen(base: Manifests) -> None:
+    (volume,) = base.pod_template("controller")["spec"]["volumes"]
+    (mount,) = container(base, "controller")["volumeMounts"]
+    assert volume["configMap"] == {"name": "toposcope-config", "optional": True}
+    assert mount == {"name": volume["name"], "mountPath": "/etc/toposcope", "readOnly": True}
+
+
+@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 1)])
+def test_policies_speak_of_the_service_account_that_the_program_runs_as(
+    base: Manifests, program: str, kind: str, policies: int
+) -> None:
+    workload = base.get(kind, f"toposcope-{program}")
+    account = workload["spec"]["template"]["spec"]["serviceAccountName"]
+    user = f"system:serviceaccount:{workload['metadata']['namespace']}:{account}"
+    about = [
+        o
+        for o in base
+        if o["kind"] == "ValidatingAdmissionPolicy" and o["metadata"]["name"].startswith(f"toposcope-{program}")
+    ]
+    assert len(about) == policies
+    for policy in about:
         (condition,) = policy["spec"]["matchConditions"]
         assert condition["expression"] == f"request.userInfo.username == '{user}'"
 

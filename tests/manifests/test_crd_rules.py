@@ -37,6 +37,8 @@ TAKEN: dict[str, dict[str, Any]] = {
     "longest grace period": {"gracePeriod": "168h"},
     "retained": {"removalPolicy": "Retain"},
     "published nowhere": {"publish": {"grove": "Never", "kai": "Never", "kueue": "Never"}},
+    "segments of their own": {"segments": "Auto"},
+    "segments not wanted beside levels": {**levels(RACK), "segments": "Off"},
     "selected by labels": {"nodeSelector": {"matchLabels": {"example.com/pool": "h100", "flag": ""}}},
     "selected by expressions": expressions(
         {"key": "pool", "operator": "In", "values": ["a", "b"]}, {"key": "example.com/old", "operator": "DoesNotExist"}
@@ -80,6 +82,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "grace period number": ({"gracePeriod": 600}, "spec.gracePeriod", "must be of type string"),
     "grace period too long": ({"gracePeriod": "168h1s"}, "spec.gracePeriod", "set removalPolicy to Retain"),
     "grace period beyond reason": ({"gracePeriod": "999999h999999h9h"}, "spec.gracePeriod", "longer than 168h"),
+    "segments of given levels": ({**levels(RACK), "segments": "Auto"}, "spec.segments", "remove spec.levels"),
+    "segments": ({"segments": "On"}, "spec.segments", 'supported values: "Auto", "Off"'),
+    "PCIe level": (levels(("pcie", "a/b")), "spec.levels[0].domain", "lies inside a node"),
     "removal policy": ({"removalPolicy": "Delete"}, "spec.removalPolicy", 'supported values: "Remove", "Retain"'),
     "publish": ({"publish": {"kai": "Always"}}, "spec.publish.kai", 'supported values: "Auto", "Never"'),
     "selector empty": ({"nodeSelector": {}}, "spec.nodeSelector", "leave nodeSelector out"),
@@ -151,6 +156,7 @@ def test_an_empty_spec_is_filled_in(served: ApiUnderTest) -> None:
     assert body["spec"] == {
         "gracePeriod": "10m",
         "removalPolicy": "Remove",
+        "segments": "Off",
         "publish": {"grove": "Auto", "kai": "Auto", "kueue": "Auto"},
     }
 

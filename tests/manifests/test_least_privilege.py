@@ -32,6 +32,8 @@ ONLY_OWN_NODE = "the agent on node confined-own may not write node confined-othe
 ONLY_OWN_EVENTS = "the agent may only write Events of its own"
 NO_OWNERS = "the agent may not write finalizers or ownerReferences"
 NO_CLAIM = "the agent's token carries no node claim"
+ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
+NO_OTHER_OWNER = "the controller may not give a ClusterTopology another owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,34 @@ def event(
         "reason": "GpuMissing",
         "type": "Warning",
     }
+
+
+def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "toposcope", **spec: Any) -> dict[str, Any]:
+    """A ClusterTopology as the controller makes it for a segment of another."""
+    uid = "11111111-2222-3333-4444-555555555555"
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": managed_by},
+            "ownerReferences": [
+                {
+                    "apiVersion": "gpu.topology/v1alpha1",
+                    "kind": owner,
+                    "name": "cluster",
+                    "uid": uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def apply_segment(name: str, **parts: Any) -> dict[str, Any]:
+    path = f"{TOPOLOGIES}/{name}?fieldManager=toposcope-controller&force=true"
+    return {"path": path, "body": segment(name, **parts), "media": APPLY}
 
 
 def rbac(verb: str, resource: str) -> str:
@@ -206,6 +236,18 @@ PROBES = (
     Attempt("label", "PATCH", f"{OWN}?dryRun=All", {"metadata": {"labels": {"a": "b"}}}, MERGE, says=ONLY_LABELS),
 )
 
+CONTROLLER_PROBES = (
+    Attempt("read", "GET", NODES),
+    Attempt(
+        "ask for more",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster?dryRun=All",
+        {"spec": {"required": ["rack"]}},
+        MERGE,
+        says=ONLY_SEGMENTS,
+    ),
+)
+
 CONTROLLER_MAY = (
     Attempt("list Nodes", "GET", NODES),
     Attempt("read a Node", "GET", OWN),
@@ -223,6 +265,15 @@ CONTROLLER_MAY = (
         },
         APPLY,
     ),
+    Attempt("make the topology of a segment", "POST", TOPOLOGIES, segment("cluster-rack", segments="Off")),
+    Attempt(
+        "change it",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster-rack",
+        [{"op": "replace", "path": "/spec", "value": {"required": ["rack"]}}],
+        JSON_PATCH,
+    ),
+    Attempt("take it back", "DELETE", f"{TOPOLOGIES}/cluster-rack"),
     Attempt(
         "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
     ),
@@ -240,9 +291,27 @@ CONTROLLER_MAY_NOT = (
         f"{TOPOLOGIES}/cluster",
         {"spec": {"required": ["rack"]}},
         MERGE,
-        says=rbac("patch", "clustertopologies"),
+        says=ONLY_SEGMENTS,
     ),
-    Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=rbac("delete", "clustertopologies")),
+    Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=ONLY_SEGMENTS),
+    Attempt("take an admin's topology over", "PATCH", **apply_segment("cluster"), says=ONLY_SEGMENTS),
+    Attempt("make one that is nobody's", "PATCH", **apply_segment("a", managed_by="me"), says=ONLY_SEGMENTS),
+    Attempt("make one of something else", "PATCH", **apply_segment("b", owner="Node"), says=ONLY_SEGMENTS),
+    Attempt(
+        "make one with segments of its own",
+        "PATCH",
+        **apply_segment("c", segments="Auto"),
+        says="the ClusterTopology of a segment has no segments",
+    ),
+    Attempt(
+        "give one to another",
+        "PATCH",
+        f"{TOPOLOGIES}/owned",
+        [{"op": "replace", "path": "/metadata/ownerReferences/0/uid", "value": "99999999-2222-3333-4444-555555555555"}],
+        JSON_PATCH,
+        says=NO_OTHER_OWNER,
+    ),
+    Attempt("delete all topologies", "DELETE", TOPOLOGIES, says=rbac("deletecollection", "clustertopologies")),
     Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
     Attempt(
@@ -257,6 +326,7 @@ CONTROLLER_MAY_NOT = (
 _KEEPS = frozenset({"get", "create", "patch", "delete"})
 _FOLLOWS = frozenset({"list", "watch"})
 FOREIGN_KINDS = {
+    ("gpu.topology", "clustertopologies"): _KEEPS | _FOLLOWS,
     ("grove.io", "clustertopologybindings"): _KEEPS | _FOLLOWS,
     ("kai.scheduler", "topologies"): _KEEPS,
     ("kueue.x-k8s.io", "topologies"): _KEEPS,
@@ -339,7 +409,10 @@ def cluster(installed: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
     )
     # Roles and policies take effect a moment after they are written.
     wait_until(lambda: not cluster.surprises(PROBES, cluster.agent), "the agent is let in and confined")
-    wait_until(lambda: not cluster.surprises(CONTROLLER_MAY[:1], cluster.controller), "the controller is let in")
+    api.create(TOPOLOGIES, segment("owned"))
+    wait_until(
+        lambda: not cluster.surprises(CONTROLLER_PROBES, cluster.controller), "the controller is in and confined"
+    )
     yield cluster
     api.request("DELETE", f"{NAMESPACE}/pods/confined?gracePeriodSeconds=0")
 

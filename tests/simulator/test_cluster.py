@@ -6,7 +6,7 @@ from itertools import islice, pairwise
 
 from simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
-from topology.catalogue import KEYS
+from topology.catalogue import BUILT_IN
 
 LEVELS = (ZONE_KEY, BLOCK_KEY, RACK_KEY)
 
@@ -37,7 +37,7 @@ def test_one_rack_is_one_fabric_and_every_tray_has_its_slot() -> None:
 
 
 def test_levels_are_known_keys_and_nest() -> None:
-    assert set(LEVELS) <= KEYS
+    assert set(LEVELS) <= BUILT_IN.level_keys
     demo = [node.labels for node in demo_cluster()]
     large = [node["metadata"]["labels"] for node in large_cluster(2000)]
     for labels in (demo, large):

@@ -1,18 +1,18 @@
 import pytest
 
-from topology.catalogue import CATALOGUE, DOMAINS, infer_levels
+from topology.catalogue import BUILT_IN
 from topology.levels import Level, level_problems
 
 
 def test_everything_that_inference_can_name_can_be_published() -> None:
-    assert tuple(CATALOGUE) == DOMAINS
-    for domain, keys in CATALOGUE.items():
+    assert len(BUILT_IN.domains) <= 16
+    for domain, keys in BUILT_IN.keys.items():
         for key in keys:
             assert level_problems([Level(domain, key)]) == []
 
 
 def test_no_key_stands_for_two_domains() -> None:
-    keys = [key for each in CATALOGUE.values() for key in each]
+    keys = [key for each in BUILT_IN.keys.values() for key in each]
     assert len(keys) == len(set(keys))
 
 
@@ -47,7 +47,7 @@ def test_inference_takes_one_key_a_domain_broadest_first() -> None:
         "topology.k8s.aws/network-node-layer-2",
         "topology.k8s.aws/network-node-layer-1",
     }
-    assert infer_levels(full) == (
+    assert BUILT_IN.infer(full) == (
         Level("zone", "topology.kubernetes.io/zone"),
         Level("fabric", "topology.k8s.aws/network-node-layer-1"),
         Level("block", "topology.k8s.aws/network-node-layer-2"),
@@ -58,7 +58,7 @@ def test_inference_takes_one_key_a_domain_broadest_first() -> None:
 
 def test_numbers_in_keys_do_not_decide_the_order() -> None:
     """AWS counts from the farthest, Topograph from the nearest."""
-    fabric = infer_levels({f"fabric.topograph.run/tier-{i}" for i in range(4)})
+    fabric = BUILT_IN.infer({f"fabric.topograph.run/tier-{i}" for i in range(4)})
     assert [level.key[-1] for level in fabric] == ["3", "2", "1", "0"]
-    aws = infer_levels({f"topology.k8s.aws/network-node-layer-{i}" for i in range(1, 5)})
+    aws = BUILT_IN.infer({f"topology.k8s.aws/network-node-layer-{i}" for i in range(1, 5)})
     assert [level.key[-1] for level in aws] == ["1", "2", "3", "4"]

@@ -26,19 +26,24 @@ def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Co
     return tuple(found)
 
 
-def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list[str]:
+def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list[tuple[str, str]]:
+    """What each sentence begins with, and a word of its advice."""
     found = []
     for broad, narrow in pairwise(levels):
-        parent: dict[str, str] = {}
+        parents: dict[str, list[str]] = {}
+        children: dict[str | None, set[str | None]] = {}
         for node in nodes:
             inner, outer = level_value(node, narrow.key), level_value(node, broad.key)
-            if inner is not None and outer is not None and parent.setdefault(inner, outer) != outer:
-                a, b = sorted((parent[inner], outer))
-                found.append(
-                    f"{narrow.domain} {inner!r} lies under {broad.domain} {a!r} and {b!r}; "
-                    f"schedulers treat it as two {narrow.domain} domains"
-                )
-                break
+            children.setdefault(outer, set()).add(inner)
+            if inner is not None and outer is not None and outer not in parents.setdefault(inner, []):
+                parents[inner].append(outer)
+        several = [inner for inner, outer in parents.items() if len(outer) > 1]
+        if several:
+            a, b = sorted(parents[several[0]][:2])
+            reverse = all(len(inner) == 1 for inner in children.values())
+            word = "other way round" if reverse else "cut across" if len(several) == len(parents) else "wrong cable"
+            many = f" ({len(several)} of {len(parents)} values do so)" if len(several) > 1 else ""
+            found.append((f"{narrow.domain} {several[0]!r} lies under {broad.domain} {a!r} and {b!r}{many}; ", word))
     return found
 
 
@@ -72,7 +77,9 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
         nodes = any_nodes(dice, count)
         levels = dice.choice((LEVELS, LEVELS[::2], tuple(dice.sample(LEVELS, dice.randrange(1, 6)))))
         assert cover(levels, nodes) == plain_cover(levels, nodes)
-        assert crossings(levels, nodes) == plain_crossings(levels, nodes)
+        for sentence, (beginning, word) in zip(crossings(levels, nodes), plain_crossings(levels, nodes), strict=True):
+            assert sentence.startswith(beginning)
+            assert word in sentence
         full = {key for key in KEYS if nodes and all(level_value(node, key) is not None for node in nodes)}
         assert fully_covered([*KEYS, "x/other"], nodes) == full
 

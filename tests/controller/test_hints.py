@@ -1,0 +1,267 @@
+"""Why a label is no level, told in the status: each case of the catalogue's page by name."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.config import read_config
+from controller.hints import MOST
+from tests.support.cluster import BLOCK, RACK, gpu_node
+from tests.support.history import History
+from topology.catalogue import BUILT_IN
+from topology.node import NodeFacts
+
+LABELS = Path(__file__).parents[3] / "shared" / "captures" / "labels"
+CLIQUE = "nvidia.com/gpu.clique"
+NEAR_CLIQUE = "nvidia.com/gpu-clique"
+TIER = "fabric.topograph.run/tier-0"
+LEAF = "network.topology.nvidia.com/leaf"
+
+
+def hints(history: History) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(hint["reason"], hint["key"]): hint for hint in history.status.get("hints", ())}
+
+
+def nodes(count: int = 4, labels: dict[str, str | None] | None = None) -> list[NodeFacts]:
+    return [gpu_node(f"n{i}", labels) for i in range(count)]
+
+
+def looked(each: list[NodeFacts], **spec: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    history = History(**spec)
+    history.look(each)
+    return hints(history)
+
+
+def test_nothing_is_said_of_a_cluster_that_is_as_it_should_be() -> None:
+    history = History()
+    history.look(nodes())
+    assert "hints" not in history.status
+
+
+def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
+    found = looked([*nodes(3, labels={NEAR_CLIQUE: "c"}), gpu_node("n9")])
+    assert found == {
+        ("NearMiss", NEAR_CLIQUE): {
+            "key": NEAR_CLIQUE,
+            "reason": "NearMiss",
+            "nodes": 3,
+            "message": "nvidia.com/gpu-clique is on 3 of 4 nodes and is no level: nothing writes it; "
+            "the key is nvidia.com/gpu.clique (on 0)",
+        }
+    }
+
+
+def test_a_near_miss_in_the_spec_is_told_with_its_place() -> None:
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NEAR_CLIQUE}]
+    found = looked(nodes(labels={CLIQUE: "c"}), levels=levels)
+    message = found["NearMiss", NEAR_CLIQUE]["message"]
+    assert message.startswith("spec.levels[1].key: nvidia.com/gpu-clique is on 0 of 4 nodes")
+    assert message.endswith("the key is nvidia.com/gpu.clique (on 4)")
+
+
+def test_another_spelling_in_the_spec_is_told_too() -> None:
+    assert looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/subblock"}]) == {}
+    found = looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/GCE_topology.subblock"}])
+    assert f"the key is {RACK} (on 4)" in found["NearMiss", "cloud.google.com/GCE_topology.subblock"]["message"]
+
+
+def test_a_key_that_all_nodes_carry_is_no_slip_in_a_spec() -> None:
+    assert (
+        looked(nodes(labels={"kubernetes.io/rack": "r"}), levels=[{"domain": "rack", "key": "kubernetes.io/rack"}])
+        == {}
+    )
+
+
+def test_a_partly_covered_level_says_how_many_lack_it_and_which() -> None:
+    found = looked([*nodes(14), gpu_node("x1", {"rack": None}), gpu_node("x2", {"rack": None})])
+    assert found["PartlyCovered", RACK] == {
+        "key": RACK,
+        "domain": "rack",
+        "reason": "PartlyCovered",
+        "nodes": 14,
+        "message": f"level 'rack' ({RACK}) is on 14 of 16 nodes, so it is not published: "
+        "schedulers would leave out the others; lacking: x1, x2",
+    }
+
+
+def test_a_value_that_means_unknown_is_no_place() -> None:
+    """Topograph writes no-topology: taken as a leaf it would make neighbours of strangers."""
+    history = History()
+    found = history.look([*nodes(3, labels={TIER: "l"}), gpu_node("n9", {TIER: "no-topology"})])
+    assert "leaf" not in found.effective.path
+    message = hints(history)["PartlyCovered", TIER]["message"]
+    assert "is on 3 of 4 nodes" in message
+    assert "lacking: n9 (1 of them carry it with a value that means unknown)" in message
+
+
+@pytest.mark.parametrize("clique", ["0", "1", "32766"])
+def test_an_all_zero_cluster_is_no_nvlink_domain(clique: str) -> None:
+    """HGX H100 reports a completed fabric with an all-zero cluster UUID."""
+    zero = f"00000000-0000-0000-0000-000000000000.{clique}"
+    each = [gpu_node(f"n{i}", {"gpu.topology/nvlink-domain": None, CLIQUE: zero}) for i in range(3)]
+    history = History()
+    assert "nvlink-domain" not in history.look(each).effective.path
+    assert hints(history)["PartlyCovered", CLIQUE]["nodes"] == 0
+
+
+def test_retired_keys_are_told_with_their_successor_also_beside_it() -> None:
+    stale = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
+    found = looked(stale)
+    assert found["RetiredKey", LEAF]["message"] == (
+        f"{LEAF} is on 4 of 4 nodes and is retired: Topograph 0.3 to 0.5 wrote it, and what came later "
+        f"leaves it behind; the key now is {TIER} (on 4)"
+    )
+    assert "domain" not in found["RetiredKey", LEAF]
+
+
+def test_a_retired_key_that_is_all_there_is_makes_the_level_and_says_so() -> None:
+    history = History()
+    found = history.look(nodes(labels={LEAF: "l"}))
+    assert "leaf" in found.effective.path
+    hint = hints(history)["RetiredKey", LEAF]
+    assert hint["domain"] == "leaf"
+    assert hint["message"].endswith("level 'leaf' is taken from it as long as it is there")
+
+
+def test_two_keys_of_one_level_that_group_nodes_differently_are_told() -> None:
+    same = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
+    assert ("KeysDisagree", LEAF) not in looked(same)
+    other = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: "l"}) for i in range(4)]
+    hint = looked(other)["KeysDisagree", LEAF]
+    assert hint["domain"] == "leaf"
+    assert f"{TIER} is used" in hint["message"]
+    assert "list it in spec.levels" in hint["message"]
+
+
+def test_a_key_that_is_too_long_for_grove_says_so() -> None:
+    long = "rack." + "x" * 40 + ".example.com/position"
+    config = f"""apiVersion: config.gpu.topology/v1alpha1
+kind: ControllerConfig
+catalogue:
+  keys:
+  - {{key: {long}, domain: rack}}
+"""
+    history = History()
+    history.catalogue = read_config(config.encode(), "c").catalogue
+    found = history.look(nodes(labels={"rack": None, long: "r"}))
+    assert "rack" not in found.effective.path
+    message = hints(history)["NotAccepted", long]["message"]
+    assert message.startswith(f"{long} is on 4 of 4 nodes, but it cannot carry the level 'rack'")
+    assert message.endswith(f"has {len(long)} characters with its prefix; Grove takes 63")
+
+
+def test_there_are_never_more_than_a_handful() -> None:
+    many: dict[str, str | None] = dict.fromkeys(sorted(BUILT_IN.suspects), "x")
+    history = History()
+    history.look(nodes(labels=many))
+    told = history.status["hints"]
+    assert len(told) == MOST
+    assert {hint["reason"] for hint in told} == {"NearMiss"}  # the most urgent
+
+
+def test_racks_that_span_blocks_keep_their_order_and_are_told() -> None:
+    """Grove's e2e cluster: rack-2 lies in two blocks, block-1 in two zones."""
+    each = [
+        gpu_node(f"n{i:02}", {"zone": f"zone-{i // 28}", "block": f"block-{i // 20}", "rack": f"rack-{i // 7}"})
+        for i in range(30)
+    ]
+    history = History()
+    assert history.look(each).effective.path == "zone > block > rack > nvlink-domain > host"
+    message = history.condition("HierarchyConsistent")["message"]
+    assert "block 'block-1' lies under zone 'zone-0' and 'zone-1'" in message
+    assert "rack 'rack-2' lies under block 'block-0' and 'block-1'" in message
+    assert "a reused name, a rack that spans several block domains, or a wrong cable" in message
+
+
+def test_names_reused_in_each_block_and_levels_that_cut_across_look_alike_and_both_are_named() -> None:
+    """Kueue's racks r1 and r2 in each of two blocks; KAI's racks across zones."""
+    reused = [gpu_node(f"n{b}{r}", {"block": f"b{b}", "rack": f"r{r}"}) for b in (1, 2) for r in (1, 2)]
+    history = History()
+    found = history.look(reused)
+    assert [c.domains for c in found.coverage] == [1, 2, 4, 4, 4]
+    message = history.condition("HierarchyConsistent")["message"]
+    assert "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so)" in message
+    assert "where the two levels cut across each other, give each a ClusterTopology of its own" in message
+
+
+def test_an_order_that_the_data_contradict_says_how_to_turn_it() -> None:
+    """Configured the other way round: the broad level lies within the narrow one."""
+    each = [gpu_node(f"n{i}", {"block": f"b{i // 2}", "rack": f"r{i // 4}"}) for i in range(8)]
+    history = History()
+    history.look(each)
+    message = history.condition("HierarchyConsistent")["message"]
+    assert "each block lies within one rack: list them in spec.levels the other way round" in message
+
+
+def test_renumbered_values_are_no_news() -> None:
+    history = History()
+    history.look([gpu_node(f"n{i}", {TIER: f"t{i // 2}", "rack": f"r{i}"}) for i in range(6)])
+    before = history.status
+    history.look([gpu_node(f"n{i}", {TIER: f"x{17 + i // 2:016x}", "rack": f"r{5 - i}"}) for i in range(6)])
+    assert history.status == before
+
+
+@pytest.mark.parametrize("capture", sorted(LABELS.glob("*.txt")), ids=lambda path: path.stem)
+def test_labels_of_real_nodes_are_no_near_misses(capture: Path) -> None:
+    lines = (line.partition("=") for line in capture.read_text().splitlines() if line and not line.startswith("#"))
+    labels = {key: value for key, _, value in lines}
+    tracked = {key: value for key, value in labels.items() if key in BUILT_IN.tracked}
+    history = History()
+    found = history.look([gpu_node("n1", tracked)])
+    assert found.effective.path == "zone > block > rack > nvlink-domain > host"
+    assert history.status.get("hints") is None
+
+
+def test_the_captures_of_labels_are_there() -> None:
+    if not LABELS.is_dir():
+        pytest.skip("the captures are not part of the project (../shared/captures)")
+    assert list(LABELS.glob("*.txt"))
+
+
+def test_what_an_admin_prefers_takes_a_level_over_and_what_the_catalogue_prefers_does_not() -> None:
+    history = History()
+    history.look(nodes(labels={LEAF: "l"}))
+    both = nodes(labels={LEAF: "l", TIER: "t"})
+    found = history.look(both)
+    assert {level.domain: level.key for level in found.effective.levels}["leaf"] == LEAF
+    config = f"""apiVersion: config.gpu.topology/v1alpha1
+kind: ControllerConfig
+catalogue:
+  keys:
+  - {{key: {TIER}, domain: leaf}}
+"""
+    history.catalogue = read_config(config.encode(), "c").catalogue
+    found = history.look(both)
+    assert {level.domain: level.key for level in found.effective.levels}["leaf"] == TIER
+    # And stays, should some nodes lack it later.
+    found = history.look([*both, gpu_node("n9", {LEAF: "l"})])
+    assert {level.domain: level.key for level in found.effective.levels}["leaf"] == TIER
+
+
+def test_a_domain_that_the_configuration_no_longer_knows_goes_after_the_grace_period() -> None:
+    config = b"""apiVersion: config.gpu.topology/v1alpha1
+kind: ControllerConfig
+catalogue:
+  domains:
+  - {name: row, after: block, keys: [example.com/row]}
+"""
+    history = History()
+    history.catalogue = read_config(config, "c").catalogue
+    each = nodes(labels={"example.com/row": "r"})
+    assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
+    history.catalogue = BUILT_IN
+    assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
+    assert history.look(each, after=600).effective.path == "zone > block > row > rack > nvlink-domain > host"
+    assert history.look(each, after=1).effective.path == "zone > block > rack > nvlink-domain > host"
+
+
+def test_levels_of_a_spec_that_was_taken_back_do_not_linger() -> None:
+    history = History(levels=[{"domain": "row", "key": "example.com/row"}, {"domain": "block", "key": BLOCK}])
+    history.look(nodes(labels={"example.com/row": "r"}))
+    history.spec = {}
+    history.status["observedGeneration"] = 2  # the spec that the status is about was another one
+    assert (
+        history.look(nodes(labels={"example.com/row": "r"})).effective.path
+        == "zone > block > rack > nvlink-domain > host"
+    )

@@ -1,0 +1,39 @@
+"""What docs/levels.md shows is what the code has."""
+
+import re
+from pathlib import Path
+
+from controller.config import read_config
+from controller.segments import MOST
+from topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
+from topology.levels import INSIDE_A_NODE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "levels.md").read_text(encoding="utf-8")
+
+
+def test_the_catalogue_of_the_page_is_the_built_in_one() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)` \| (`.*`) \|$", PAGE, re.MULTILINE)
+    assert {domain: tuple(re.findall(r"`([^`]+)`", keys)) for domain, keys in rows} == BUILT_IN.keys
+    assert [domain for domain, _ in rows] == list(BUILT_IN.domains)
+
+
+def test_the_example_of_the_page_is_a_good_configuration() -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    found = read_config(example.encode(), "docs/levels.md")
+    assert found.problems == ()
+    assert found.catalogue != BUILT_IN
+    wrong = example.replace("domain: rack", "domain: rock").encode()
+    (problem,) = read_config(wrong, "/etc/toposcope/config.yaml").problems
+    assert f"{problem}; the rest is in force" in PAGE
+
+
+def test_the_words_of_the_page_are_those_of_the_code() -> None:
+    assert all(f"`{domain}`" in PAGE for domain in INSIDE_A_NODE)
+    assert all(f"| `{reason}` |" in PAGE for reason in (NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY))
+    assert {8: "Up to eight segments"}[MOST] in PAGE
+
+
+def test_the_crd_refuses_the_same_domains() -> None:
+    crd = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+    (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", crd.read_text(encoding="utf-8"))
+    assert tuple(re.findall(r"'([^']+)'", listed)) == INSIDE_A_NODE

@@ -1,0 +1,262 @@
+"""Segments over time: when one counts, what it is called, when it goes."""
+
+from typing import Any
+
+import msgspec
+
+from tests.support.cluster import BLOCK, RACK, gpu_node
+from tests.support.history import History
+from topology.node import NodeFacts
+
+TIER = "fabric.topograph.run/tier-0"
+SPINE = "fabric.topograph.run/tier-1"
+GRACE = 600.0
+
+
+def h100(count: int = 4) -> list[NodeFacts]:
+    return [gpu_node(f"h100-{i}") for i in range(count)]
+
+
+def gb200(count: int = 2, **labels: str) -> list[NodeFacts]:
+    return [gpu_node(f"gb200-{i}", {"block": None, "rack": None, TIER: "leaf"} | labels) for i in range(count)]
+
+
+def settled(history: History, nodes: list[NodeFacts]) -> History:
+    history.look(nodes)
+    history.look(nodes, after=GRACE + 1)
+    return history
+
+
+def selector(history: History, name: str) -> list[dict[str, Any]]:
+    (entry,) = (entry for entry in history.status["segments"] if entry["name"] == name)
+    found: list[dict[str, Any]] = entry["nodeSelector"]["matchExpressions"]
+    return found
+
+
+def test_nodes_that_are_alike_have_no_segments_and_nothing_is_said_of_them() -> None:
+    history = settled(History(), h100())
+    assert "segments" not in history.status
+    assert history.condition("SegmentsPublished") == {}
+
+
+def test_two_kinds_of_hardware_are_two_segments_after_the_grace_period() -> None:
+    history = History()
+    history.look(h100() + gb200())
+    assert history.segments == {}
+    young = history.condition("SegmentsPublished")
+    assert (young["status"], young["reason"]) == ("False", "SegmentsOff")
+    assert "gb200-0, gb200-1 (2 nodes: zone > leaf > nvlink-domain > host)" in young["message"]
+    history.look(h100() + gb200(), after=GRACE + 1)
+    assert history.segments == {"rack": 4, "leaf": 2}
+    assert history.status["segments"][0] == {
+        "name": "rack",
+        "nodes": 4,
+        "gpus": 32,
+        "firstNodes": ["h100-0", "h100-1", "h100-2"],
+        "levels": [
+            {"domain": "zone", "key": "topology.kubernetes.io/zone"},
+            {"domain": "block", "key": BLOCK},
+            {"domain": "rack", "key": RACK},
+            {"domain": "nvlink-domain", "key": "gpu.topology/nvlink-domain"},
+            {"domain": "host", "key": "kubernetes.io/hostname"},
+        ],
+        "nodeSelector": {
+            "matchExpressions": [
+                {"key": "gpu.topology/gpus", "operator": "Exists"},
+                {"key": BLOCK, "operator": "Exists"},
+                {"key": RACK, "operator": "Exists"},
+            ]
+        },
+    }
+    told = history.condition("SegmentsPublished")["message"]
+    assert "rack (4 nodes: zone > block > rack > nvlink-domain > host), leaf (2 nodes: zone > leaf" in told
+    assert "set spec.segments to Auto to have one made for each" in told
+
+
+def test_levels_that_a_segment_has_need_no_hint() -> None:
+    history = History()
+    history.look(h100() + gb200())
+    assert {hint["reason"] for hint in history.status["hints"]} == {"PartlyCovered"}
+    history.look(h100() + gb200(), after=GRACE + 1)
+    assert "hints" not in history.status
+
+
+def test_segments_that_nobody_asked_for_do_not_make_a_topology_unready() -> None:
+    history = settled(History(), h100() + gb200())
+    others = {c["type"]: c["status"] for c in history.status["conditions"]}
+    assert others["SegmentsPublished"] == "False"
+    assert "SegmentsPublished" not in history.condition("Ready")["message"]
+
+
+def test_a_node_that_joins_before_its_labels_is_no_segment() -> None:
+    history = settled(History(segments="Auto"), h100() + gb200())
+    bare = gpu_node("h100-9", {"block": None, "rack": None})
+    found = history.look([*h100(), *gb200(), bare], after=60)
+    assert history.segments == {"rack": 4, "leaf": 2}
+    assert found.segments is not None
+    assert (found.segments.stray, found.segments.strays) == (1, ("h100-9",))
+    message = history.condition("SegmentsPublished")["message"]
+    assert "1 node is in no segment: h100-9" in message
+    assert "less than gracePeriod (10m): h100-9 (1 node: zone > nvlink-domain > host)" in message
+    # Its labels come, and there never was anything.
+    history.look([*h100(), *gb200(), gpu_node("h100-9")], after=60)
+    assert history.segments == {"rack": 5, "leaf": 2}
+    # Another node, much later, is as new.
+    history.look([*h100(), *gb200(), bare], after=GRACE)
+    assert history.segments == {"rack": 4, "leaf": 2}
+
+
+def test_names_come_from_the_levels_and_not_from_the_counts() -> None:
+    bare = [gpu_node(f"plain-{i}", {"block": None, "rack": None}) for i in range(9)]
+    one = settled(History(), h100() + gb200() + bare)
+    assert one.segments == {"base": 9, "rack": 4, "leaf": 2}
+    other = settled(History(), bare[:1] + gb200(7) + h100(5))
+    assert other.segments == {"leaf": 7, "rack": 5, "base": 1}
+
+
+def test_two_segments_that_would_have_one_name_are_told_apart_by_a_hash_of_their_keys() -> None:
+    spine = [gpu_node(f"spine-{i}", {"block": None, "rack": None, TIER: "l", SPINE: "s"}) for i in range(3)]
+    history = settled(History(), h100() + gb200() + spine)
+    (plain, second) = sorted(name for name in history.segments if name.startswith("leaf"))
+    assert plain != second
+    assert {len(plain), len(second)} == {len("leaf-123456")}
+    again = settled(History(), spine + gb200(1) + h100(9))
+    assert set(again.segments) == set(history.segments)
+    # One that was there first keeps the short name.
+    first = settled(History(), h100() + gb200())
+    first.look(h100() + gb200() + spine)
+    first.look(h100() + gb200() + spine, after=GRACE + 1)
+    assert set(first.segments) == {"rack", "leaf", second} or set(first.segments) == {"rack", "leaf", plain}
+    assert first.segments["leaf"] == 2
+
+
+def test_names_and_segments_outlive_a_restart() -> None:
+    history = settled(History(), h100() + gb200())
+    history.restart()
+    history.look(gb200() + h100(), after=1)
+    assert history.segments == {"rack": 4, "leaf": 2}
+
+
+def test_a_segment_whose_nodes_carry_other_levels_goes_after_the_grace_period() -> None:
+    history = settled(History(segments="Auto"), h100() + gb200())
+    relabelled = [gpu_node(f"gb200-{i}") for i in range(2)]
+    history.look(h100() + relabelled, after=1)
+    assert history.segments == {"rack": 6, "leaf": 0}
+    history.look(h100() + relabelled, after=GRACE - 1)
+    assert history.segments == {"rack": 6, "leaf": 0}
+    found = history.look(h100() + relabelled, after=2)
+    assert history.segments == {"rack": 6}
+    assert found.segments is not None
+    assert found.segments.dropped == ("leaf",)
+
+
+def test_a_restart_does_not_make_it_go_earlier() -> None:
+    history = settled(History(segments="Auto"), h100() + gb200())
+    relabelled = [gpu_node(f"gb200-{i}") for i in range(2)]
+    history.look(h100() + relabelled)
+    history.look(h100() + relabelled, after=GRACE - 1)
+    history.restart()
+    history.look(h100() + relabelled, after=GRACE)
+    assert history.segments == {"rack": 6, "leaf": 0}
+    history.look(h100() + relabelled, after=GRACE + 1)
+    assert history.segments == {"rack": 6}
+
+
+def test_a_segment_that_is_scaled_to_zero_stays() -> None:
+    history = settled(History(segments="Auto"), h100() + gb200())
+    for _ in range(5):
+        history.look(h100(), after=GRACE * 10)
+    assert history.segments == {"rack": 4, "leaf": 0}
+    before = selector(history, "leaf")
+    history.look(h100() + gb200(5), after=1)
+    assert history.segments == {"leaf": 5, "rack": 4}
+    assert selector(history, "leaf") == before
+
+
+def test_no_nodes_at_all_say_nothing() -> None:
+    history = settled(History(segments="Auto"), h100() + gb200())
+    history.look([], after=GRACE * 10)
+    assert history.segments == {"leaf": 0, "rack": 0}
+    history.look(h100() + gb200(), after=1)
+    assert history.segments == {"rack": 4, "leaf": 2}
+
+
+def test_retain_keeps_a_segment_for_ever() -> None:
+    history = settled(History(segments="Auto", removalPolicy="Retain"), h100() + gb200())
+    for _ in range(3):
+        history.look([*h100(), *(gpu_node(f"gb200-{i}") for i in range(2))], after=GRACE * 10)
+    assert history.segments == {"rack": 6, "leaf": 0}
+
+
+def test_where_all_are_alike_again_and_nobody_asked_nothing_is_left() -> None:
+    history = settled(History(), h100() + gb200())
+    relabelled = [gpu_node(f"gb200-{i}") for i in range(2)]
+    history.look(h100() + relabelled)
+    history.look(h100() + relabelled, after=GRACE + 1)
+    history.look(h100() + relabelled, after=1)
+    assert "segments" not in history.status
+    assert history.condition("SegmentsPublished") == {}
+
+
+def test_a_level_that_one_node_lost_is_missed_there_and_no_new_segment_at_once() -> None:
+    history = settled(History(), h100())
+    history.look([*h100(3), gpu_node("h100-3", {"rack": None})], after=1)
+    assert "1 of 4 nodes lacks level 'rack'" in history.condition("LevelsCovered")["message"]
+    assert history.segments == {}
+
+
+def test_the_parent_s_own_selector_is_part_of_each() -> None:
+    pool = {"matchLabels": {"pool": "a"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
+    nodes = [gpu_node(f"h100-{i}", {"pool": "a"}) for i in range(3)] + gb200(pool="a")
+    history = settled(History(nodeSelector=pool), [*nodes, *h100(1)])
+    assert history.segments == {"rack": 3, "leaf": 2}
+    assert history.status["segments"][1]["nodeSelector"] == {
+        "matchLabels": {"pool": "a"},
+        "matchExpressions": [
+            {"key": "old", "operator": "DoesNotExist"},
+            {"key": TIER, "operator": "Exists"},
+        ],
+    }
+
+
+def test_levels_of_the_spec_are_not_divided() -> None:
+    history = settled(History(levels=[{"domain": "rack", "key": RACK}]), h100() + gb200())
+    assert history.segments == {}
+
+
+def test_a_required_level_that_only_a_segment_has_is_not_missed_in_the_whole() -> None:
+    history = settled(History(segments="Auto", required=["rack"]), h100() + gb200())
+    assert history.condition("TopologyLevelsAvailable")["status"] == "True"
+    off = settled(History(required=["rack"]), h100() + gb200())
+    assert off.condition("TopologyLevelsAvailable")["status"] == "False"
+
+
+def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
+    tiers = (TIER, SPINE, "fabric.topograph.run/tier-2", "topology.nebius.com/gpu-cluster-id", RACK)
+    nodes = []
+    for kind in range(32):
+        mine: dict[str, str | None] = {key: "x" for bit, key in enumerate(tiers) if kind >> bit & 1}
+        nodes += [gpu_node(f"kind-{kind:02}-{i}", {"block": None, "rack": None} | mine) for i in range(kind + 1)]
+    history = settled(History(segments="Auto"), nodes)
+    listed = history.status["segments"]
+    rest = history.status["otherSegments"]
+    assert len(listed) == 8
+    assert rest["segments"] == 24 - 8  # two of the keys are of one domain
+    assert sum(segment["nodes"] for segment in listed) + rest["nodes"] == len(nodes)
+    assert rest["gpus"] == rest["nodes"] * 8
+    assert "more segments are left out: 8 is the most" in history.condition("SegmentsPublished")["message"]
+    assert len(msgspec.json.encode(history.status)) < 16 << 10
+    # Those that are listed stay so, whatever the others grow to.
+    few = {f"kind-{kind:02}-0" for kind in range(32)}
+    names = set(history.segments)
+    history.look([node for node in nodes if node.name in few], after=1)
+    assert set(history.segments) == names
+
+
+def test_values_that_are_renumbered_change_nothing() -> None:
+    """Hashed values of Topograph and AWS may all be others after a run; only which key is there counts."""
+    history = settled(History(segments="Auto"), h100() + gb200())
+    before = history.status
+    renumbered = [gpu_node(f"h100-{i}", {"block": "x00ff00ff00ff00ff", "rack": "x1234567812345678"}) for i in range(4)]
+    history.look(renumbered + gb200(), after=1)
+    assert history.status == before

@@ -1,0 +1,133 @@
+"""Nodes divide by the levels that they carry, and a selector finds each part again."""
+
+import random
+
+import pytest
+
+from topology.catalogue import BUILT_IN
+from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from topology.levels import Level
+from topology.node import NodeFacts
+from topology.segments import Segment, divide, whole
+from topology.table import Table
+
+ZONE = "topology.kubernetes.io/zone"
+BLOCK = "cloud.google.com/gce-topology-block"
+RACK = "cloud.google.com/gce-topology-subblock"
+TIER = "fabric.topograph.run/tier-0"
+OLD_LEAF = "network.topology.nvidia.com/leaf"
+EVERYWHERE = (ZONE, NVLINK_DOMAIN, HOSTNAME)
+
+
+def node(name: str, gpus: str = "8", **labels: str) -> NodeFacts:
+    return facts(name, {**dict.fromkeys(EVERYWHERE, "x"), HOSTNAME: name, GPUS: gpus, **labels})
+
+
+def facts(name: str, labels: dict[str, str]) -> NodeFacts:
+    keys = tuple(sorted(labels))
+    values = tuple(labels[key] for key in keys)
+    return NodeFacts(name, f"uid-{name}", keys, values, ready=True, schedulable=True, gpus=8)
+
+
+def rack(i: int) -> NodeFacts:
+    return node(f"h100-{i:02}", **{BLOCK: "b", RACK: f"r{i // 4}"})
+
+
+def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
+    return [(" > ".join(level.domain for level in each.levels), each.nodes, each.gpus) for each in segments]
+
+
+def test_nodes_that_are_alike_are_not_divided() -> None:
+    nodes = Table([rack(i) for i in range(4)])
+    assert divide(nodes, BUILT_IN) is None
+    (only,) = whole(nodes, BUILT_IN).segments
+    assert paths((only,)) == [("zone > block > rack > nvlink-domain > host", 4, 32)]
+    assert (only.own, only.has, only.lacks) == ((), (), ())
+
+
+def test_two_kinds_of_racks_are_two_segments_with_a_selector_each() -> None:
+    """Grove's TAS17: half of the nodes lose the rack level and gain two others."""
+    other = [node(f"gb200-{i}", "4", **{TIER: "t", "oci.oraclecloud.com/host.rack_id": f"r{i}"}) for i in range(2)]
+    found = divide(Table([rack(i) for i in range(3)] + other), BUILT_IN)
+    assert found is not None
+    assert paths(found.segments) == [
+        ("zone > block > rack > nvlink-domain > host", 3, 24),
+        ("zone > leaf > rack > nvlink-domain > host", 2, 8),
+    ]
+    first, second = found.segments
+    assert first.own == (Level("block", BLOCK), Level("rack", RACK))
+    assert (first.has, first.lacks, first.examples) == ((BLOCK, RACK), (), ("h100-00", "h100-01", "h100-02"))
+    assert (second.has, second.lacks) == ((TIER, "oci.oraclecloud.com/host.rack_id"), ())
+
+
+def test_nodes_without_what_others_have_are_a_segment_by_what_they_lack() -> None:
+    found = divide(Table([rack(0), rack(1), node("plain-1")]), BUILT_IN)
+    assert found is not None
+    plain = found.segments[1]
+    assert (plain.nodes, plain.own, plain.has) == (1, (), ())
+    assert plain.lacks == (BLOCK,)  # one key is enough
+
+
+def test_a_second_key_of_a_level_divides_nothing() -> None:
+    """Labels that an older Topograph left behind on some nodes."""
+    both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
+    assert divide(Table([*both, node("b", **{TIER: "t"})]), BUILT_IN) is None
+    # All have the old one, which is the only one in common.
+    assert divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN) is None
+
+
+def test_the_key_in_effect_stays_the_key() -> None:
+    both = [node(f"a{i}", **{TIER: "t", OLD_LEAF: "l"}) for i in range(2)]
+    found = divide(Table([*both, node("b", **{OLD_LEAF: "l"})]), BUILT_IN, [Level("leaf", TIER)])
+    assert found is not None
+    first, second = found.segments
+    assert (first.has, first.lacks) == ((TIER,), ())
+    assert (second.has, second.lacks) == ((OLD_LEAF,), (TIER,))
+
+
+def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() -> None:
+    nodes = [node(f"a{i}", **{TIER: "t"}) for i in range(3)] + [node("b"), node("c", **{TIER: "no-topology"})]
+    found = divide(Table(nodes), BUILT_IN)
+    assert found is not None
+    assert found.doubtful == ("c",)
+    assert [(each.nodes, dict(each.unlike)) for each in found.segments] == [(3, {TIER: ("no-topology",)}), (1, {})]
+
+
+def selects(segment: Segment, each: NodeFacts) -> bool:
+    """As a scheduler reads the selector made from it."""
+    unlike = any(each.label(key) in values for key, values in segment.unlike.items())
+    lacking = any(each.label(key) is not None for key in segment.lacks)
+    return all(each.label(key) is not None for key in segment.has) and not unlike and not lacking
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) -> None:
+    dice = random.Random(seed)
+    pool = dice.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
+    kinds = [dice.sample(pool, dice.randrange(len(pool) + 1)) for _ in range(dice.randrange(1, 6))]
+    nodes = []
+    for i in range(dice.choice((1, 5, 60, 1500))):
+        labels = {key: dice.choice(("x", "y", "z")) for key in dice.choice(kinds)} | {HOSTNAME: f"n{i}"}
+        for key in labels:
+            if dice.random() < 0.02:
+                labels[key] = dice.choice(("no-topology", ""))
+        gpus = dice.choice(({GPUS: "4"}, {GPUS: "4"}, {}))
+        nodes.append(facts(f"n{i}", labels | gpus))
+    table = Table(nodes)
+    found = divide(table, BUILT_IN) or whole(table, BUILT_IN)
+    assert sum(each.nodes for each in found.segments) + len(found.doubtful) == len(nodes)
+    if len(found.segments) < 2:
+        return
+    doubtful = set(found.doubtful)
+    for segment in found.segments:
+        mine = [each for each in nodes if selects(segment, each) and each.name not in doubtful]
+        assert len(mine) == segment.nodes
+        assert sum(each.counted_gpus for each in mine) == segment.gpus
+        assert segment.examples == tuple(sorted(each.name for each in mine)[:3])
+        assert all({level.key for level in segment.levels} <= set(each.keys) for each in mine)
+    telling = {level.key for segment in found.segments for level in segment.own}
+    for each in nodes:
+        if each.name in doubtful:
+            assert not table.placeholders.isdisjoint(each.values)
+        else:
+            assert all(each.label(key) not in table.placeholders for key in telling)
