@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from controller.election import Election, FencedClient, LeaderElector, NotLeading, Timing, boot_time
-from kube.apply import get
-from kube.client import ApiClient, Request
+from controller.election import Election, LeaderElector, Timing, boot_time
+from kube.client import ApiClient
 from kube.config import load
 from kube.lease import Lease, new_lease
 from simulator.apiserver import EmbeddedApiServer
@@ -573,20 +572,3 @@ def test_the_thread_leads_and_gives_back(client: ApiClient, server: EmbeddedApiS
 
 def test_the_default_clock_goes_on() -> None:
     assert 0 < boot_time() <= boot_time()
-
-
-def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
-    server: EmbeddedApiServer, tmp_path: Path
-) -> None:
-    server.write_kubeconfig(tmp_path / "kubeconfig")
-    leads = True
-    client = FencedClient(load(str(tmp_path / "kubeconfig")), "test", 5.0, lambda: leads)
-    body = b'{"metadata":{"name":"x","namespace":"default"}}'
-    make = Request("POST", LEASES, {}, body)
-    client.call(make)
-    leads = False
-    with pytest.raises(NotLeading, match=f"does not lead, so it does not send POST {LEASES}"):
-        client.call(make)
-    assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
-    assert server.faults.requests["POST", LEASES] == 1
-    client.close()
