@@ -40,6 +40,12 @@ def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], mess
         Timing(**timing)
 
 
+def test_the_proportions_of_other_leases_are_the_usual_ones() -> None:
+    assert Timing.lasting(15) == Timing()
+    assert Timing.lasting(30) == Timing(30, 20.0, 4.0)
+    assert Timing.lasting(3).request == 1.0
+
+
 class Store:
     """One Lease as an API server holds it: versions, uids, and no new version for a write that changes nothing."""
 
@@ -169,6 +175,15 @@ def test_a_leader_that_was_stopped_finds_out_before_it_asks_anybody(leader: Cont
 def test_a_stopped_leader_goes_on_where_nobody_took_over(leader: Contender) -> None:
     assert leader.turn(2.0)
     assert leader.turn(60.0)
+
+
+def test_a_term_is_another_one_after_any_time_without_leadership(leader: Contender) -> None:
+    assert leader.turn(2.0)
+    first = leader.election.term
+    assert leader.turn(4.0)
+    assert leader.election.term == first
+    assert leader.turn(60.0)
+    assert leader.election.term > first, "another one may have led, or the clock of absences has run on unwatched"
 
 
 def test_time_counts_from_when_a_renewal_was_sent_not_from_its_answer(store: Store, leader: Contender) -> None:
@@ -542,6 +557,11 @@ def test_a_program_that_never_led_gives_nothing_back(
 ) -> None:
     Process(client, "b", clock).elector.release()
     assert not server.faults.requests
+
+
+def test_a_lapse_that_ends_within_one_turn_is_told_all_the_same(leading: Process) -> None:
+    assert leading.tick(after=60.0)
+    assert leading.news == [True, False, True]
 
 
 def test_an_elector_that_hangs_is_reported(leading: Process, clock: Clock) -> None:
