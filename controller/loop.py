@@ -2,6 +2,7 @@
 
 import logging
 import math
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from controller.options import Options
 from controller.reconcile import Reconciler
 from controller.requirements.sources import Requirements
 from controller.spec import Topology
+from kube.backoff import Backoff
 from kube.client import ApiClient
 from kube.errors import KubeError
 from kube.nodes import PATH as NODES
@@ -30,7 +32,9 @@ log = logging.getLogger("controller")
 
 RESYNC_SECONDS: Final = 60.0
 """How often everything is looked at again though nothing changed: repairs what was edited by hand, finds new kinds."""
-_RETRY_SECONDS: Final = 5.0
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_UNSYNCED_SECONDS: Final = 5.0
 _CATCH_UP_SECONDS: Final = 0.5
 _SILENCE: Final = 3 * RESYNC_SECONDS + 60.0
 
@@ -70,6 +74,7 @@ class Controller:
         options: Options,
         stop: threading.Event,
         fence: Fence | None = None,
+        dice: random.Random | None = None,
     ) -> None:
         self._client = client
         self._new_reconciler = new_reconciler
@@ -80,6 +85,7 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dice)
         self._wake = threading.Event()
         self._turned = time.monotonic()
         # The echo of a status that we wrote must not make us look again; one that others wrote waits for the resync.
@@ -112,24 +118,29 @@ class Controller:
         wait = 0.0
         while not self._stop.is_set():
             changed = self._wake.wait(wait)
-            if changed and self._stop.wait(self._options.debounce):
+            # Changes alone are no reason to press a server that has just failed.
+            if changed and self._stop.wait(max(self._options.debounce, self._backoff.pause)):
                 return
             self._wake.clear()
             self._turned = time.monotonic()
-            if self._track():
-                self.nodes.outdated()
-                self._follow_nodes.relist()
-            wait = self._turn()
+            wait = self._look()
 
     def wake(self) -> None:
         """Have the loop look again: this process began or ceased to lead, for one."""
         self._wake.set()
 
+    def _look(self) -> float:
+        """Take in what has changed and act on it; seconds until the next look though nothing changes."""
+        if self._track():
+            self.nodes.outdated()
+            self._follow_nodes.relist()
+        return self._turn()
+
     def _turn(self) -> float:
         """Reconcile if the nodes are known and it is our turn; seconds until the next turn though nothing changes."""
         self._find_workloads()
         if not self.nodes.synced:
-            return _RETRY_SECONDS
+            return _UNSYNCED_SECONDS
         nodes = self._known_nodes()
         reconciler = self._of_this_term()
         if reconciler is None:
@@ -143,9 +154,10 @@ class Controller:
             log.info("a pass was abandoned: %s", error)
             self._metrics.reconciles.labels("abandoned").inc()
             return RESYNC_SECONDS  # whoever tells that we lead again wakes us
-        except KubeError:  # logged where it came from
+        except KubeError as error:  # logged where it came from
             self._metrics.reconciles.labels("failed").inc()
-            return _RETRY_SECONDS
+            return self._backoff.failed(error)
+        self._backoff.reset()
         self._metrics.reconciles.labels("ok").inc()
         self._metrics.reconcile_seconds.observe(time.monotonic() - began)
         self._metrics.last_sync.set(time.time())
@@ -160,6 +172,7 @@ class Controller:
             self._term = term
             self._reconciler = self._new_reconciler() if term else None
             self._caught_up = False
+            self._backoff.reset()
             self._metrics.show({})
         return self._reconciler
 

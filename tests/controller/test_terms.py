@@ -250,6 +250,26 @@ def test_a_new_leader_waits_until_it_has_seen_what_the_last_one_wrote(
     assert said(cluster)["status"] == "False"
 
 
+def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_for_it(
+    cluster: ApiUnderTest, leader: Replica
+) -> None:
+    row = {"spec": {"levels": [{"domain": "row", "key": "example.com/row"}], "required": None}}
+    for name in ("n1", "n2"):
+        label = {"metadata": {"labels": {"example.com/row": "a"}}}
+        assert cluster.request("PATCH", f"{NODES}/{name}", label, content_type=MERGE)[0] == 200
+    assert cluster.request("PATCH", f"{PATH}/cluster", row, content_type=MERGE)[0] == 200
+    leader.controller._follow_topologies.sync()
+    last = version(cluster)
+    assert leader.controller._look() < 10.0
+    assert version(cluster) == last
+    assert "nodes have not been listed yet" in leader.controller.ready()
+    leader.controller._follow_nodes._again = False  # as its thread would, which does not run here
+    leader.controller._follow_nodes.sync()
+    assert leader.controller._look() == 60.0
+    (level,) = cluster.get(f"{PATH}/cluster")["status"]["levels"]
+    assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
+
+
 def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
     cluster: ApiUnderTest, follower: Replica
 ) -> None:
@@ -257,11 +277,16 @@ def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
         pytest.skip("only the embedded server fails on demand")
     follower.look()
     follower.turns.begin()
-    cluster.embedded.faults.reject(503, applies=lambda request: request.path == PATH)
-    assert follower.controller._turn() == 5.0
-    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 1, 0]
-    follower.turn()
+    cluster.embedded.faults.reject(503, times=7, applies=lambda request: request.path == PATH)
+    longest = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+    pauses = [follower.controller._turn() for _ in longest]
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
+    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 7, 0]
+    assert follower.turn() == 60.0
     assert follower.passes("ok") == 1
+    cluster.embedded.faults.reject(429, retry_after=7, applies=lambda request: request.path == f"{PATH}/cluster/status")
+    label_racks(cluster, "other")
+    assert follower.turn() == 7.0
 
 
 def test_the_loop_takes_over_when_it_is_told_and_lets_go_again(cluster: ApiUnderTest, follower: Replica) -> None:
