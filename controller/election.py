@@ -254,7 +254,7 @@ class LeaderElector:
         if self._thread.is_alive():
             self._thread.join(2 * self._timing.request)
         lease = self._election.resign(self._clock(), self._wall())
-        self._announce()
+        self._announce(logging.INFO)
         if lease is None:
             return
         try:
@@ -262,11 +262,11 @@ class LeaderElector:
         except KubeError as error:
             log.info("the Lease %s/%s was not given back, it expires by itself: %s", self._namespace, self._name, error)
 
-    def _announce(self) -> None:
+    def _announce(self, severity: int = logging.WARNING) -> None:
         term = self._election.term if self.may_write() else 0
         before, self._term = self._term, term
         if before and term != before:
-            log.warning("no longer leading")
+            log.log(severity, "no longer leading")
             self._changed(False)
         if term and term != before:
             log.info("leading")
