@@ -73,9 +73,10 @@ class Replica:
             return str(self._metrics.request("GET", "/metrics").body)
         return ""
 
-    def is_ready(self) -> bool:
+    def is_well(self) -> bool:
+        """Ready and alive."""
         with contextlib.suppress(OSError):
-            return self._metrics.request("GET", "/readyz").code == 200
+            return all(self._metrics.request("GET", path).code == 200 for path in ("/readyz", "/healthz"))
         return False
 
     def leads(self) -> bool:
@@ -121,7 +122,7 @@ def pair(cluster: ApiUnderTest, tmp_path: Path) -> Iterator[tuple[Replica, Repli
     """Leader and follower, both of which have seen the cluster."""
     with Replica(cluster, tmp_path / "a") as a, Replica(cluster, tmp_path / "b") as b:
         wait_until(lambda: counted(cluster) == 1, "one of them writes")
-        wait_until(lambda: a.is_ready() and b.is_ready() and a.sees(1) and b.sees(1), "both follow the cluster")
+        wait_until(lambda: a.is_well() and b.is_well() and a.sees(1) and b.sees(1), "both follow the cluster")
         wait_until(lambda: a.leads() != b.leads(), "one leads")
         yield (a, b) if a.leads() else (b, a)
 
@@ -204,3 +205,13 @@ def test_a_leader_that_is_told_to_end_gives_the_lease_back_as_its_last_act(
     wait_until(changed(cluster, 3), "the other took over")
     assert follower.leads()
     assert "Traceback" not in leader.said()
+
+
+def test_whoever_cannot_wait_for_the_pass_in_hand_asks_twice(leader: Replica, cluster: ApiUnderTest) -> None:
+    leader.proxy.hold("GET", "/apis/grove.io/v1alpha1")
+    add_node(cluster, "n2")
+    leader.proxy.wait_until_held()
+    leader.tell(signal.SIGTERM)
+    wait_until(lambda: "SIGTERM" in leader.said(), "the leader has heard")
+    leader.tell(signal.SIGTERM)
+    assert leader.process.wait(timeout=30) == 128 + signal.SIGTERM
