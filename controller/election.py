@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any, Final
 
-from kube.client import ApiClient, Request
-from kube.cluster import Cluster
+from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
 from kube.lease import Lease, new_lease, read, write
 from kube.reflector import Stop
@@ -53,6 +52,12 @@ class Timing:
         if self.lease <= self.renew:
             raise ValueError(f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time")
 
+    @classmethod
+    def lasting(cls, seconds: int) -> "Timing":
+        """The usual proportions, for a Lease of so many seconds."""
+        usual = cls()
+        return cls(seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease)
+
     @property
     def request(self) -> float:
         """How long one request of a leader may take."""
@@ -69,6 +74,8 @@ class Election:
         self._identity = identity
         self._timing = timing
         self._absent = absent
+        self.term = 0
+        """Grows with each claim that is stored while this contender does not lead."""
         self._lease: Lease | None = None
         self._certain = False
         self._unchanged_since = inf
@@ -116,6 +123,8 @@ class Election:
 
     def claimed(self, sent: float, now: float, lease: Lease) -> None:
         """Take in what was stored of a claim; `sent` is when it was sent, or before, `now` when the answer had come."""
+        if not self.may_write(sent):
+            self.term += 1
         if self._lease is None:
             self._from = now + self._timing.lease
         self._lease = lease
@@ -186,7 +195,7 @@ class LeaderElector:
         self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._election = Election(identity, timing, new_lease(namespace, name))
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
-        self._leading = False
+        self._term = 0
         self._holder = ""
         self._trouble = ""
         self._turned = clock()
@@ -203,6 +212,11 @@ class LeaderElector:
     def may_write(self) -> bool:
         """Whether this process leads at this moment; to be asked right before each write, from any thread."""
         return self._election.may_write(self._clock())
+
+    @property
+    def term(self) -> int:
+        """Never the same in two stretches of leadership, however short the time between them was."""
+        return self._election.term
 
     def healthy(self) -> str:
         """What is wrong when only a restart would help: the elector no longer turns."""
@@ -223,7 +237,7 @@ class LeaderElector:
             if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
                 self._tell(str(error))
         self._announce()
-        return max(asked, self._timing.retry * (1 if self._leading else self._dice.uniform(1, 1 + _SPREAD)))
+        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + _SPREAD)))
 
     def _turn(self) -> None:
         election = self._election
@@ -240,7 +254,7 @@ class LeaderElector:
         if self._thread.is_alive():
             self._thread.join(2 * self._timing.request)
         lease = self._election.resign(self._clock(), self._wall())
-        self._announce()
+        self._announce(logging.INFO)
         if lease is None:
             return
         try:
@@ -248,12 +262,15 @@ class LeaderElector:
         except KubeError as error:
             log.info("the Lease %s/%s was not given back, it expires by itself: %s", self._namespace, self._name, error)
 
-    def _announce(self) -> None:
-        leading = self.may_write()
-        if leading != self._leading:
-            self._leading = leading
-            log.log(logging.INFO if leading else logging.WARNING, "%s", "leading" if leading else "no longer leading")
-            self._changed(leading)
+    def _announce(self, severity: int = logging.WARNING) -> None:
+        term = self._election.term if self.may_write() else 0
+        before, self._term = self._term, term
+        if before and term != before:
+            log.log(severity, "no longer leading")
+            self._changed(False)
+        if term and term != before:
+            log.info("leading")
+            self._changed(True)
         if self._holder != self._election.holder:
             self._holder = self._election.holder
             log.info("the Lease %s/%s is held by %s", self._namespace, self._name, self._holder or "nobody")
@@ -265,21 +282,3 @@ class LeaderElector:
         elif self._trouble and not trouble:
             log.info("the Lease %s/%s can be read and written again", self._namespace, self._name)
         self._trouble = trouble
-
-
-class NotLeading(KubeError):
-    """A write was held back because another process may be leader by now."""
-
-
-class FencedClient(ApiClient):
-    """A client whose writes are sent only while `may_write` says so: leadership may end between any two of them."""
-
-    def __init__(self, cluster: Cluster, user_agent: str, timeout: float, may_write: Callable[[], bool]) -> None:
-        super().__init__(cluster, user_agent, timeout)
-        self._may_write = may_write
-
-    def read(self, request: Request) -> bytes:
-        """As every client; raises NotLeading for what would change something while this process does not lead."""
-        if request.method != "GET" and not self._may_write():
-            raise NotLeading(f"this process does not lead, so it does not send {request.method} {request.path}")
-        return super().read(request)

@@ -23,7 +23,7 @@ class Index(Generic[T]):
         self._lock = threading.Lock()
         self._items: dict[str, T] = {}
         self.synced = False
-        """Whether the whole collection has been read at least once."""
+        """Whether the whole collection has been read, with everything that is kept of its items now."""
         self.error: KubeError | None = None
         """Why it cannot be followed just now; what is known stands."""
 
@@ -40,6 +40,10 @@ class Index(Generic[T]):
             self.synced = True
         if not same:
             self._changed()
+
+    def outdated(self) -> None:
+        """More is kept of each item from now on: what is known is no evidence until all have been read again."""
+        self.synced = False
 
     def put(self, name: str, item: T) -> None:
         """One object came or changed."""

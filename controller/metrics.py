@@ -54,7 +54,7 @@ class ControllerMetrics:
         )
         build = Info("toposcope_build", "Version of this controller.", registry=registry)
         build.info({"version": __version__})
-        for outcome in ("ok", "failed"):
+        for outcome in ("ok", "failed", "abandoned"):
             self.reconciles.labels(outcome)
 
     def show(self, assessments: Mapping[str, Assessment]) -> None:

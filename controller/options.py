@@ -2,8 +2,15 @@
 
 import argparse
 from dataclasses import dataclass
+from typing import Final
 
+from controller.election import Timing
 from telemetry.logs import FORMATS
+
+LEASE: Final = "toposcope-controller"
+HOME_NAMESPACE: Final = "toposcope-system"
+SHORTEST_LEASE: Final = 3
+"""Seconds; a shorter one leaves less than a second for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +23,10 @@ class Options:
     metrics_port: int | None
     log_format: str
     config: str | None = None
+    leader_elect: bool = False
+    lease_namespace: str = ""
+    """Empty: the pod's own."""
+    lease_seconds: int = Timing().lease
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +49,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long to gather changes before acting on them; default: 1",
     )
     parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
+    parser.add_argument(
+        "--leader-elect",
+        action="store_true",
+        help="several controllers run, and one at a time writes: the one that holds the Lease "
+        f"{LEASE}; without this flag there must be one controller only",
+    )
+    parser.add_argument(
+        "--lease-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help=f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}",
+    )
+    parser.add_argument(
+        "--lease-duration",
+        type=int,
+        default=Timing().lease,
+        metavar="SECONDS",
+        help="how long after a leader's last sign of life another controller takes over; longer suits an API server "
+        f"that is slow or often away; default: {Timing().lease}",
+    )
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
 
 
@@ -45,6 +76,10 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
     """The options in parsed arguments; ends the program with a clear error when one cannot be."""
     if arguments.debounce < 0:
         parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
+    if arguments.leader_elect and arguments.once:
+        parser.error("--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once")
+    if arguments.lease_duration < SHORTEST_LEASE:
+        parser.error(f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds")
     return Options(
         kubeconfig=arguments.kubeconfig,
         once=arguments.once,
@@ -52,4 +87,7 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
         config=arguments.config,
+        leader_elect=arguments.leader_elect,
+        lease_namespace=arguments.lease_namespace,
+        lease_seconds=arguments.lease_duration,
     )

@@ -14,6 +14,7 @@ from controller.children import Children
 from controller.conditions import LEVELS_AVAILABLE, previous, stamped
 from controller.demand import demand_of
 from controller.effective import Absences
+from controller.fence import NotLeading
 from controller.publishers.target import MANAGER, Published
 from controller.requirements.model import Need, WorkloadRef
 from controller.requirements.resolve import Resolved, resolve
@@ -91,7 +92,10 @@ class Reconciler:
     def reconcile(
         self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts], workloads: Workloads
     ) -> dict[str, Assessment]:
-        """Reconcile all topologies; the assessments by name. Raises the first KubeError, after all had their turn."""
+        """Reconcile all topologies; the assessments by name.
+
+        Raises the first KubeError, after all had their turn, and NotLeading at once: the rest is another's to do.
+        """
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
             self._absences.forget(gone)
@@ -106,6 +110,8 @@ class Reconciler:
                 assessments[topology.name] = self._one(
                     topology, nodes, asked[topology.name], latest, listed=workloads.synced
                 )
+            except NotLeading:
+                raise
             except KubeError as error:
                 log.warning("ClusterTopology %s: %s", topology.name, error)
                 failed = failed or error
@@ -221,6 +227,8 @@ class Reconciler:
         request = event(regarding, kind, news.reason, news.note, REPORTER, self._instance, self._now())
         try:
             self._client.call(request)
+        except NotLeading:
+            raise
         except KubeError as error:
             # An Event is news for people: losing one must not stop the work.
             log.warning("cannot record an Event about %s: %s", about, error)

@@ -99,10 +99,9 @@ class ApiClient:
                 return self._exchange(request)
 
     def _exchange(self, request: Request) -> bytes:
-        if self._connection is None:
-            self._connection = self._connect(self._timeout)
+        connection = self._kept()
         try:
-            response = self._send(self._connection, request)
+            response = self._send(connection, request)
             body = _body(response)
         except _TRANSPORT as error:
             self.close()
@@ -114,6 +113,18 @@ class ApiClient:
             self.close()
         _check(self._cluster.server, response, body)
         return body
+
+    def _kept(self) -> http.client.HTTPConnection:
+        """The kept connection, or a new one where there is none or certificates have changed since it was made.
+
+        An API server checks at each request whether the client certificate of the connection has expired.
+        """
+        kept = self._connection
+        if isinstance(kept, _TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect(self._timeout)
+        return self._connection
 
     def stream(self, request: Request, idle_timeout: float) -> "Stream":
         """A watch over a connection of its own; nothing is sent before the first line is asked for.
@@ -136,7 +147,7 @@ class ApiClient:
         host = where.hostname or ""
         if self._cluster.tls is None:
             return http.client.HTTPConnection(host, where.port, timeout=timeout)
-        return _TlsConnection(host, where.port, timeout, self._cluster.tls, self._cluster.server_name or host)
+        return _TlsConnection(host, where.port, timeout, self._cluster.tls(), self._cluster.server_name or host)
 
     def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
         headers = {"Accept": request.accept, "User-Agent": self._user_agent}
@@ -145,8 +156,14 @@ class ApiClient:
         token = self._cluster.token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
+        if connection.sock is None:
+            connection.connect()
+        self._about_to_send(request)
         connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
         return connection.getresponse()
+
+    def _about_to_send(self, request: Request) -> None:
+        """Called when nothing is left but to send the request; what it raises takes the request's place."""
 
 
 class _TlsConnection(http.client.HTTPSConnection):
@@ -154,12 +171,12 @@ class _TlsConnection(http.client.HTTPSConnection):
 
     def __init__(self, host: str, port: int | None, timeout: float, tls: ssl.SSLContext, name: str) -> None:
         super().__init__(host, port, timeout=timeout, context=tls)
-        self._tls = tls
+        self.tls = tls
         self._name = name
 
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+        self.sock = self.tls.wrap_socket(self.sock, server_hostname=self._name)
 
 
 class Stream:

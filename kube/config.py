@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from kube import kubeconfig as kubeconfigs
-from kube.cluster import Cluster, tls_context, token_file
+from kube.cluster import Cluster, token_file
 from kube.errors import ConfigError
+from kube.tls import RotatingTls, tls_context
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -35,13 +36,18 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
     host = environ["KUBERNETES_SERVICE_HOST"]
     port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    try:
-        namespace = (account / "namespace").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        namespace = ""
+    ca = str(account / "ca.crt")
     return Cluster(
         kubeconfigs.checked_url("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", f"https://{authority}"),
-        tls_context(f"service account {account}/ca.crt", str(account / "ca.crt")),
+        RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
         token_file(f"service account {account}/token", account / "token"),
-        namespace or "default",
+        pod_namespace(account) or "default",
     )
+
+
+def pod_namespace(account: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the pod that we run in; empty outside of one."""
+    try:
+        return (account / "namespace").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -7,14 +7,15 @@ counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kuberne
 import base64
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kube.cluster import Cluster, Token, load_client_certificate, tls_context, token_file, usable
+from kube.cluster import Cluster, Token, token_file, usable
 from kube.errors import ConfigError
+from kube.tls import RotatingTls, Tls, load_client_certificate, tls_context
 
 _LARGEST: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
@@ -93,14 +94,18 @@ def read(spec: str) -> Cluster:
             if entry.values.get(field):
                 raise ConfigError(f"{entry.where}{field} is not supported: {why}")
     server = checked_url(f"{cluster.where}server", cluster.text("server"))
-    tls = _tls(cluster) if urlsplit(server).scheme == "https" else None
+    has_tls = urlsplit(server).scheme == "https"
     if user.values.get("exec") or user.values.get("auth-provider"):
-        token = _from_plugin(spec, name, user, tls)
+        token, identity = _from_plugin(spec, name, user)
+        if not token() and not (has_tls and identity.files):
+            # The package has logged why; without this check requests would go out as anonymous.
+            raise ConfigError(
+                f"{_plugin(user)}: it gave no credentials; does `kubectl get nodes` work with this kubeconfig?"
+            )
     else:
-        token = _static_token(user)
-        if tls:
-            _client_certificate(user, tls)
+        token, identity = _static_token(user), _own_certificate(user)
     namespace = context.text("namespace") or "default"
+    tls = _tls(cluster, identity) if has_tls else None
     return Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
 
 
@@ -152,15 +157,28 @@ def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, na
     raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})")
 
 
-def _tls(cluster: _Entry) -> ssl.SSLContext:
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """A client certificate: how to load it into a context, and the files to be watched for its next version."""
+
+    load: Callable[[ssl.SSLContext], None]
+    files: tuple[str, ...] = ()
+
+
+def _tls(cluster: _Entry, identity: _Identity) -> Tls:
     data = cluster.inline("certificate-authority")
-    return tls_context(
-        f"{cluster.where}certificate-authority" + ("-data" if data else ""),
-        None if data else cluster.file("certificate-authority"),
-        # PEM is ASCII: other characters can only stand in comments.
-        data.decode("ascii", errors="ignore") if data else None,
-        verify=not cluster.flag("insecure-skip-tls-verify"),
-    )
+    ca_file = None if data else cluster.file("certificate-authority")
+    # PEM is ASCII: other characters can only stand in comments.
+    ca_data = data.decode("ascii", errors="ignore") if data else None
+    verify = not cluster.flag("insecure-skip-tls-verify")
+    where = f"{cluster.where}certificate-authority" + ("-data" if data else "")
+
+    def make() -> ssl.SSLContext:
+        context = tls_context(where, ca_file, ca_data, verify=verify)
+        identity.load(context)
+        return context
+
+    return RotatingTls(make, (*((ca_file,) if ca_file else ()), *identity.files))
 
 
 def _static_token(user: _Entry) -> Token:
@@ -172,33 +190,45 @@ def _static_token(user: _Entry) -> Token:
     return lambda: token
 
 
-def _client_certificate(user: _Entry, tls: ssl.SSLContext) -> None:
-    """Load a client certificate into `tls`; the ssl module takes files only, so inline data passes through two."""
-    import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+def _own_certificate(user: _Entry) -> _Identity:
+    """The client certificate of a user's entry, in files or inline, if it has one. Raises ConfigError."""
+    data = {name: user.inline(name) for name in ("client-certificate", "client-key")}
+    files = {name: None if data[name] else user.file(name) for name in data}
+    given = [name for name in data if data[name] or files[name]]
+    if len(given) == 1:
+        raise ConfigError(f"{user.where}client-certificate and client-key go together; one is missing")
 
-    files = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("client-certificate", "client-key"):
-            file, data = user.file(name), user.inline(name)
-            if data:
+    def load(context: ssl.SSLContext) -> None:
+        """The ssl module takes files only, so inline data passes through two."""
+        if not given:
+            return
+        import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+
+        with tempfile.TemporaryDirectory() as folder:
+            pair = []
+            for name in given:
                 inline = Path(folder) / name
-                inline.touch(mode=0o600)
-                inline.write_bytes(data)
-                file = str(inline)
-            if file:
-                files.append(file)
-        if len(files) == 1:
-            raise ConfigError(f"{user.where}client-certificate and client-key go together; one is missing")
-        if files:
-            load_client_certificate(user.where.removesuffix("."), tls, *files)
+                content = data[name]
+                if content:
+                    inline.touch(mode=0o600)
+                    inline.write_bytes(content)
+                pair.append(files[name] or str(inline))
+            load_client_certificate(user.where.removesuffix("."), context, *pair)
+
+    return _Identity(load, tuple(file for file in files.values() if file))
 
 
-def _from_plugin(spec: str, context: str | None, user: _Entry, tls: ssl.SSLContext | None) -> Token:
-    """Ask the user's plugin for a token, or for a client certificate and load it into `tls`."""
+def _plugin(user: _Entry) -> str:
+    """The field that names the plugin."""
+    return user.where + ("exec" if user.values.get("exec") else "auth-provider")
+
+
+def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[Token, _Identity]:
+    """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
     import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
     import kubernetes.config  # noqa: PLC0415 - same
 
-    plugin = user.where + ("exec" if user.values.get("exec") else "auth-provider")
+    plugin = _plugin(user)
     configuration = kubernetes.client.Configuration()
     try:
         kubernetes.config.load_kube_config(spec, context, configuration)  # type: ignore[no-untyped-call]  # untyped in 36 and 37
@@ -213,9 +243,11 @@ def _from_plugin(spec: str, context: str | None, user: _Entry, tls: ssl.SSLConte
             raise ConfigError(f"{plugin}: {error}") from error
         return usable(f"{plugin}: its answer", header.removeprefix("Bearer ")) if header else None
 
-    if tls and configuration.cert_file and configuration.key_file:
-        load_client_certificate(f"{plugin}: its answer", tls, configuration.cert_file, configuration.key_file)
-    elif not token():
-        # The package has logged why; without this check requests would go out as anonymous.
-        raise ConfigError(f"{plugin}: it gave no credentials; does `kubectl get nodes` work with this kubeconfig?")
-    return token
+    certificate, key = configuration.cert_file, configuration.key_file
+    pair = (certificate, key) if certificate and key else ()
+
+    def load(tls: ssl.SSLContext) -> None:
+        if pair:
+            load_client_certificate(f"{plugin}: its answer", tls, *pair)
+
+    return token, _Identity(load, pair)

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from kube.backoff import Backoff
 from kube.client import UNREADABLE, ApiClient, Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 
@@ -126,7 +127,7 @@ class Reflector(Generic[T]):
         self._again = False
         self._open: Stream | None = None
         self._version = ""
-        self._wait = _FIRST_PAUSE
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._dice)
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
@@ -147,9 +148,7 @@ class Reflector(Generic[T]):
                     self._version = ""
                 log.warning("cannot follow %s: %s", self._path, error)
                 self._handler.failing(error)
-                asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-                self._stop.wait(max(asked, self._wait * self._dice.uniform(0.5, 1.0)))
-                self._wait = min(self._wait * 2, _LONGEST_PAUSE)
+                self._stop.wait(self._backoff.failed(error))
 
     def relist(self) -> None:
         """Read the whole collection again, from another thread: what `decode` keeps has changed."""
@@ -169,7 +168,7 @@ class Reflector(Generic[T]):
         self._healthy()
 
     def _healthy(self) -> None:
-        self._wait = _FIRST_PAUSE
+        self._backoff.reset()
         self._handler.failing(None)
 
     def _streamed(self) -> dict[str, T] | None:

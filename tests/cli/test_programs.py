@@ -88,6 +88,8 @@ def test_the_modules_run_by_themselves(module: str) -> None:
         (["agent", "--profile", "t4-1"], "NODE_NAME"),
         (["agent", "--profile", "t4-1", "--node-name", "n", "--interval", "0"], "--interval"),
         (["controller", "--debounce", "-1"], "--debounce"),
+        (["controller", "--leader-elect", "--once"], "leave out --leader-elect or --once"),
+        (["controller", "--leader-elect", "--lease-duration", "2"], "--lease-duration 2: must be at least 3 seconds"),
         (["demoo"], "invalid choice"),
     ],
 )

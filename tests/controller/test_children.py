@@ -10,12 +10,12 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from controller.children import child_name
+from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.publishers.kai import KaiPublisher
 from controller.publishers.kueue import KueuePublisher
 from controller.reconcile import Reconciler
-from controller.run import Controller
 from controller.spec import PATH
 from kube.client import ApiClient, Request
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
@@ -48,7 +48,7 @@ def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) 
     client = clients()
     publishers = (KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
     reconciler = Reconciler(client, publishers, time, instance="test")
-    return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+    return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
     watched = cast("ApiClient", WatchedClient(clients(), before))
     late = Controller(
         clients(),
-        Reconciler(watched, (), time, instance="test"),
+        lambda: Reconciler(watched, (), time, instance="test"),
         ControllerMetrics(CollectorRegistry()),
         OPTIONS,
         threading.Event(),
@@ -363,7 +363,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_told(
     client, registry = clients(), CollectorRegistry()
     options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
     reconciler = Reconciler(client, [], time, instance="test")
-    controller = Controller(client, reconciler, ControllerMetrics(registry), options, threading.Event())
+    controller = Controller(client, lambda: reconciler, ControllerMetrics(registry), options, threading.Event())
     passes(controller, time, 1)
     status = api.get(f"{PATH}/cluster")["status"]
     assert status["levelPath"] == "zone > row > nvlink-domain > host"

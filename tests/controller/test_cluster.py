@@ -9,13 +9,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.publishers.grove import GrovePublisher
 from controller.publishers.kai import KaiPublisher
 from controller.publishers.kueue import KueuePublisher
 from controller.reconcile import Reconciler
-from controller.run import Controller
 from controller.spec import PATH
 from kube.client import ApiClient
 from kube.errors import KubeError
@@ -50,7 +50,7 @@ def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) 
     client = clients()
     publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
     reconciler = Reconciler(client, publishers, time, instance="test")
-    return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+    return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
 
 @pytest.fixture
@@ -268,7 +268,9 @@ def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_told(
     assert api.request("GET", PATH)[0] == 404
     client = clients()
     reconciler = Reconciler(client, [], time)
-    controller = Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+    controller = Controller(
+        client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()
+    )
     with pytest.raises(KubeError):
         controller.once()
     assert "ClusterTopologies have not been listed yet" in controller.ready()

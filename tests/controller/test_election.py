@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from controller.election import Election, FencedClient, LeaderElector, NotLeading, Timing, boot_time
-from kube.apply import get
-from kube.client import ApiClient, Request
+from controller.election import Election, LeaderElector, Timing, boot_time
+from kube.client import ApiClient
 from kube.config import load
 from kube.lease import Lease, new_lease
 from simulator.apiserver import EmbeddedApiServer
@@ -39,6 +38,12 @@ TIMING = Timing()
 def test_times_that_do_not_fit_together_are_refused(timing: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Timing(**timing)
+
+
+def test_the_proportions_of_other_leases_are_the_usual_ones() -> None:
+    assert Timing.lasting(15) == Timing()
+    assert Timing.lasting(30) == Timing(30, 20.0, 4.0)
+    assert Timing.lasting(3).request == 1.0
 
 
 class Store:
@@ -170,6 +175,15 @@ def test_a_leader_that_was_stopped_finds_out_before_it_asks_anybody(leader: Cont
 def test_a_stopped_leader_goes_on_where_nobody_took_over(leader: Contender) -> None:
     assert leader.turn(2.0)
     assert leader.turn(60.0)
+
+
+def test_a_term_is_another_one_after_any_time_without_leadership(leader: Contender) -> None:
+    assert leader.turn(2.0)
+    first = leader.election.term
+    assert leader.turn(4.0)
+    assert leader.election.term == first
+    assert leader.turn(60.0)
+    assert leader.election.term > first, "another one may have led, or the clock of absences has run on unwatched"
 
 
 def test_time_counts_from_when_a_renewal_was_sent_not_from_its_answer(store: Store, leader: Contender) -> None:
@@ -545,6 +559,11 @@ def test_a_program_that_never_led_gives_nothing_back(
     assert not server.faults.requests
 
 
+def test_a_lapse_that_ends_within_one_turn_is_told_all_the_same(leading: Process) -> None:
+    assert leading.tick(after=60.0)
+    assert leading.news == [True, False, True]
+
+
 def test_an_elector_that_hangs_is_reported(leading: Process, clock: Clock) -> None:
     assert leading.elector.healthy() == ""
     clock.now += 61.0
@@ -573,20 +592,3 @@ def test_the_thread_leads_and_gives_back(client: ApiClient, server: EmbeddedApiS
 
 def test_the_default_clock_goes_on() -> None:
     assert 0 < boot_time() <= boot_time()
-
-
-def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
-    server: EmbeddedApiServer, tmp_path: Path
-) -> None:
-    server.write_kubeconfig(tmp_path / "kubeconfig")
-    leads = True
-    client = FencedClient(load(str(tmp_path / "kubeconfig")), "test", 5.0, lambda: leads)
-    body = b'{"metadata":{"name":"x","namespace":"default"}}'
-    make = Request("POST", LEASES, {}, body)
-    client.call(make)
-    leads = False
-    with pytest.raises(NotLeading, match=f"does not lead, so it does not send POST {LEASES}"):
-        client.call(make)
-    assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
-    assert server.faults.requests["POST", LEASES] == 1
-    client.close()

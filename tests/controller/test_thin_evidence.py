@@ -9,11 +9,11 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.reconcile import Reconciler
 from controller.requirements.model import Need, WorkloadRef
-from controller.run import Controller
 from controller.spec import PATH, Topology, read
 from kube.client import ApiClient
 from kube.config import load
@@ -56,7 +56,9 @@ def start(client: ApiClient, time: Time) -> Iterator[Callable[[], Controller]]:
 
     def run() -> Controller:
         reconciler = Reconciler(client, (), time, instance="test")
-        controller = Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+        controller = Controller(
+            client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()
+        )
         thread = threading.Thread(target=controller.run)
         thread.start()
         started.append((controller, thread))

@@ -9,7 +9,7 @@ import pytest
 
 from kube.apply import get
 from kube.client import ApiClient
-from kube.config import load
+from kube.config import load, pod_namespace
 from kube.errors import ConfigError, Unreachable
 from tests.kube.scripted import Reply, ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
@@ -95,9 +95,12 @@ def test_a_token_of_any_bytes(account: Path) -> None:
 
 
 def test_without_a_namespace_file_it_is_default(account: Path) -> None:
+    assert pod_namespace(account) == "toposcope-system"
     (account / "namespace").write_text("\n")
+    assert pod_namespace(account) == ""
     assert load(None, environment(), account).namespace == "default"
     (account / "namespace").unlink()
+    assert pod_namespace(account) == ""
     assert load(None, environment(), account).namespace == "default"
 
 

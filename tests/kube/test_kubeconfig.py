@@ -3,7 +3,6 @@
 import base64
 import json
 import ssl
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -184,26 +183,6 @@ class TestSeveralFiles:
 
 
 class TestPlugins:
-    @pytest.fixture
-    def plugin(self, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
-        """The `exec` entry of a plugin that answers with this status (an expression of `count`, the calls so far)."""
-
-        def make(status: str) -> dict[str, Any]:
-            script = tmp_path / "plugin.py"
-            script.write_text(
-                "import json, pathlib, sys\n"
-                "calls = pathlib.Path(__file__).with_name('calls')\n"
-                "count = len(calls.read_text()) + 1 if calls.exists() else 1\n"
-                "calls.write_text('x' * count)\n"
-                f"status = {status}\n"
-                "kind, version = 'ExecCredential', 'client.authentication.k8s.io/v1'\n"
-                "print(json.dumps({'apiVersion': version, 'kind': kind, 'status': status}))\n"
-            )
-            version = "client.authentication.k8s.io/v1"
-            return {"exec": {"apiVersion": version, "command": sys.executable, "args": ["-S", str(script)]}}
-
-        return make
-
     def test_its_token_is_sent(self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]]) -> None:
         with ScriptedServer([answer(b"1")]) as server:
             content = document(server.url, plugin("{'token': f'secret-{count}'}"))

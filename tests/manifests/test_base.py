@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from controller.election import Timing
+from controller.options import HOME_NAMESPACE, LEASE
 from tests.manifests.support import Manifests
 from topology.version import __version__
 
@@ -66,11 +68,16 @@ def test_pods_ask_for_no_more_than_restricted_allows(base: Manifests, program: s
     assert kinds == {"agent": [], "controller": [{"configMap"}]}[program]
 
 
-@pytest.mark.parametrize(("program", "port"), [("agent", 9464), ("controller", 9465)])
-def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, port: int) -> None:
+@pytest.mark.parametrize(
+    ("program", "port", "more"),
+    [
+        ("agent", 9464, []),
+        ("controller", 9465, ["--config", "/etc/toposcope/config.yaml", "--leader-elect"]),
+    ],
+)
+def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, port: int, more: list[str]) -> None:
     c = container(base, program)
-    config = {"agent": [], "controller": ["--config", "/etc/toposcope/config.yaml"]}[program]
-    assert c["args"] == [program, "--metrics-port", str(port), *config]
+    assert c["args"] == [program, "--metrics-port", str(port), *more]
     assert c["image"] == f"toposcope:{__version__}"
     assert c["ports"] == [{"name": "metrics", "containerPort": port}]
     assert c["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
@@ -101,10 +108,43 @@ def test_the_agent_survives_pressure_and_rolls_out_in_steps(base: Manifests) -> 
     assert {"key": "nvidia.com/gpu", "operator": "Exists"} in spec["template"]["spec"]["tolerations"]
 
 
-def test_there_is_never_more_than_one_controller(base: Manifests) -> None:
+def test_another_controller_is_there_before_one_goes(base: Manifests) -> None:
     spec = base.get("Deployment", "toposcope-controller")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     assert spec["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
+
+
+def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) -> None:
+    spec = base.get("Deployment", "toposcope-controller")["spec"]
+    selector = spec["selector"]
+    (preferred,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"].values()
+    assert [each["podAffinityTerm"] for each in preferred] == [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    ]
+    budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]
+    assert budget == {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
+
+
+def test_a_controller_has_time_to_give_its_lease_back(base: Manifests) -> None:
+    spec = base.pod_template("controller")["spec"]
+    # The elector's last request and the one that gives back, both at their slowest, leave time for a pass.
+    assert spec["terminationGracePeriodSeconds"] > 3 * Timing().request
+
+
+def test_the_controller_may_elect_where_it_runs_and_nowhere_else(base: Manifests) -> None:
+    rules = base.get("Role", "toposcope-controller")["rules"]
+    assert {rule["resources"][0] for rule in rules} == {"leases"}
+    assert {verb: rule.get("resourceNames") for rule in rules for verb in rule["verbs"]} == {
+        "create": None,
+        "get": [LEASE],
+        "update": [LEASE],
+    }
+    namespace = base.get("Deployment", "toposcope-controller")["metadata"]["namespace"]
+    for kind in ("Role", "RoleBinding"):
+        assert base.get(kind, "toposcope-controller")["metadata"]["namespace"] == namespace == HOME_NAMESPACE
+    everywhere = base.get("ClusterRole", "toposcope-controller")["rules"]
+    assert not any("coordination.k8s.io" in rule["apiGroups"] for rule in everywhere)
 
 
 def test_the_namespace_enforces_restricted(base: Manifests) -> None:

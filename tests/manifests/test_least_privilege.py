@@ -22,6 +22,8 @@ FOREIGN = {
     "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
     "annotations": {"example.com/note": "keep"},
 }
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
+LEASE = f"{LEASES}/toposcope-controller"
 # All of an Event that an update may change.
 SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
 
@@ -99,6 +101,10 @@ def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "top
 def apply_segment(name: str, **parts: Any) -> dict[str, Any]:
     path = f"{TOPOLOGIES}/{name}?fieldManager=toposcope-controller&force=true"
     return {"path": path, "body": segment(name, **parts), "media": APPLY}
+
+
+def lease(name: str) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
 
 
 def rbac(verb: str, resource: str) -> str:
@@ -277,9 +283,25 @@ CONTROLLER_MAY = (
     Attempt(
         "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
     ),
+    Attempt("make the Lease", "POST", LEASES, lease("toposcope-controller")),
+    Attempt("read the Lease", "GET", LEASE),
 )
 
 CONTROLLER_MAY_NOT = (
+    Attempt("read another Lease", "GET", f"{LEASES}/other", says=rbac("get", "leases")),
+    Attempt("take another Lease", "PUT", f"{LEASES}/other", lease("other"), says=rbac("update", "leases")),
+    Attempt(
+        "patch the Lease", "PATCH", LEASE, {"metadata": {"labels": {"a": "b"}}}, MERGE, says=rbac("patch", "leases")
+    ),
+    Attempt("delete the Lease", "DELETE", LEASE, says=rbac("delete", "leases")),
+    Attempt("list Leases", "GET", LEASES, says=rbac("list", "leases")),
+    Attempt(
+        "elect elsewhere",
+        "POST",
+        LEASES.replace("toposcope-system", "kube-system"),
+        lease("toposcope-controller"),
+        says=rbac("create", "leases"),
+    ),
     Attempt(
         "label a Node", "PATCH", **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}), says=rbac("patch", "nodes")
     ),
@@ -423,13 +445,35 @@ def test_the_agent_may_do_its_work(cluster: Cluster) -> None:
     assert cluster.untouched() == before
 
 
+def confined(cluster: Cluster, token: str, folder: Path) -> Path:
+    """A kubeconfig with this token."""
+    config = yaml.safe_load(cluster.api.kubeconfig.read_text(encoding="utf-8"))
+    config["users"][0]["user"] = {"token": token}
+    kubeconfig = folder / "confined"
+    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return kubeconfig
+
+
+def test_a_controller_may_elect_itself_and_give_its_lease_back(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.api.create(LEASES, lease("toposcope-controller") | {"spec": {"leaseDurationSeconds": 1}})
+    flags = ["--kubeconfig", str(confined(cluster, cluster.controller, tmp_path)), "--leader-elect", "--debounce", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        program = subprocess.Popen([sys.executable, "-m", "controller", *flags], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: bool(cluster.api.get(f"{TOPOLOGIES}/cluster").get("status")), "it writes")
+        assert cluster.api.get(LEASE)["spec"]["holderIdentity"]
+    finally:
+        program.terminate()
+        code = program.wait(timeout=30)
+    said = (tmp_path / "log").read_text(encoding="utf-8")
+    assert (code, "WARNING" in said) == (0, False), said
+    assert cluster.api.get(LEASE)["spec"]["holderIdentity"] == ""
+
+
 @pytest.mark.parametrize("program", ["agent", "controller"])
 def test_the_programs_need_no_more_than_their_tokens_allow(cluster: Cluster, program: str, tmp_path: Path) -> None:
     before = cluster.untouched()
-    config = yaml.safe_load(cluster.api.kubeconfig.read_text(encoding="utf-8"))
-    config["users"][0]["user"] = {"token": {"agent": cluster.agent, "controller": cluster.controller}[program]}
-    kubeconfig = tmp_path / "confined"
-    kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    kubeconfig = confined(cluster, {"agent": cluster.agent, "controller": cluster.controller}[program], tmp_path)
     flags = {"agent": ["--profile", "dgx-h200", "--node-name", "confined-own"], "controller": []}[program]
     ran = subprocess.run(
         [sys.executable, "-m", "cli.main", program, "--once", "--kubeconfig", str(kubeconfig), *flags],

@@ -8,13 +8,13 @@ from typing import Any, Final
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
 from controller.publishers.grove import GrovePublisher
 from controller.publishers.kai import KaiPublisher
 from controller.publishers.kueue import KueuePublisher
 from controller.reconcile import Reconciler
-from controller.run import Controller
 from controller.spec import API_VERSION, KIND, PATH
 from kube.client import ApiClient
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
@@ -192,7 +192,9 @@ class World:
         client, time = self._client, self._time
         publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
         reconciler = Reconciler(client, publishers, time, instance="test")
-        return Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), _OPTIONS, threading.Event())
+        return Controller(
+            client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), _OPTIONS, threading.Event()
+        )
 
 
 def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

@@ -1,0 +1,236 @@
+"""Two controllers as programs on one API server: one writes, until it is killed, stopped, or told to end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+import yaml
+
+from controller.spec import PATH
+from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.http_client import HttpClient
+from tests.support.proxy import RecordingProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+LEASE = f"{LEASES}/toposcope-controller"
+STATUS = ("PATCH", f"{PATH}/cluster/status")
+
+
+class Replica:
+    """One controller program, with a proxy that sees all its requests; a context manager."""
+
+    def __init__(self, api: ApiUnderTest, folder: Path, seconds: int) -> None:
+        self._seconds = seconds
+        self.proxy = RecordingProxy(api)
+        self._folder = folder
+        with socket.create_server(("", 0)) as free:
+            self._port = free.getsockname()[1]
+        self._metrics = HttpClient(f"http://127.0.0.1:{self._port}", None)
+
+    def __enter__(self) -> Self:
+        self.proxy.__enter__()
+        self._folder.mkdir()
+        kubeconfig = self._folder / "kubeconfig"
+        self.proxy.write_kubeconfig(kubeconfig)
+        flags = [
+            *("--kubeconfig", str(kubeconfig), "--debounce", "0", "--metrics-port", str(self._port)),
+            *("--leader-elect", "--lease-namespace", "default", "--lease-duration", str(self._seconds)),
+        ]
+        with (self._folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-m", "controller", *flags], cwd=ROOT, stdout=log, stderr=log
+            )
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.proxy.__exit__()
+
+    def tell(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def said(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def has_heard(self, api: ApiUnderTest, number: signal.Signals) -> bool:
+        """Whether it knows that it shall end; asks something else too, so that waiting takes no CPU time from it."""
+        api.get("/version")
+        return f"because of {number.name}" in self.said()
+
+    def metrics(self) -> str:
+        """All series; empty as long as nothing is served."""
+        with contextlib.suppress(OSError):
+            return str(self._metrics.request("GET", "/metrics").body)
+        return ""
+
+    def is_well(self) -> bool:
+        """Ready and alive."""
+        with contextlib.suppress(OSError):
+            return all(self._metrics.request("GET", path).code == 200 for path in ("/readyz", "/healthz"))
+        return False
+
+    def leads(self) -> bool:
+        return "toposcope_leader 1.0" in self.metrics()
+
+    def sees(self, nodes: int) -> bool:
+        return f"toposcope_nodes {float(nodes)}" in self.metrics()
+
+    def written(self) -> list[tuple[str, str]]:
+        """What it wrote, its claims of the Lease left out: two that claim at a time is what a Lease is for."""
+        return [entry for entry in self.proxy.writes() if not entry[1].startswith(LEASES)]
+
+
+def add_node(api: ApiUnderTest, name: str) -> None:
+    labels = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
+    api.create(NODES, node(name, labels=labels))
+
+
+def counted(api: ApiUnderTest) -> int:
+    found: dict[str, Any] = api.get(f"{PATH}/cluster").get("status") or {}
+    return int(found.get("nodes", 0))
+
+
+def holder(api: ApiUnderTest) -> dict[str, Any]:
+    spec: dict[str, Any] = api.get(LEASE)["spec"]
+    return spec
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest) -> ApiUnderTest:
+    """A node, a ClusterTopology, and a Lease that was given back: a new one would be waited for."""
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
+    api.create(PATH, {**kind, "spec": {}})
+    add_node(api, "n1")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
+    api.create(LEASES, {**lease, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+    return api
+
+
+@pytest.fixture
+def seconds() -> int:
+    """How long a Lease lasts: short, for tests that wait for its end, but with 2 s for a request on a busy machine."""
+    return 6
+
+
+@pytest.fixture
+def pair(cluster: ApiUnderTest, tmp_path: Path, seconds: int) -> Iterator[tuple[Replica, Replica]]:
+    """Leader and follower, both of which have seen the cluster."""
+    with Replica(cluster, tmp_path / "a", seconds) as a, Replica(cluster, tmp_path / "b", seconds) as b:
+        wait_until(lambda: counted(cluster) == 1, "one of them writes")
+        wait_until(lambda: a.is_well() and b.is_well() and a.sees(1) and b.sees(1), "both follow the cluster")
+        wait_until(lambda: a.leads() != b.leads(), "one leads")
+        yield (a, b) if a.leads() else (b, a)
+
+
+@pytest.fixture
+def leader(pair: tuple[Replica, Replica]) -> Replica:
+    return pair[0]
+
+
+@pytest.fixture
+def follower(pair: tuple[Replica, Replica]) -> Replica:
+    return pair[1]
+
+
+def changed(api: ApiUnderTest, nodes: int) -> Callable[[], bool]:
+    """Add a node; whether a controller has counted it."""
+    add_node(api, f"n{nodes}")
+    return lambda: counted(api) == nodes
+
+
+def hold_a_pass(api: ApiUnderTest, leader: Replica) -> int:
+    """Add nodes until the leader stands in the middle of a pass that has one to count; how many there are."""
+    for nodes in itertools.count(counted(api) + 1):
+        leader.proxy.hold("GET", "/apis/grove.io/v1alpha1")
+        add_node(api, f"n{nodes}")
+        leader.proxy.wait_until_held()
+        if leader.sees(nodes):
+            return nodes
+        leader.proxy.release()  # a pass that began before
+    raise AssertionError
+
+
+def test_one_writes_and_the_other_takes_over_when_it_is_killed(
+    cluster: ApiUnderTest, leader: Replica, follower: Replica
+) -> None:
+    wait_until(changed(cluster, 2), "the leader counts a new node")
+    wait_until(lambda: follower.sees(2), "so does the follower, for itself")
+    assert STATUS in leader.written()
+    assert follower.written() == []
+    assert 'topology="cluster"' in leader.metrics()
+    assert 'topology="cluster"' not in follower.metrics()
+    before = leader.written()
+    leader.tell(signal.SIGKILL)
+    leader.process.wait()
+    wait_until(changed(cluster, 3), "the follower took over")
+    assert STATUS in follower.written()
+    assert leader.written() == before
+    wait_until(lambda: 'topology="cluster"' in follower.metrics(), "the new leader shows topologies")
+
+
+def test_a_leader_that_was_stopped_in_the_middle_of_a_pass_does_not_write_when_it_goes_on(
+    cluster: ApiUnderTest, leader: Replica, follower: Replica
+) -> None:
+    nodes = hold_a_pass(cluster, leader)
+    leader.tell(signal.SIGSTOP)
+    before = leader.written()
+    wait_until(follower.leads, "the other leads")
+    wait_until(changed(cluster, nodes + 1), "and writes")
+    leader.proxy.release()
+    leader.tell(signal.SIGCONT)
+    abandoned = 'toposcope_reconciles_total{outcome="abandoned"} 1.0'
+    wait_until(lambda: abandoned in leader.metrics(), "the rest of the pass is held back")
+    assert "so it does not send PATCH" in leader.said()
+    wait_until(changed(cluster, nodes + 2), "the new leader goes on")
+    wait_until(lambda: leader.sees(nodes + 2), "the old one follows again")
+    assert leader.written() == before
+    assert counted(cluster) == nodes + 2
+    assert not leader.leads()
+    assert 'toposcope_reconciles_total{outcome="failed"} 0.0' in leader.metrics()
+    assert 'topology="cluster"' not in leader.metrics()
+
+
+@pytest.mark.parametrize("seconds", [15])  # a successor does not wait for its end
+def test_a_leader_that_is_told_to_end_gives_the_lease_back_as_its_last_act(
+    cluster: ApiUnderTest, leader: Replica, follower: Replica
+) -> None:
+    follower.tell(signal.SIGSTOP)
+    nodes = hold_a_pass(cluster, leader)
+    leader.tell(signal.SIGTERM)
+    wait_until(lambda: leader.has_heard(cluster, signal.SIGTERM), "the leader has heard")
+    assert holder(cluster)["holderIdentity"]
+    leader.proxy.release()
+    assert leader.process.wait(timeout=30) == 0
+    assert counted(cluster) == nodes, "the pass in hand is finished first"
+    assert leader.proxy.writes()[-1] == ("PUT", LEASE)
+    # Which whoever looks next takes at once.
+    assert (holder(cluster)["holderIdentity"], holder(cluster)["leaseDurationSeconds"]) == ("", 1)
+    follower.tell(signal.SIGCONT)
+    wait_until(changed(cluster, nodes + 1), "the other took over")
+    assert follower.leads()
+    assert "Traceback" not in leader.said()
+
+
+@pytest.mark.parametrize("seconds", [15])
+def test_whoever_cannot_wait_for_the_pass_in_hand_asks_twice(leader: Replica, cluster: ApiUnderTest) -> None:
+    hold_a_pass(cluster, leader)
+    leader.tell(signal.SIGTERM)
+    wait_until(lambda: leader.has_heard(cluster, signal.SIGTERM), "the leader has heard")
+    leader.tell(signal.SIGTERM)
+    assert leader.process.wait(timeout=30) == 128 + signal.SIGTERM

@@ -1,0 +1,123 @@
+"""What is held back when leadership ends, and for how long."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import Gauge, generate_latest
+
+from controller.fence import Alone, Fence, FencedClient, NotLeading
+from controller.leader_metrics import LeaderMetrics, LeadersView
+from kube.apply import get
+from kube.client import Request
+from kube.config import load
+from simulator.apiserver import EmbeddedApiServer
+from telemetry.registry import new_registry
+from tests.support.turns import Turns
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+MAKE = Request("POST", LEASES, {}, b'{"metadata":{"name":"x","namespace":"default"}}')
+
+
+def test_a_fence_is_open_in_the_term_that_was_entered() -> None:
+    turns = Turns()
+    fence = Fence(turns)
+    assert (fence.enter(), fence.is_open()) == (0, False)
+    turns.begin()
+    assert not fence.is_open(), "not entered yet"
+    assert (fence.enter(), fence.is_open()) == (1, True)
+    turns.end()
+    assert not fence.is_open()
+    turns.begin()
+    assert not fence.is_open(), "what was decided in the last term may be wrong by now"
+    assert (fence.enter(), fence.is_open()) == (2, True)
+
+
+def test_who_is_alone_leads() -> None:
+    fence = Fence(Alone())
+    assert (fence.enter(), fence.enter(), fence.is_open()) == (1, 1, True)
+
+
+@pytest.fixture
+def make(embedded_server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[Callable[[], bool]], FencedClient]]:
+    made = []
+    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
+
+    def client(may_write: Callable[[], bool]) -> FencedClient:
+        made.append(FencedClient(load(str(tmp_path / "kubeconfig")), "test", 5.0, may_write))
+        return made[-1]
+
+    yield client
+    for each in made:
+        each.close()
+
+
+def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
+    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
+) -> None:
+    turns = Turns(leads=True)
+    client = make(turns.may_write)
+    client.call(MAKE)
+    turns.end()
+    with pytest.raises(NotLeading, match=f"does not lead, so it does not send POST {LEASES}"):
+        client.call(MAKE)
+    assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
+    assert embedded_server.faults.requests["POST", LEASES] == 1
+
+
+def test_connecting_takes_time_in_which_leadership_may_end(
+    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
+) -> None:
+    connected = []
+
+    def may_write() -> bool:
+        connected.append(client._connection is not None and client._connection.sock is not None)
+        return False
+
+    client = make(may_write)
+    with pytest.raises(NotLeading):
+        client.call(MAKE)
+    assert connected == [True], "asked when nothing was left but to send"
+    assert embedded_server.faults.requests["POST", LEASES] == 0
+
+
+def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(
+    embedded_server: EmbeddedApiServer, make: Callable[[Callable[[], bool]], FencedClient]
+) -> None:
+    answers = iter((True, True, False))
+    client = make(lambda: next(answers))
+    client.call(MAKE)
+    assert client._connection
+    client._connection.sock.close()  # as if the server had closed it while it was kept
+    client._connection.sock = Closed()
+    with pytest.raises(NotLeading):
+        client.call(MAKE)
+    assert embedded_server.faults.requests["POST", LEASES] == 1
+
+
+class Closed:
+    """A socket that the other side has closed."""
+
+    def sendall(self, _data: bytes) -> None:
+        raise ConnectionResetError
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_follower_shows_nothing_about_topologies() -> None:
+    turns = Turns()
+    registry, findings = new_registry(), new_registry()
+    registry.register(LeadersView(findings, turns.may_write))
+    metrics = LeaderMetrics(registry, turns.may_write)
+    Gauge("nodes", "Nodes.", registry=findings).set(3)
+    Gauge("gpus", "GPUs.", ["topology"], registry=findings).labels("cluster").set(24)
+
+    def shown() -> set[str]:
+        return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
+
+    assert shown() == {"nodes 3.0", "toposcope_leader 0.0", "toposcope_leader_transitions_total 0.0"}
+    turns.begin()
+    metrics.transitions.inc()
+    expected = {'gpus{topology="cluster"} 24.0', "nodes 3.0", "toposcope_leader 1.0"}
+    assert shown() == expected | {"toposcope_leader_transitions_total 1.0"}

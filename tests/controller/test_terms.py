@@ -1,0 +1,325 @@
+"""Terms of leadership: a follower only looks, a new leader takes nothing back, a lost term leaves no trace."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from controller.fence import Fence, FencedClient
+from controller.loop import Controller
+from controller.metrics import ControllerMetrics
+from controller.publishers.grove import GrovePublisher
+from controller.reconcile import Reconciler
+from controller.spec import PATH
+from kube.client import Request
+from kube.config import load
+from tests.controller.test_cluster import CRD, OPTIONS
+from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.cluster import RACK, ZONE
+from tests.support.publishing import BINDINGS, Time, install
+from tests.support.turns import Turns
+
+GRACE = 600.0
+
+
+class Client(FencedClient):
+    """A client that tells `before` of each request when it is about to be sent."""
+
+    before: Callable[[Request], None] = staticmethod(lambda _request: None)
+
+    def _about_to_send(self, request: Request) -> None:
+        self.before(request)
+        super()._about_to_send(request)
+
+
+class Replica:
+    """A controller in this process. Time and leadership are the test's, and so is when it turns."""
+
+    def __init__(self, api: ApiUnderTest) -> None:
+        self.time = Time()
+        self.turns = Turns()
+        self.registry = CollectorRegistry()
+        self.written: list[str] = []
+        fence = Fence(self.turns)
+        self.client = Client(load(str(api.kubeconfig)), "test", 10.0, fence.is_open)
+        self.client.before = self._note
+        self.controller = Controller(
+            self.client,
+            lambda: Reconciler(self.client, [GrovePublisher(self.client)], self.time),
+            ControllerMetrics(self.registry),
+            OPTIONS,
+            threading.Event(),
+            fence,
+        )
+
+    def _note(self, request: Request) -> None:
+        if request.method != "GET":
+            self.written.append(request.path)
+
+    def look(self) -> None:
+        """List everything anew, as watches would have shown it."""
+        self.controller._follow_topologies.sync()
+        self.controller._follow_nodes.sync()
+        self.controller.workloads.sync()
+
+    def turn(self, after: float = 0.0) -> float:
+        """See what has changed and act on it."""
+        self.time.seconds += after
+        self.look()
+        return self.controller._turn()
+
+    def passes(self, outcome: str) -> float | None:
+        return self.registry.get_sample_value("toposcope_reconciles_total", {"outcome": outcome})
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest) -> ApiUnderTest:
+    """Two nodes with racks, and a topology that requires them."""
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    for name in ("n1", "n2"):
+        labels = {ZONE: "z", RACK: f"r-{name}", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
+        api.create(NODES, node(name, labels=labels))
+        ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]}
+        code, answer = api.request("PATCH", f"{NODES}/{name}/status", {"status": ready}, content_type=MERGE)
+        assert code == 200, answer
+        # Where a kube-apiserver has tainted it as not ready, nobody else here would take the taint away.
+        api.request("PATCH", f"{NODES}/{name}", {"spec": {"taints": None}}, content_type=MERGE)
+    make_topology(api, "cluster")
+    return api
+
+
+def make_topology(api: ApiUnderTest, name: str) -> None:
+    kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": name}}
+    api.create(PATH, {**kind, "spec": {"required": ["rack"], "gracePeriod": f"{GRACE:.0f}s"}})
+
+
+@pytest.fixture
+def replicas(cluster: ApiUnderTest) -> Iterator[Callable[[], Replica]]:
+    made: list[Replica] = []
+
+    def make() -> Replica:
+        made.append(Replica(cluster))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.controller.end()
+        each.client.close()
+
+
+@pytest.fixture
+def leader(replicas: Callable[[], Replica]) -> Replica:
+    """Leads, and has written what it found."""
+    leader = replicas()
+    leader.turns.begin()
+    leader.turn()
+    return leader
+
+
+@pytest.fixture
+def follower(replicas: Callable[[], Replica]) -> Replica:
+    return replicas()
+
+
+def label_racks(api: ApiUnderTest, rack: str | None) -> None:
+    for name in ("n1", "n2"):
+        patch = {"metadata": {"labels": {RACK: rack}}}
+        assert api.request("PATCH", f"{NODES}/{name}", patch, content_type=MERGE)[0] == 200
+
+
+def said(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    """The condition about levels."""
+    conditions = api.get(f"{PATH}/{name}").get("status", {}).get("conditions", ())
+    return next((c for c in conditions if c["type"] == "TopologyLevelsAvailable"), {})
+
+
+def version(api: ApiUnderTest) -> str:
+    return str(api.get(f"{PATH}/cluster")["metadata"]["resourceVersion"])
+
+
+def test_a_follower_knows_the_cluster_and_writes_nothing(leader: Replica, follower: Replica) -> None:
+    assert follower.turn() == 60.0
+    assert (follower.controller.ready(), follower.controller.healthy()) == ("", "")
+    assert follower.registry.get_sample_value("toposcope_nodes") == 2
+    assert follower.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) is None
+    assert follower.written == []
+    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 0, 0]
+    assert leader.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) == 16
+    leader.turns.end()
+    leader.turn()
+    assert leader.registry.get_sample_value("toposcope_topology_gpus", {"topology": "cluster"}) is None
+
+
+def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiUnderTest, follower: Replica) -> None:
+    make_topology(cluster, "other")
+    follower.turns.begin()
+    sent: list[str] = []
+
+    def lose(request: Request) -> None:
+        if request.method != "GET":
+            sent.append(request.path)
+            if len(sent) == 2:
+                follower.turns.end()
+
+    follower.client.before = lose
+    follower.turn()
+    assert [bool(said(cluster, path.split("/")[-2])) for path in sent] == [True, False]
+    assert len(sent) == 2
+    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 0, 1]
+    follower.client.before = follower._note
+    follower.turn()
+    assert follower.written == []
+
+
+def test_a_term_that_comes_back_in_the_middle_of_a_pass_does_not_save_it(
+    cluster: ApiUnderTest, follower: Replica
+) -> None:
+    follower.turns.begin()
+
+    def lapse(request: Request) -> None:
+        if request.method != "GET":
+            follower.turns.end()
+            follower.turns.begin()
+
+    follower.client.before = lapse
+    follower.turn()
+    assert said(cluster) == {}
+    assert follower.passes("abandoned") == 1
+    follower.client.before = follower._note
+    follower.turn()
+    assert said(cluster)["status"] == "True"
+
+
+def test_an_absence_counts_from_the_beginning_of_the_term(
+    cluster: ApiUnderTest, leader: Replica, follower: Replica
+) -> None:
+    install(cluster, "grove-clustertopologybindings-alpha10")
+    leader.turn()
+    label_racks(cluster, None)
+    leader.turn()
+    leader.turn(after=GRACE - 1)
+    leader.turns.end()
+    follower.turns.begin()
+    follower.turn()
+    follower.turn(after=GRACE)
+    assert said(cluster)["status"] == "True"
+    assert "rack" in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
+    follower.turns.end()
+    follower.turns.begin()
+    follower.turn(after=GRACE)
+    assert said(cluster)["status"] == "True", "nor does the time between two terms of one process"
+    follower.turn(after=GRACE + 1)
+    assert said(cluster)["status"] == "False"
+    assert "rack" not in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
+
+
+def test_a_verdict_stands_until_there_is_evidence(cluster: ApiUnderTest, leader: Replica, follower: Replica) -> None:
+    label_racks(cluster, None)
+    leader.turn()
+    leader.turn(after=GRACE + 1)
+    before = said(cluster)
+    assert before["status"] == "False"
+    leader.turns.end()
+    follower.turns.begin()
+    follower.turn()
+    follower.turn(after=1)
+    assert said(cluster) == before
+    assert [path for path in follower.written if "events" in path] == [], "said once is enough"
+    label_racks(cluster, "r")
+    follower.turn()
+    assert said(cluster)["status"] == "True"
+
+
+def test_a_new_leader_waits_until_it_has_seen_what_the_last_one_wrote(
+    cluster: ApiUnderTest, leader: Replica, follower: Replica
+) -> None:
+    follower.look()  # rack is available, says the status
+    label_racks(cluster, None)
+    leader.turn()
+    leader.turn(after=GRACE + 1)
+    leader.turns.end()
+    last = version(cluster)
+    follower.turns.begin()
+    follower.controller._follow_nodes.sync()  # the watch of topologies lags
+    assert follower.controller._turn() < 1.0
+    assert (version(cluster), follower.written) == (last, [])
+    follower.turn()
+    assert said(cluster)["status"] == "False"
+
+
+def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_for_it(
+    cluster: ApiUnderTest, leader: Replica
+) -> None:
+    row = {"spec": {"levels": [{"domain": "row", "key": "example.com/row"}], "required": None}}
+    for name in ("n1", "n2"):
+        label = {"metadata": {"labels": {"example.com/row": "a"}}}
+        assert cluster.request("PATCH", f"{NODES}/{name}", label, content_type=MERGE)[0] == 200
+    assert cluster.request("PATCH", f"{PATH}/cluster", row, content_type=MERGE)[0] == 200
+    leader.controller._follow_topologies.sync()
+    last = version(cluster)
+    assert leader.controller._look() < 10.0
+    assert version(cluster) == last
+    assert "nodes have not been listed yet" in leader.controller.ready()
+    leader.controller._follow_nodes._again = False  # as its thread would, which does not run here
+    leader.controller._follow_nodes.sync()
+    assert leader.controller._look() == 60.0
+    (level,) = cluster.get(f"{PATH}/cluster")["status"]["levels"]
+    assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
+
+
+def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
+    cluster: ApiUnderTest, follower: Replica
+) -> None:
+    if cluster.embedded is None:
+        pytest.skip("only the embedded server fails on demand")
+    follower.look()
+    follower.turns.begin()
+    cluster.embedded.faults.reject(503, times=7, applies=lambda request: request.path == PATH)
+    longest = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+    pauses = [follower.controller._turn() for _ in longest]
+    assert all(most / 2 <= pause <= most for pause, most in zip(pauses, longest, strict=True))
+    assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 7, 0]
+    assert follower.turn() == 60.0
+    assert follower.passes("ok") == 1
+    cluster.embedded.faults.reject(429, retry_after=7, applies=lambda request: request.path == f"{PATH}/cluster/status")
+    label_racks(cluster, "other")
+    assert follower.turn() == 7.0
+
+
+def test_the_loop_takes_over_when_it_is_told_and_lets_go_again(cluster: ApiUnderTest, follower: Replica) -> None:
+    thread = threading.Thread(target=follower.controller.run)
+    thread.start()
+    try:
+        wait_until(lambda: follower.controller.ready() == "", "the follower has seen the cluster")
+        assert said(cluster) == {}
+        follower.turns.begin()
+        follower.controller.wake()
+        wait_until(lambda: said(cluster).get("status") == "True", "it leads")
+        follower.turns.end()
+        follower.controller.wake()
+        gpus = ("toposcope_topology_gpus", {"topology": "cluster"})
+        wait_until(lambda: follower.registry.get_sample_value(*gpus) is None, "it shows nothing any more")
+    finally:
+        follower.controller.end()
+        thread.join()
+
+
+def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
+    api: ApiUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = Replica(api)
+    thread = threading.Thread(target=replica.controller.run)
+    thread.start()
+    try:
+        wait_until(lambda: "have not been listed yet: 404" in replica.controller.ready(), "it says what is missing")
+        turned = replica.controller._turned
+        wait_until(lambda: api.request("GET", "/version")[0] == 200 and replica.controller._turned > turned, "it turns")
+        monkeypatch.setattr("controller.loop._SILENCE", 0.0)
+        assert "has not turned for" in replica.controller.healthy()
+    finally:
+        replica.controller.end()
+        thread.join()
+        replica.client.close()
