@@ -24,8 +24,6 @@ class Condition:
     status: str
     reason: str
     message: str
-    advisory: bool = False
-    """Worth knowing, and no reason not to be ready."""
 
 
 def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
@@ -56,7 +54,7 @@ def stamped(
 
 def ready(conditions: Iterable[Condition]) -> Condition:
     """The summary: ready when every other condition holds, and the messages of those that do not."""
-    bad = [c for c in conditions if c.status != "True" and not c.advisory]
+    bad = [c for c in conditions if c.status != "True"]
     if not bad:
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
     worst = next((c for c in bad if c.status == "False"), bad[0])

@@ -35,7 +35,7 @@ def segments_condition(topology: Topology, segments: Segments | None, children: 
 
 
 def _offered(listed: Sequence[Listed], young: Sequence[Segment]) -> Condition | None:
-    """Word of segments that nobody asked to publish: advice, not a fault."""
+    """Word of segments that nobody asked to publish: all is as the spec has it, and could be better."""
     if not listed and not young:
         return None
     if listed:
@@ -49,7 +49,7 @@ def _offered(listed: Sequence[Listed], young: Sequence[Segment]) -> Condition | 
         text = "The nodes begin to fall into segments: " + _some(
             [_description(some_names(each.examples, each.nodes), each.nodes, each.levels) for each in young]
         )
-    return Condition(SEGMENTS_PUBLISHED, "False", "SegmentsOff", text, advisory=True)
+    return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
 
 
 def _about_nodes(topology: Topology, segments: Segments) -> str:

@@ -23,7 +23,10 @@ ONLY_GROVE: Final = {"kueue": "Never"}
 _CROSSING: Final = (
     "False",
     "LevelsDoNotNest",
-    "rack 'rack-2' lies under block 'block-0' and 'block-1'; schedulers treat it as two rack domains",
+    (
+        "rack 'rack-2' lies under block 'block-0' and 'block-1'; schedulers treat it as one rack domain in each; "
+        "a reused name, a rack that spans several block domains, or a wrong cable"
+    ),
 )
 PLACEMENT: Final = "which nodes the pods land on, and the PodGroups that Grove makes"
 

@@ -94,7 +94,11 @@ CASES: Final = (
                     "HierarchyConsistent": (
                         "False",
                         "LevelsDoNotNest",
-                        "rack 'rack-a' lies under zone 'zone-x' and 'zone-y'; schedulers treat it as two rack domains",
+                        (
+                            "rack 'rack-a' lies under zone 'zone-x' and 'zone-y' (3 of 3 values do so); "
+                            "schedulers treat it as one rack domain in each; right where each zone uses the same names; "
+                            "where the two levels cut across each other, give each a ClusterTopology of its own"
+                        ),
                     )
                 },
                 kai=(ZONE, RACK),

@@ -18,7 +18,11 @@ REUSED: Final = {
     "HierarchyConsistent": (
         "False",
         "LevelsDoNotNest",
-        "rack 'r1' lies under block 'b1' and 'b2'; schedulers treat it as two rack domains",
+        (
+            "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so); "
+            "schedulers treat it as one rack domain in each; right where each block uses the same names; where the "
+            "two levels cut across each other, give each a ClusterTopology of its own"
+        ),
     )
 }
 QUOTA: Final = "what Kueue admits, which is room and quota"
