@@ -96,8 +96,8 @@ CASES: Final = (
                         "LevelsDoNotNest",
                         (
                             "rack 'rack-a' lies under zone 'zone-x' and 'zone-y' (3 of 3 values do so); "
-                            "schedulers treat it as one rack domain in each; right where each zone uses the same names; "
-                            "where the two levels cut across each other, give each a ClusterTopology of its own"
+                            "schedulers treat it as one rack domain in each; right where each zone uses the same "
+                            "names; where the two levels cut across each other, give each a ClusterTopology of its own"
                         ),
                     )
                 },
