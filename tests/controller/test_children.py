@@ -233,13 +233,9 @@ def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
             make_topology(api, "cluster-leaf", gracePeriod="10m")
 
     watched = cast("ApiClient", WatchedClient(clients(), before))
-    late = Controller(
-        clients(),
-        lambda: Reconciler(watched, (), time, instance="test"),
-        ControllerMetrics(CollectorRegistry()),
-        OPTIONS,
-        threading.Event(),
-    )
+    reconciler = Reconciler(watched, (), time, instance="test")
+    metrics = ControllerMetrics(CollectorRegistry())
+    late = Controller(clients(), lambda: reconciler, metrics, OPTIONS, threading.Event())
     make_topology(api, segments="Auto")
     passes(late, time, GRACE)
     theirs = api.get(f"{PATH}/cluster-leaf")
