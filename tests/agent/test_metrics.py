@@ -16,6 +16,7 @@ from agent.fabric import HEALTH_BITS
 from agent.isolation import ProbeProcess
 from agent.metrics import REASONS, AgentMetrics, Outcome
 from agent.process import Usage, usage
+from controller.leader_metrics import LeaderMetrics
 from controller.metrics import ControllerMetrics
 from simulator.faults import Faults
 from simulator.nvml import SimulatedNvml
@@ -72,6 +73,7 @@ def exposed(registry: CollectorRegistry) -> set[str]:
 def test_every_metric_is_documented_and_nothing_else() -> None:
     controller = CollectorRegistry()
     ControllerMetrics(controller)
+    LeaderMetrics(controller, lambda: True)
     rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(exposed(Scraped(pairs=True).registry) | exposed(controller))
 

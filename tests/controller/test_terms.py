@@ -196,7 +196,7 @@ def test_a_term_that_comes_back_in_the_middle_of_a_pass_does_not_save_it(
 def test_an_absence_counts_from_the_beginning_of_the_term(
     cluster: ApiUnderTest, leader: Replica, follower: Replica
 ) -> None:
-    install(cluster, "grove-clustertopologybindings-alpha10")
+    install(cluster, "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17")
     leader.turn()
     label_racks(cluster, None)
     leader.turn()
