@@ -9,6 +9,7 @@ from typing import Final
 from topology.version import __version__
 
 COMMANDS: Final = {
+    "tree": "show the hierarchy of a cluster with counts: what is where, free, not well",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",

@@ -232,7 +232,7 @@ def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
 def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
     """One JSON document, or several on one line."""
     view = memoryview(text)
-    while len(view):
+    while view:
         end = len(view)
         try:
             decoder(msgspec.Raw).decode(view)
