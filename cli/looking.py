@@ -46,8 +46,8 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         dest="files",
         action="append",
         metavar="FILE",
-        help="saved objects instead of a cluster, JSON or YAML as kubectl prints it, also gzipped: a file, a directory or - "
-        "(standard input); may be given several times",
+        help="saved objects instead of a cluster, JSON or YAML as kubectl prints it, also gzipped: a file, a directory "
+        "or - (standard input); may be given several times",
     )
     where.add_argument(
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"

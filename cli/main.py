@@ -10,6 +10,10 @@ from topology.version import __version__
 
 COMMANDS: Final = {
     "tree": "show the hierarchy of a cluster with counts: what is where, free, not well",
+    "nodes": "list nodes by label, domain or state",
+    "levels": "list the levels of a topology: label key, coverage, domains, who requires them",
+    "matrix": "show how the GPUs and NICs of a node are linked",
+    "diff": "show what changed in a cluster since it was saved",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",

@@ -54,7 +54,8 @@ class LevelView:
         if not self.nodes:
             return "on no node"
         if self.missing:
-            return f"{self.missing} {'node lacks' if self.missing == 1 else 'nodes lack'} it and {'falls' if self.missing == 1 else 'fall'} out of the topology"
+            lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
+            return f"{lack} out of the topology"
         return ""
 
 

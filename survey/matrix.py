@@ -6,9 +6,11 @@ from typing import Final
 
 import msgspec
 
+from topology.keys import MATRIX
 from topology.matrix import LinkMatrix
 
 _VERSION: Final = 1
+_ANEW: Final = "remove it and the agent writes it anew"
 
 
 class _Gpu(msgspec.Struct, frozen=True, gc=False):
@@ -71,13 +73,9 @@ def parse(annotation: str) -> NodeMatrix:
     try:
         found = _ANNOTATION.decode(annotation)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        raise NoMatrix(
-            f"the annotation gpu.topology/matrix cannot be read ({error}); the agent writes it anew when it is removed"
-        ) from error
+        raise NoMatrix(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
     if found.version != _VERSION:
-        raise NoMatrix(
-            f"the annotation gpu.topology/matrix has version {found.version}, and this program knows {_VERSION}; use the agents' version"
-        )
+        raise NoMatrix(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
     gpus = [Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa))) for gpu in found.gpus]
     nics = [
         Device(f"NIC{number}", nic.name, nic.pci, nic.numa, found.cpus.get(str(nic.numa)))
@@ -103,9 +101,7 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
         return None
     half = [row.split() for row in triangle]
     if [len(row) for row in half] != list(range(1, len(devices) + 1)):
-        raise NoMatrix(
-            "the annotation gpu.topology/matrix has rows that do not fit its devices; the agent writes it anew when it is removed"
-        )
+        raise NoMatrix(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
     size = range(len(half))
     cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
     return LinkMatrix(tuple(device.label for device in devices), cells)
