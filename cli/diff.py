@@ -76,20 +76,14 @@ def _words(change: Change) -> str:
     count = len(change.nodes)
     nodes = "1 node" if count == 1 else f"{count} nodes"
     was, now = change.before or "none", change.after or "none"
-    match change.kind:
-        case Kind.LEVEL:
-            return f"level {change.subject}: {was} -> {now}"
-        case Kind.CONDITION | Kind.PUBLISHED:
-            return f"{change.subject}: {was} -> {now}"
-        case Kind.DOMAIN_GONE:
-            return f"{change.subject} {was} is gone with {nodes}"
-        case Kind.DOMAIN_NEW:
-            return f"{change.subject} {now} is new with {nodes}"
-        case Kind.NODE_GONE:
-            return f"{nodes} of {was} gone" if change.before else f"{nodes} gone"
-        case Kind.NODE_NEW:
-            return f"{nodes} new in {now}" if change.after else f"{nodes} new"
-        case Kind.MOVED:
-            return f"{nodes} moved from {change.subject} {was} to {now}"
-        case _:
-            return f"{nodes}: {change.subject} {was} -> {now}"
+    by_kind = {
+        Kind.LEVEL: f"level {change.subject}: {was} -> {now}",
+        Kind.CONDITION: f"{change.subject}: {was} -> {now}",
+        Kind.PUBLISHED: f"{change.subject}: {was} -> {now}",
+        Kind.DOMAIN_GONE: f"{change.subject} {was} is gone with {nodes}",
+        Kind.DOMAIN_NEW: f"{change.subject} {now} is new with {nodes}",
+        Kind.NODE_GONE: f"{nodes} of {was} gone" if change.before else f"{nodes} gone",
+        Kind.NODE_NEW: f"{nodes} new in {now}" if change.after else f"{nodes} new",
+        Kind.MOVED: f"{nodes} moved from {change.subject} {was} to {now}",
+    }
+    return by_kind.get(change.kind, f"{nodes}: {change.subject} {was} -> {now}")

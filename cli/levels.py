@@ -30,7 +30,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(found, levels, tangled))
     elif arguments.output == "name":
-        screen.show(level.domain for level in levels if level.key)
+        screen.show(level.domain for level in levels if level.in_topology)
     else:
         screen.show(_page(screen, levels, [*problems, *tangled], wide=arguments.output == "wide"))
     return UNWELL if tangled or problems or any(level.amiss for level in levels) else WELL
@@ -52,6 +52,7 @@ def _level(level: LevelView) -> dict[str, Any]:
     return {
         "domain": level.domain,
         "key": level.key or None,
+        "inTopology": level.in_topology,
         "nodes": level.nodes,
         "missing": level.missing,
         "missingNodes": list(level.missing_nodes),

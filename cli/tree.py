@@ -1,14 +1,15 @@
 """Show the hierarchy with counts: what is where, what is free, what is not well. Domains of one shape share a line."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from cli.documents import show_document
 from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
 from cli.terminal import Screen, shortened
 from survey.health import FAULTS
-from survey.outline import Line, outline
+from survey.matrix import reasons
+from survey.outline import HOST, Line, outline
 from survey.scope import Origin, Scope, scope
 from survey.snapshot import Snapshot
 from survey.tree import Domain, left_out, tree
@@ -53,7 +54,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         wide = arguments.output == "wide"
         top = outline(root, found.levels, depth, everything=arguments.all or wide)
-        screen.show(_page(screen, found, top, wide=wide))
+        screen.show(_page(screen, found, top, _reasons(snapshot), wide=wide))
     return UNWELL if left_out(root) or any(root.marks[mark] for mark in FAULTS) else WELL
 
 
@@ -102,7 +103,19 @@ def _names(domain: Domain, path: str, depth: int) -> Iterator[str]:
             yield from _names(child, inner, depth)
 
 
-def _page(screen: Screen, found: Scope, top: Line, *, wide: bool) -> Iterator[str]:
+def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
+    """Why a node is degraded, by its name: only those that are shown are ever read."""
+
+    def why(name: str) -> tuple[str, ...]:
+        node = snapshot.by_name.get(name)
+        return reasons(node.matrix) if node else ()
+
+    return why
+
+
+def _page(
+    screen: Screen, found: Scope, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
+) -> Iterator[str]:
     title = f"ClusterTopology {found.name}" if found.topology else "no ClusterTopology; levels as the node labels tell"
     kept = ", levels from its spec" if found.origin is Origin.SPEC else ""
     yield screen.paint(f"{title}{kept}: {found.path}", "dim")
@@ -123,13 +136,15 @@ def _page(screen: Screen, found: Scope, top: Line, *, wide: bool) -> Iterator[st
         # Of one of several that are alike nothing is known to be free: they differ in that.
         cells = [*row[:2], ""] if each else row
         counts = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        yield shortened(text, longest).ljust(longest) + counts + _remarks(screen, line)
+        yield shortened(text, longest).ljust(longest) + counts + _remarks(screen, line, why)
 
 
-def _remarks(screen: Screen, line: Line) -> str:
+def _remarks(screen: Screen, line: Line, why: Callable[[str], tuple[str, ...]]) -> str:
     told = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
     broken = any(line.marks.get(mark) for mark in FAULTS)
     text = ", ".join(told)
+    if text and line.level.endswith(HOST) and line.nodes == 1 and (complaints := why(line.names[0])):
+        text += f": {complaints[0]}" + (f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else "")
     return ("  " + screen.paint(f"! {text}", "alarm" if broken else "yellow")) if text else ""
 
 
@@ -166,13 +181,12 @@ def _text(line: Line, *, named: bool) -> str:
 
 def _holding(line: Line) -> str:
     nodes, gpus = line.nodes // len(line.names), line.gpus // len(line.names)
-    told = [] if line.level.endswith("host") else [f"{_number(nodes)} {'node' if nodes == 1 else 'nodes'}"]
+    told = [] if line.level.endswith(HOST) else [f"{_number(nodes)} {'node' if nodes == 1 else 'nodes'}"]
     return ", ".join([*told, f"{_number(gpus)} {'GPU' if gpus == 1 else 'GPUs'}"])
 
 
-def _span(names: Mapping[str, Any] | tuple[str, ...]) -> str:
-    found = list(names)
-    return ", ".join(found) if len(found) <= _FEW else f"{found[0]} ... {found[-1]}"
+def _span(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= _FEW else f"{names[0]} ... {names[-1]}"
 
 
 def _number(count: int) -> str:

@@ -6,7 +6,6 @@ A rack that is gone is one change and not eighteen nodes; nodes that moved from 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import takewhile
 
 from survey.health import marks
 from survey.scope import Scope
@@ -60,18 +59,16 @@ def changes(
     """Everything that changed from `before` to `after`."""
     old = {node.name: node for node in before.nodes}
     new = {node.name: node for node in after.nodes}
-    # Domains can be compared as far down as both looks have the same levels.
-    common = [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(before.levels, after.levels, strict=False))]
     found = [
         *_levels(before.levels, after.levels),
         *_conditions(before, after),
         *_published(published_before, published_after),
     ]
-    found += _come_and_gone(old, new, common, Kind.DOMAIN_GONE, Kind.NODE_GONE)
-    found += _come_and_gone(new, old, common, Kind.DOMAIN_NEW, Kind.NODE_NEW)
+    found += _come_and_gone(old, new, before.levels, Kind.DOMAIN_GONE, Kind.NODE_GONE)
+    found += _come_and_gone(new, old, after.levels, Kind.DOMAIN_NEW, Kind.NODE_NEW)
     both = [(old[name], new[name]) for name in sorted(old.keys() & new.keys())]
-    shared = [level for level in after.levels if level in before.levels]
-    found += _moved(both, shared)
+    # A level that has left the topology shows just here on which nodes it changed.
+    found += _moved(both, [*before.levels, *(level for level in after.levels if level not in before.levels)])
     found += _grouped(both, Kind.STATE, "state", _state)
     for key in _HARDWARE:
         found += _grouped(both, Kind.HARDWARE, key.removeprefix(keys.PREFIX), _label(key))

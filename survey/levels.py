@@ -1,13 +1,15 @@
 """Each level of a topology: which label carries it, on how many nodes, into how many domains, and who needs it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
-from survey.scope import Scope
+from survey.scope import Origin, Scope, table_of
+from topology.catalogue import CATALOGUE, DOMAINS, KEYS
 from topology.hierarchy import cover, crossings
+from topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +23,12 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """One level of a topology, or one that is asked for and is not there (`key` is empty then)."""
+    """One level of a topology, one that could be, or one that is asked for and is not there (`key` is empty then)."""
 
     domain: str
     key: str
+    in_topology: bool
+    """False for a level that only some nodes carry, which is why it was not inferred."""
     domains: int
     sizes: Sizes | None
     """None: it has no domain."""
@@ -53,6 +57,9 @@ class LevelView:
             return "required and on no node that takes pods"
         if not self.nodes:
             return "on no node"
+        if not self.in_topology:
+            lack = "1 node lacks" if self.missing == 1 else f"{self.missing} nodes lack"
+            return f"no level of the topology, because {lack} it"
         if self.missing:
             lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
             return f"{lack} out of the topology"
@@ -60,35 +67,52 @@ class LevelView:
 
 
 def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
-    """The levels, broadest first, then what is required and is no level of the topology."""
-    table = scope.table()
-    coverage = cover(scope.levels, table)
-    columns = [table.column(level.key).values for level in scope.levels]
+    """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all."""
     spec = scope.topology.required if scope.topology else ()
     workloads = _workloads(scope.topology.status if scope.topology else {})
+    partial = _partly_covered(scope)
+    table = table_of(scope.nodes, {level.key for level in (*scope.levels, *partial)})
+    coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
     found = []
-    for depth, each in enumerate(coverage, 1):
-        name = each.level.domain
+    for place, each in enumerate(coverage):
+        name, key = each.level.domain, each.level.key
+        inside = place < len(scope.levels)
+        path = scope.levels[: place + 1] if inside else (each.level,)
         found.append(
             LevelView(
                 domain=name,
-                key=each.level.key,
+                key=key,
+                in_topology=inside,
                 domains=each.domains,
-                sizes=_sizes(columns[:depth]),
+                sizes=_sizes([table.column(level.key).values for level in path]),
                 nodes=each.nodes,
                 missing=each.missing,
                 missing_nodes=each.missing_nodes,
                 usable=each.usable,
-                by_spec=name in spec or each.level.key in spec,
-                workloads=workloads.pop(name, 0),
+                by_spec=name in spec or key in spec,
+                workloads=workloads.get(name, 0),
             )
         )
-    known = {name for level in scope.levels for name in (level.domain, level.key)}
-    absent = {name: workloads.get(name, 0) for name in (*spec, *workloads) if name not in known}
-    found += [
-        LevelView(name, "", 0, None, 0, len(scope.nodes), (), 0, by_spec=name in spec, workloads=count)
-        for name, count in absent.items()
-    ]
+    known = {name for level in (*scope.levels, *partial) for name in (level.domain, level.key)}
+    for name in dict.fromkeys((*spec, *workloads)):
+        if name not in known:
+            asked = name in spec, workloads.get(name, 0)
+            found.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), 0, *asked))
+    return tuple(found)
+
+
+def _partly_covered(scope: Scope) -> tuple[Level, ...]:
+    """What inference would take if every node carried it: the best covered key of each domain that has no level."""
+    if scope.origin is Origin.SPEC:
+        return ()
+    taken = {level.domain for level in scope.levels}
+    table = table_of(scope.nodes, KEYS)
+    found = []
+    for domain in DOMAINS:
+        counts = {key: len(table) - table.column(key).missing for key in CATALOGUE[domain]}
+        key = max(counts, key=counts.__getitem__)
+        if domain not in taken and counts[key]:
+            found.append(Level(domain, key))
     return tuple(found)
 
 
@@ -97,7 +121,7 @@ def crossed(scope: Scope) -> list[str]:
     return crossings(scope.levels, scope.table())
 
 
-def _sizes(columns: list[list[str | None]]) -> Sizes | None:
+def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:
     """Of the domains that are told apart by the values of all levels down to the last of `columns`."""
     counts = Counter(path for path in zip(*columns, strict=True) if path[-1] is not None)
     if not counts:

@@ -11,8 +11,11 @@ from typing import Final
 
 from survey.health import Mark
 from survey.tree import Domain
+from topology.catalogue import DOMAINS
 from topology.levels import Level
 
+HOST: Final = DOMAINS[-1]
+"""The domain of the narrowest level there can be."""
 _FEWEST: Final = 3
 """So many domains of one shape make one line; two are as short with their names."""
 _MOST_UNWELL: Final = 10
