@@ -1,6 +1,7 @@
 """Print what makes a shell complete commands and flags: eval "$(toposcope completion bash)".
 
-zsh takes the same line, fish `toposcope completion fish | source`; put it into the shell's start-up file. kubectl completes `kubectl toposcope` by itself where the program `kubectl_complete-toposcope` is on PATH.
+zsh takes the same line, fish `toposcope completion fish | source`; put it into the shell's start-up file. kubectl
+completes `kubectl toposcope` by itself where the program `kubectl_complete-toposcope` is on PATH.
 """
 
 import argparse
@@ -26,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Print the shell's own words."""
-    import argcomplete  # noqa: PLC0415 - only completion needs it
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - only completion needs it
 
-    sys.stdout.write(argcomplete.shellcode([_PROGRAM], shell=arguments.shell))
+    sys.stdout.write(shellcode([_PROGRAM], shell=arguments.shell))
     return 0
 
 
