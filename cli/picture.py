@@ -29,7 +29,7 @@ _STYLE: Final = """\
   .cell{font-size:11px;text-anchor:middle;font-weight:500} .head{text-anchor:middle} .side{text-anchor:end}
   @media (prefers-color-scheme:dark){
     .page{fill:#0d1117} .ink{fill:#e6edf3} .faint{fill:#9198a1} .alarm{fill:#ff9b8e}
-    .nv{fill:#2ea043} .pix{fill:#1f6feb} .pxb{fill:#2a5a9e} .phb{fill:#2d3d52} .node{fill:#222c38} .sys{fill:#171d25}
+    .nv{fill:#238636} .pix{fill:#1f6feb} .pxb{fill:#2a5a9e} .phb{fill:#2d3d52} .node{fill:#222c38} .sys{fill:#171d25}
     .self{stroke:#3d444d} .on-pxb,.on-phb,.on-node,.on-sys{fill:#e6edf3} .on-self{fill:#9198a1}
     .on-nv{fill:#ffffff}
   }"""

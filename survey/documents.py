@@ -15,6 +15,7 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
+from kube.client import UNREADABLE
 from survey.cutting import Cutter
 from survey.problems import BadInput, Place, Problem
 from survey.yamltext import NotYaml, load, locate, without_bulk
@@ -30,6 +31,7 @@ _JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
 _JSON_ITEMS: Final = re.compile(rb'\{\r?\n +"apiVersion": "[^"\n]*",\r?\n( +)"items": \[\r?\n( +)(?=\{\r?\n)')
 _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
+_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*|\s|\xef\xbb\xbf)*\Z")
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -76,7 +78,7 @@ class Document:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
             found: _T = decoder(cast("Hashable", kind)).decode(self.text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise self.bad(error) from error
         return found
 
@@ -211,7 +213,7 @@ def _json_object(
                         replace(place, item=item, line=0), each, tell, *_of_list(found.kind, found.api_version)
                     )
                 return
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         tell(_malformed(place, bytes(text), error))
         return
     yield from _named(Document(place, head.api_version or version, head.kind or kind, text), tell)
@@ -236,7 +238,7 @@ def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
         end = len(view)
         try:
             decoder(msgspec.Raw).decode(view)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 tell(_malformed(place, bytes(view), error))
@@ -259,7 +261,7 @@ def _yaml_documents(name: str, cutter: Cutter, tell: Tell) -> Iterator[Document]
         text = cutter.until(_DOCUMENT, skip=3)
         last = text is None
         text = cutter.rest() if text is None else text
-        if text.strip(b"- \t\r\n"):
+        if not _EMPTY.match(text):
             number += 1
             yield from _yaml_document(Place(name, number, line=line), text, tell)
         if last:
@@ -286,7 +288,7 @@ def _yaml_document(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
     if text.lstrip().startswith(b"{") and b"\n---" not in text:
         try:
             decoder(msgspec.Raw).decode(text)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             pass  # YAML's own braces
         else:
             yield from _json_object(place, text, tell)
@@ -312,9 +314,12 @@ def _values(
         return
     own = values.get("kind")
     items = values.get("items")
-    if isinstance(items, list) and (own is None or str(own).endswith("List")):
+    if "items" in values and (own is None or str(own).endswith("List")):
+        if not isinstance(items, list | None):
+            tell(Problem(place, f"{inside}.items".lstrip("."), "is no list"))
+            return
         of = _of_list(str(own or "List"), str(values.get("apiVersion", "")))
-        for item, each in enumerate(items, 1):
+        for item, each in enumerate(items or (), 1):
             yield from _values(replace(place, item=item), text, each, tell, *of, f"{inside}.items[{item - 1}]")
         return
     api_version = str(values.get("apiVersion") or version)

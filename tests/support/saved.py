@@ -18,16 +18,21 @@ Object = dict[str, Any]
 
 @functools.cache
 def _described(name: str, *, faulty: bool) -> tuple[dict[str, str], dict[str, str]]:
-    node = next(each for each in demo_cluster() if each.name == name)
+    node = next(each for each in _machines() if each.name == name)
     faults = Faults(links_down={1: frozenset({3})}) if faulty else None
     with TemporaryDirectory() as folder:
         found = describe(probed(node.machine, Path(folder), faults), name)
-    return dict(found.labels.known), dict(found.annotations)
+    return {key: str(value) for key, value in found.labels.known.items()}, dict(found.annotations)
 
 
-def demo_nodes(*, faulty: tuple[str, ...] = ()) -> list[Object]:
-    """The 30 Node objects of the demo, labelled and annotated; on `faulty` ones a link of GPU 1 is down."""
-    return [_node(node, faulty=node.name in faulty) for node in demo_cluster()]
+def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = ()) -> list[Object]:
+    """The first Node objects of the demo, labelled and annotated; on `faulty` ones a link of GPU 1 is down."""
+    return [_node(node, faulty=node.name in faulty) for node in _machines()[:most]]
+
+
+@functools.cache
+def _machines() -> tuple[SimulatedNode, ...]:
+    return demo_cluster()
 
 
 def _node(node: SimulatedNode, *, faulty: bool) -> Object:
