@@ -23,8 +23,16 @@ _SIZES: Final = {1_000: 3, 15_000: 3, 100_000: 1}
 """Nodes to runs."""
 _MIB: Final = 1 << 20
 _KIB: Final = 1024
-_TREE: Final = "from cli.main import main; raise SystemExit(main())"
-_READ: Final = "import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass"
+_PEAK: Final = """
+import sys
+status = open("/proc/self/status").read()
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
+"""
+"""Said at the end by the program itself: what the system keeps of a process that has ended counts its parent's too."""
+_TREE: Final = f"from cli.main import main\nmain()\n{_PEAK}"
+_READ: Final = (
+    f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
+)
 
 
 def tree_figures(*, quick: bool) -> Iterator[Figure]:
@@ -45,6 +53,13 @@ def tree_figures(*, quick: bool) -> Iterator[Figure]:
         )
         yield Figure(f"{what}, CPU", cpu, None, (Peer("read the bytes only", read_cpu),))
         yield Figure("  peak memory", peak, None, (Peer("read the bytes only", read_peak),))
+
+
+def _columns(
+    what: str, trees: list[tuple[float, float]], reads: list[tuple[float, float]]
+) -> Iterator[tuple[str, str, tuple[float, ...], tuple[float, ...]]]:
+    for place, (name, unit) in enumerate(((f"{what}, CPU", "s"), ("  peak memory", "MiB"))):
+        yield name, unit, tuple(run[place] for run in trees), tuple(run[place] for run in reads)
 
 
 def _save(file: Path, nodes: int) -> int:
@@ -69,10 +84,12 @@ def _save(file: Path, nodes: int) -> int:
 
 def _run(program: str, *arguments: str) -> tuple[float, float]:
     """CPU seconds and peak MiB of one process. Raises MeasurementFailed."""
-    process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE)
-    said = process.stdout.read() if process.stdout else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        said, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or (arguments[0] == "tree" and b"all nodes" not in said):
-        raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB / _MIB
+        raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
+    return usage.ru_utime + usage.ru_stime, int(peak.split()[-1]) * _KIB / _MIB

@@ -40,8 +40,8 @@ def fill(api: ApiUnderTest) -> None:
         assert code == 200, answer
     create_namespace(api, "train")
     create_service_account(api, "train", "default")
-    for name, node in (("one", "gb200-01"), ("two", "gb200-03")):
-        document: dict[str, Any] = pod(name, node, 3)
+    for name, where in (("one", "gb200-01"), ("two", "gb200-03")):
+        document: dict[str, Any] = pod(name, where, 3)
         api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
 
 
