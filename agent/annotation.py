@@ -88,7 +88,7 @@ def _names(names: Sequence[str]) -> list[str]:
 
 def _cpus(topology: NodeTopology) -> dict[str, str]:
     used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
-    return {str(node.id): _plain(node.cpus, _CPUS) for node in topology.numa if node.id in used and node.cpus}
+    return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
 
 
 def _device(**facts: Any) -> dict[str, Any]:
