@@ -59,7 +59,7 @@ def _level(level: LevelView) -> dict[str, Any]:
         "usable": level.usable,
         "domains": level.domains,
         "sizes": sizes and {"smallest": sizes.smallest, "median": sizes.median, "largest": sizes.largest},
-        "required": {"bySpec": level.by_spec, "workloads": level.workloads},
+        "required": {"bySpec": level.by_spec, "workloads": level.workloads, "preferring": level.preferring},
         "amiss": level.amiss,
     }
 
@@ -86,4 +86,6 @@ def _required(level: LevelView) -> str:
     told = ["spec"] if level.by_spec else []
     if level.workloads:
         told.append(f"{level.workloads:,} {'workload' if level.workloads == 1 else 'workloads'}")
+    if level.preferring:
+        told.append(f"{level.preferring:,} prefer it")
     return ", ".join(told) or "-"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
-from survey.scope import Origin, Scope, table_of
-from topology.catalogue import CATALOGUE, DOMAINS, KEYS
+from survey.scope import Origin, Scope
 from topology.hierarchy import cover, crossings
 from topology.levels import Level
 
@@ -41,7 +40,9 @@ class LevelView:
     by_spec: bool
     """Whether `spec.required` names it."""
     workloads: int
-    """Workloads that ask for it, as the controller counted them last."""
+    """Workloads that require it, as the controller counted them last."""
+    preferring: int
+    """Workloads that only prefer it."""
 
     @property
     def required(self) -> bool:
@@ -69,9 +70,10 @@ class LevelView:
 def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
     """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all."""
     spec = scope.topology.required if scope.topology else ()
-    workloads = _workloads(scope.topology.status if scope.topology else {})
+    status = scope.topology.status if scope.topology else {}
+    workloads, preferring = _workloads(status, "requiredBy"), _workloads(status, "preferredBy")
     partial = _partly_covered(scope)
-    table = table_of(scope.nodes, {level.key for level in (*scope.levels, *partial)})
+    table = scope.table_with(level.key for level in (*scope.levels, *partial))
     coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
     found = []
     for place, each in enumerate(coverage):
@@ -91,12 +93,13 @@ def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
                 usable=each.usable,
                 by_spec=name in spec or key in spec,
                 workloads=workloads.get(name, 0),
+                preferring=preferring.get(name, 0),
             )
         )
     known = {name for level in (*scope.levels, *partial) for name in (level.domain, level.key)}
-    for name in dict.fromkeys((*spec, *workloads)):
+    for name in dict.fromkeys((*spec, *workloads, *preferring)):
         if name not in known:
-            asked = name in spec, workloads.get(name, 0)
+            asked = name in spec, workloads.get(name, 0), preferring.get(name, 0)
             found.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), 0, *asked))
     return tuple(found)
 
@@ -106,12 +109,12 @@ def _partly_covered(scope: Scope) -> tuple[Level, ...]:
     if scope.origin is Origin.SPEC:
         return ()
     taken = {level.domain for level in scope.levels}
-    table = table_of(scope.nodes, KEYS)
+    table = scope.table_with(scope.catalogue.level_keys)
     found = []
-    for domain in DOMAINS:
-        counts = {key: len(table) - table.column(key).missing for key in CATALOGUE[domain]}
-        key = max(counts, key=counts.__getitem__)
-        if domain not in taken and counts[key]:
+    for domain, keys in scope.catalogue.keys.items():
+        counts = {key: len(table) - table.column(key).missing for key in keys}
+        key = max(counts, key=counts.__getitem__, default="")
+        if domain not in taken and counts.get(key):
             found.append(Level(domain, key))
     return tuple(found)
 
@@ -130,9 +133,9 @@ def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:
     return Sizes(min(sizes), median_low(sizes), max(sizes))
 
 
-def _workloads(status: Mapping[str, Any]) -> dict[str, int]:
+def _workloads(status: Mapping[str, Any], name: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for entry in status.get("requiredBy") or ():
+    for entry in status.get(name) or ():
         if isinstance(entry, dict) and isinstance(entry.get("workloads"), int):
             found[str(entry.get("domain", ""))] = entry["workloads"]
     return found

@@ -11,10 +11,10 @@ from typing import Final
 
 from survey.health import Mark
 from survey.tree import Domain
-from topology.catalogue import DOMAINS
 from topology.levels import Level
+from topology.platforms import KEYS
 
-HOST: Final = DOMAINS[-1]
+HOST: Final = tuple(KEYS)[-1]
 """The domain of the narrowest level there can be."""
 _FEWEST: Final = 3
 """So many domains of one shape make one line; two are as short with their names."""

@@ -1,6 +1,6 @@
 """What a question is about: one topology, its levels and its nodes, as the controller would see them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Final
 from controller.effective import Absences, effective_levels
 from controller.spec import Topology
 from survey.snapshot import NodeView, Snapshot
-from topology.catalogue import KEYS, infer_levels
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import fully_covered
 from topology.keys import GPUS
 from topology.levels import Level
@@ -43,6 +43,8 @@ class Scope:
     origin: Origin
     levels: tuple[Level, ...]
     nodes: tuple[NodeView, ...]
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level."""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,11 @@ class Scope:
 
     def table(self) -> Table:
         """The nodes by their level labels, for everything that counts domains."""
-        return table_of(self.nodes, {level.key for level in self.levels})
+        return self.table_with(level.key for level in self.levels)
+
+    def table_with(self, keys: Iterable[str]) -> Table:
+        """The nodes by these labels."""
+        return table_of(self.nodes, frozenset(keys), self.catalogue)
 
     def level(self, name: str) -> int:
         """The position of the level with this domain or key. Raises NoSuchLevel."""
@@ -70,7 +76,7 @@ class NoSuchLevel(Exception):
     """A level that the topology does not have; the message names those that it has."""
 
 
-def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
+def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BUILT_IN) -> Scope:
     """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
 
     Raises NoSuchTopology.
@@ -78,15 +84,17 @@ def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     topology = _chosen(snapshot.topologies, name)
     if topology is None:
         nodes = with_gpus(snapshot.nodes)
-        return Scope(None, Origin.INFERRED, infer_levels(fully_covered(KEYS, table_of(nodes, KEYS))), nodes)
+        full = fully_covered(catalogue.level_keys, table_of(nodes, catalogue.level_keys, catalogue))
+        return Scope(None, Origin.INFERRED, catalogue.infer(full), nodes, catalogue)
     nodes = tuple(filter(topology.selects, snapshot.nodes))
     if topology.levels is not None:
-        return Scope(topology, Origin.SPEC, topology.levels, nodes)
+        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue)
     if not nodes:
-        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes)
+        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue)
+    keys = catalogue.level_keys.union(level.key for level in topology.last_levels)
     # Absences begin now: a level that no node carries stays until the controller has given it up.
-    effective = effective_levels(topology, table_of(nodes, KEYS), Absences(), 0.0)
-    return Scope(topology, Origin.OBSERVED, effective.levels, nodes)
+    effective = effective_levels(topology, table_of(nodes, keys, catalogue), Absences(), 0.0, catalogue)
+    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue)
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
@@ -95,9 +103,9 @@ def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
     return labelled or tuple(node for node in nodes if node.has_gpus)
 
 
-def table_of(nodes: Sequence[NodeView], keys: Collection[str]) -> Table:
+def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalogue = BUILT_IN) -> Table:
     """The nodes as a table of these labels."""
-    return Table(facts(nodes, keys))
+    return Table(facts(nodes, keys), catalogue.placeholders)
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
@@ -130,10 +138,12 @@ def _chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None
         raise NoSuchTopology(
             f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there: {there}"
         )
-    if len(topologies) == 1:
-        return topologies[0]
     if MAIN in by_name:
         return by_name[MAIN]
+    # Those that the controller made for segments of another are parts of that.
+    whole = [topology for topology in topologies if not topology.owner]
+    if len(whole) == 1:
+        return whole[0]
     if topologies:
         raise NoSuchTopology(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
     return None

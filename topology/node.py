@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from topology.keys import GPUS
+
 
 class Labelled(Protocol):
     """Whatever carries labels: what selectors look at."""
 
     def label(self, key: str) -> str | None:
         """The value of a label, else None."""
-
-from topology.keys import GPUS
 
 
 @dataclass(frozen=True, slots=True)
