@@ -31,6 +31,8 @@ _JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
 _JSON_ITEMS: Final = re.compile(rb'\{\r?\n +"apiVersion": "[^"\n]*",\r?\n( +)"items": \[\r?\n( +)(?=\{\r?\n)')
 _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
+_NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
+"""How kubectl begins an object: what it is can be told without reading all of it."""
 _EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*|\s|\xef\xbb\xbf)*\Z")
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
@@ -79,6 +81,8 @@ class Document:
                 return msgspec.convert(self.values, kind)
             found: _T = decoder(cast("Hashable", kind)).decode(self.text)
         except UNREADABLE as error:
+            if self.values is None and not isinstance(error, msgspec.ValidationError):
+                raise BadInput(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
         return found
 
@@ -203,6 +207,10 @@ def _json_object(
     place: Place, text: bytes | msgspec.Raw, tell: Tell, kind: str = "", version: str = ""
 ) -> Iterator[Document]:
     """One object, or the items of a list; `kind` and `version` are for items of a typed list, which name neither."""
+    named = _NAMED.match(text)
+    if named and not named[2].endswith(b"List"):
+        yield Document(place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text)
+        return
     try:
         head = decoder(_Head).decode(text)
         if head.kind.endswith("List") or (not head.kind and not kind):

@@ -22,9 +22,8 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert found["block"].by_spec
     assert found["row"].amiss == "required and on no node"
     assert [each.amiss for each in found.values() if each.domain != "row"] == [""] * 5
-    assert crossed(scope(snapshot(nodes))) == [
-        "rack 'r2' lies under block 'b1' and 'b2'; schedulers treat it as two rack domains"
-    ]
+    [told] = crossed(scope(snapshot(nodes)))
+    assert told.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 
 def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
