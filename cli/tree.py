@@ -136,7 +136,15 @@ def _page(
         # Of one of several that are alike nothing is known to be free: they differ in that.
         cells = [*row[:2], ""] if each else row
         counts = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        yield shortened(text, longest).ljust(longest) + counts + _remarks(screen, line, why)
+        yield _fitted(text, longest).ljust(longest) + counts + _remarks(screen, line, why)
+
+
+def _fitted(text: str, width: int) -> str:
+    """The text in so many characters: names of several go before what they have in common."""
+    common, colon, _ = text.partition(": ")
+    if len(text) > width and colon and len(common) < width:
+        return text[: width - 1] + "…"
+    return shortened(text, width)
 
 
 def _remarks(screen: Screen, line: Line, why: Callable[[str], tuple[str, ...]]) -> str:

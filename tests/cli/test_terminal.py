@@ -10,6 +10,7 @@ from cli import completion
 from cli.main import COMMANDS, main
 from cli.progress import Progress
 from cli.terminal import Screen, columns, shortened, wants_colour
+from cli.tree import _fitted
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +61,12 @@ def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
         "A   N  LONG",
         "a  10  xxxxxx…xxxxxx",
     ]
+
+
+def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
+    assert _fitted("├─ 17 hosts, each 4 GPUs: gb200-01 ... gb200-18", 34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
+    assert _fitted("└─ rack a-very-long-name-of-a-rack-7", 20) == "└─ rack a-…-a-rack-7"
+    assert _fitted("└─ rack 7", 20) == "└─ rack 7"
 
 
 def test_progress_shows_after_a_second_on_terminals_only() -> None:
