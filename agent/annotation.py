@@ -3,12 +3,14 @@
     {"version":1,
      "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","numa":0,"nics":["mlx5_0"]}],
      "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0}],
+     "cpus":{"0":"0-55,112-167"},
      "matrix":["X","NV18 X","PXB NODE X"],
      "reasons":["GPU 3: 17 of 18 NVLinks active"]}
 
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
 node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB. A device's `uuid`
-and `numa` are left out when unknown. `disputes` is there when NVML and sysfs name a path differently.
+and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the kernel's list
+format. `disputes` is there when NVML and sysfs name a path differently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,12 +41,14 @@ def annotation_for(topology: NodeTopology) -> str:
             for gpu in topology.gpus
         ],
         "nics": [_device(name=nic.name, pci=nic.pci, numa=nic.numa) for nic in topology.nics],
+        "cpus": _cpus(topology),
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
         "disputes": [f"{each.a} {each.b}: NVML says {each.nvml}, sysfs {each.sysfs}" for each in topology.disputes],
         "reasons": _cut(topology.reasons, *_REASONS[0]),
     }
-    if not document["disputes"]:
-        del document["disputes"]
+    for optional in ("cpus", "disputes"):
+        if not document[optional]:
+            del document[optional]
     for smaller in _smaller(document, topology.reasons):
         text = msgspec.json.encode(smaller).decode()
         if len(text) <= LIMIT:
@@ -60,8 +64,8 @@ def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[
     for count, length in _REASONS[1:]:
         document["reasons"] = _cut(reasons, count, length)
         yield document
-    for expendable in ("matrix", "nics", "gpus"):
-        del document[expendable]
+    for expendable in ("cpus", "matrix", "nics", "gpus"):
+        document.pop(expendable, None)
         yield document
 
 
@@ -80,6 +84,11 @@ def _plain(text: str, length: int) -> str:
 
 def _names(names: Sequence[str]) -> list[str]:
     return [_plain(name, _NAME) for name in names]
+
+
+def _cpus(topology: NodeTopology) -> dict[str, str]:
+    used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
+    return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
 
 
 def _device(**facts: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from bench.controller import change_figures, sync_figures
 from bench.probe import probe_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
+from bench.tree import tree_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "memory": memory_figures,
@@ -25,6 +26,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "events": event_figures,
     "sync": sync_figures,
     "change": change_figures,
+    "tree": tree_figures,
 }
 
 

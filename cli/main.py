@@ -2,38 +2,54 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from topology.version import __version__
 
 COMMANDS: Final = {
+    "tree": "show the hierarchy of a cluster with counts: what is where, free, not well",
+    "nodes": "list nodes by label, domain or state",
+    "levels": "list the levels of a topology: label key, coverage, domains, who requires them",
+    "matrix": "show how the GPUs and NICs of a node are linked",
+    "diff": "show what changed in a cluster since it was saved",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",
     "demo": "simulate a cluster and watch the whole path work",
+    "completion": "print what makes bash, zsh or fish complete commands and flags",
 }
 """Subcommand to its one-line help; the code is the module of that name in `cli`."""
 
+_PLUGIN: Final = "kubectl-toposcope"
+"""The name under which kubectl finds this program."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; the program's exit code (0 well, 1 failed, 2 wrong usage)."""
+    """Run one subcommand; the program's exit code (0 well, 1 failed or not well, 2 wrong usage)."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if "_ARGCOMPLETE" in os.environ:
+        from cli.completion import complete  # noqa: PLC0415 - only a shell that completes asks for it
+
+        complete(COMMANDS)
+    called = "kubectl toposcope" if arguments is None and Path(sys.argv[0]).name == _PLUGIN else "toposcope"
     if words and words[0] in COMMANDS:
         name = words[0]
         # Only the chosen command is imported: an agent must not pay for what the demo needs.
         command = importlib.import_module(f"cli.{name}")
-        parser = argparse.ArgumentParser(prog=f"toposcope {name}", description=command.__doc__)
+        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=command.__doc__)
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code
     parser = argparse.ArgumentParser(
-        prog="toposcope",
+        prog=called,
         description="GPU topology discovery for Kubernetes.",
         epilog="commands:\n" + "".join(f"  {name:<12}{text}\n" for name, text in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="toposcope COMMAND [FLAGS]   (toposcope COMMAND --help tells more)",
+        usage=f"{called} COMMAND [FLAGS]   ({called} COMMAND --help tells more)",
     )
     parser.add_argument("--version", action="version", version=f"toposcope {__version__}")
     parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND", help="one of the commands below")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from topology.keys import GPUS
 from topology.levels import Level, domain_problem, level_problems
-from topology.node import NodeFacts
+from topology.node import Labelled
 
 GROUP: Final = "gpu.topology"
 VERSION: Final = "v1alpha1"
@@ -36,7 +36,7 @@ class Requirement:
     operator: str
     values: frozenset[str] = frozenset()
 
-    def holds(self, node: NodeFacts) -> bool:
+    def holds(self, node: Labelled) -> bool:
         """Whether the node meets it."""
         value = node.label(self.key)
         match self.operator:
@@ -79,7 +79,7 @@ class Topology:
     owner: str = ""
     """Uid of the ClusterTopology for one of whose segments the controller made this one; empty for all others."""
 
-    def selects(self, node: NodeFacts) -> bool:
+    def selects(self, node: Labelled) -> bool:
         """Whether the node belongs to this topology."""
         return all(requirement.holds(node) for requirement in self.selector)
 

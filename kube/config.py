@@ -13,19 +13,24 @@ from kube.tls import RotatingTls, tls_context
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-def load(kubeconfig: str | None, environ: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> Cluster:
+def load(
+    kubeconfig: str | None,
+    environ: Mapping[str, str] = os.environ,
+    account: Path = SERVICE_ACCOUNT,
+    context: str | None = None,
+) -> Cluster:
     """The cluster that `kubectl` would talk to, or the one this pod runs in.
 
-    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`.
-    Raises ConfigError.
+    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` stands in
+    a kubeconfig, so that the service account is not asked. Raises ConfigError.
     """
     if kubeconfig:
-        return kubeconfigs.read(kubeconfig)
-    if environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
+        return kubeconfigs.read(kubeconfig, context)
+    if not context and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
         return _in_cluster(environ, account)
     found = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
     if kubeconfigs.existing(found):
-        return kubeconfigs.read(found)
+        return kubeconfigs.read(found, context)
     raise ConfigError(
         f"no API server to talk to: not in a pod (no {account}/token), and {found} does not exist or cannot be "
         "reached; pass --kubeconfig FILE or set KUBECONFIG"

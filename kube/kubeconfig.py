@@ -77,14 +77,22 @@ def existing(spec: str) -> list[Path]:
     return [path for part in spec.split(os.pathsep) if part and is_there(path := Path(part))]
 
 
-def read(spec: str) -> Cluster:
-    """The current context of one kubeconfig or of several (`a:b`). Raises ConfigError."""
+def read(spec: str, context: str | None = None) -> Cluster:
+    """A context, by default the current one, of one kubeconfig or of several (`a:b`). Raises ConfigError."""
     files = [_document(path) for path in existing(spec) or [Path(spec)]]
+    name, named_by = (context, f"{spec}: --context") if context else _current(spec, files)
+    return _cluster(spec, files, name, _find(files, "contexts", "context", name, named_by))
+
+
+def _current(spec: str, files: Sequence[_Entry]) -> tuple[str | None, str]:
+    """The current context, and the field that names it."""
     chosen = next((file for file in files if file.text("current-context")), None)
     if chosen is None:
         raise ConfigError(f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`")
-    name = chosen.text("current-context")
-    context = _find(files, "contexts", "context", name, f"{chosen.where}current-context")
+    return chosen.text("current-context"), f"{chosen.where}current-context"
+
+
+def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Entry) -> Cluster:
     cluster = _find(files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster")
     user = _Entry(context.path, context.where, {})
     if context.text("user"):

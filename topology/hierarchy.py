@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import Labelled, NodeFacts
 from topology.platforms import PLACEHOLDERS
 from topology.table import Table, table_of
 
@@ -41,7 +41,7 @@ class Domain:
     children: dict[str, "Domain"] = field(default_factory=dict)
 
 
-def level_value(node: NodeFacts, key: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
+def level_value(node: Labelled, key: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
     """The node's domain value at a level; a placeholder that some tools write for "unknown" is none."""
     value = node.label(key)
     return None if value is None or value in placeholders else value

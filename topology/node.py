@@ -1,8 +1,16 @@
 """What the controller keeps of a Node: a few hundred bytes, whatever the Node object weighs."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from topology.keys import GPUS
+
+
+class Labelled(Protocol):
+    """Whatever carries labels: what selectors look at."""
+
+    def label(self, key: str) -> str | None:
+        """The value of a label, else None."""
 
 
 @dataclass(frozen=True, slots=True)

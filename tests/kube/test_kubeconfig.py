@@ -341,3 +341,15 @@ def bare_certificates(folder: Path) -> Certificates:
     plain = serialization.NoEncryption()
     files.key.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
     return files
+
+
+def test_a_context_by_name_and_the_service_account_is_not_asked(tmp_path: Path) -> None:
+    account = tmp_path / "account"
+    account.mkdir()
+    (account / "token").write_text("secret")
+    content = document() | {"contexts": [{"name": n, "context": {"cluster": n, "user": "u"}} for n in "xy"]}
+    content["clusters"] = [{"name": n, "cluster": {"server": f"http://{n}"}} for n in "xy"]
+    environ = {"KUBECONFIG": write(tmp_path / "config", content), "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert load(None, environ, account, context="y").server == "http://y"
+    with pytest.raises(ConfigError, match=r"--context: contexts has no entry named 'z' \(there: x, y\)"):
+        load(None, environ, account, context="z")

@@ -1,0 +1,89 @@
+"""Show what changed since a saved snapshot: levels, domains, nodes, their place, state and hardware."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cli.documents import show_document
+from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.terminal import Screen
+from survey.changes import Change, Kind, changes
+from survey.files import SAVE, load_files
+from survey.scope import Scope, scope
+from survey.snapshot import Snapshot
+
+_FEW: Final = 3
+_WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
+_BETTER: Final = frozenset({Kind.DOMAIN_NEW, Kind.NODE_NEW})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope diff`."""
+    parser.add_argument(
+        "before", nargs="+", metavar="SNAPSHOT", help=f"files or directories that were saved before, with: {SAVE}"
+    )
+    parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
+    add_source_arguments(parser, ("table", "wide", "json", "yaml"))
+
+
+def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Print the changes; 1 when there are some, as `diff` does."""
+    return answer("diff", arguments, lambda screen: _answer(screen, arguments))
+
+
+def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+    old = load_files(arguments.before)
+    if not old.nodes:
+        raise Unanswerable(f"there is no node in {old.source}; save them with: {SAVE}")
+    new = look(arguments, pods=False, published=bool(old.published))
+    found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
+    elif not found:
+        screen.show([f"nothing has changed: {len(new.nodes)} nodes"])
+    else:
+        screen.show(_lines(screen, found, wide=arguments.output == "wide"))
+    return UNWELL if found else WELL
+
+
+def _scope(snapshot: Snapshot, arguments: argparse.Namespace) -> Scope:
+    return scope(snapshot, arguments.topology)
+
+
+def document(change: Change) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print of one change; docs/cli.md describes it."""
+    return {
+        "kind": change.kind.value,
+        "subject": change.subject,
+        "before": change.before or None,
+        "after": change.after or None,
+        "nodes": list(change.nodes),
+    }
+
+
+def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
+    for change in found:
+        sign, style = (
+            ("-", "red") if change.kind in _WORSE else ("+", "green") if change.kind in _BETTER else ("~", "yellow")
+        )
+        names = change.nodes if wide else change.nodes[:_FEW]
+        more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""
+        whom = f": {', '.join(names)}{more}" if names else ""
+        yield screen.paint(sign, style) + f" {_words(change)}{whom}"
+
+
+def _words(change: Change) -> str:
+    count = len(change.nodes)
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    was, now = change.before or "none", change.after or "none"
+    by_kind = {
+        Kind.LEVEL: f"level {change.subject}: {was} -> {now}",
+        Kind.CONDITION: f"{change.subject}: {was} -> {now}",
+        Kind.PUBLISHED: f"{change.subject}: {was} -> {now}",
+        Kind.DOMAIN_GONE: f"{change.subject} {was} is gone with {nodes}",
+        Kind.DOMAIN_NEW: f"{change.subject} {now} is new with {nodes}",
+        Kind.NODE_GONE: f"{nodes} of {was} gone" if change.before else f"{nodes} gone",
+        Kind.NODE_NEW: f"{nodes} new in {now}" if change.after else f"{nodes} new",
+        Kind.MOVED: f"{nodes} moved from {change.subject} {was} to {now}",
+    }
+    return by_kind.get(change.kind, f"{nodes}: {change.subject} {was} -> {now}")

@@ -1,0 +1,129 @@
+"""What all commands that look at a cluster share: where they look, how they end.
+
+Exit codes: 0 all is well, 1 something that was looked at is not, 2 it could not be looked at (wrong usage, unreadable
+input, no answer), 130 interrupted, 141 nobody reads the output any more.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from cli.progress import Progress
+from cli.terminal import Screen, screen
+from kube.errors import KubeError
+from survey.problems import BadInput
+from survey.scope import NoSuchLevel, NoSuchTopology
+from survey.selectors import NoSelector
+from survey.snapshot import Snapshot
+
+WELL: Final = 0
+UNWELL: Final = 1
+FAILED: Final = 2
+_INTERRUPTED: Final = 130
+_NO_READER: Final = 141
+
+OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
+
+EPILOG: Final = (
+    "exit codes: 0 all is well; 1 something that was looked at is not; 2 it could not be looked at "
+    "(wrong usage, unreadable input, no answer)"
+)
+
+
+class Unanswerable(Exception):
+    """The question cannot be answered; the message says why and what to do."""
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
+    """Declare where to look (`--from`, `--kubeconfig`, `--context`) and how to print (`-o`, `--no-pager`)."""
+    parser.epilog = EPILOG
+    where = parser.add_argument_group("where to look")
+    where.add_argument(
+        "--from",
+        dest="files",
+        action="append",
+        metavar="FILE",
+        help="saved objects instead of a cluster, JSON or YAML as kubectl prints it, also gzipped: a file, a directory "
+        "or - (standard input); may be given several times",
+    )
+    where.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    where.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+    if outputs:
+        parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
+    parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
+
+
+def look(
+    arguments: argparse.Namespace, *, pods: bool = True, published: bool = False, node: str | None = None
+) -> Snapshot:
+    """The snapshot that the flags ask for; its warnings go to standard error.
+
+    `node` is the one whose matrix is wanted. Raises BadInput, KubeError and Unanswerable.
+    """
+    with Progress(sys.stderr) as progress:
+        if arguments.files:
+            snapshot = _from_files(arguments, progress, node)
+        else:
+            snapshot = _from_cluster(arguments, progress, pods=pods, published=published, node=node)
+    for warning in snapshot.warnings:
+        if pods or not warning.startswith("there are no Pods"):
+            print(f"warning: {warning}", file=sys.stderr)
+    return snapshot
+
+
+def _from_files(arguments: argparse.Namespace, progress: Progress, node: str | None) -> Snapshot:
+    from survey.decode import troubled  # noqa: PLC0415 - what is read decides what is loaded
+    from survey.files import load_files  # noqa: PLC0415 - same
+
+    if arguments.kubeconfig or arguments.context:
+        raise Unanswerable("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
+
+    def keep(name: str, not_ok: bool) -> bool:
+        return name == node if node else troubled(name, not_ok)
+
+    return load_files(arguments.files, progress=progress, keep_matrix=keep)
+
+
+def _from_cluster(
+    arguments: argparse.Namespace, progress: Progress, *, pods: bool, published: bool, node: str | None
+) -> Snapshot:
+    from kube.client import ApiClient  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from kube.config import load  # noqa: PLC0415 - same
+    from survey.decode import troubled  # noqa: PLC0415 - same
+    from survey.live import Wanted, load_live  # noqa: PLC0415 - same
+
+    cluster = load(arguments.kubeconfig, context=arguments.context)
+    client = ApiClient(cluster, "toposcope", timeout=60.0)
+    keep = troubled if node is None else (lambda name, _: name == node)
+    try:
+        return load_live(client, cluster.server, datetime.now(UTC), Wanted(pods, published, node, keep), progress)
+    finally:
+        client.close()
+
+
+def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
+    """Do the work of a command on the screen; the program's exit code, whatever happens."""
+    try:
+        code = work(screen(paging=not arguments.no_pager))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What Python would flush at its end has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NO_READER
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BadInput as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        count = len(error.problems)
+        print(f"toposcope {command}: {count} {'problem' if count == 1 else 'problems'} in the input", file=sys.stderr)
+        return FAILED
+    except (KubeError, NoSuchTopology, NoSuchLevel, NoSelector, Unanswerable) as error:
+        print(f"toposcope {command}: {error}", file=sys.stderr)
+        return FAILED
+    return code

@@ -1,0 +1,176 @@
+"""A snapshot of a running cluster: paged lists, typed decoding, and a plain word about whatever may not be read."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from controller.spec import API_VERSION, PATH, Topology
+from kube.client import UNREADABLE, ApiClient, Request
+from kube.errors import ApiError, Expired, Unreachable
+from kube.nodes import PATH as NODES
+from survey.decode import Decoder, KeepMatrix, published, troubled
+from survey.documents import decoder
+from survey.files import Progress, silent, topology_of, unhurried_collection
+from survey.snapshot import NodeView, PodView, Published, Snapshot
+
+PODS: Final = "/api/v1/pods"
+_UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+_PAGE: Final = 500
+_TRIES: Final = 3
+_FORBIDDEN: Final = 403
+
+_SERVED: Final = (
+    ("grove.io", ("v1alpha1",), "clustertopologybindings", "ClusterTopologyBinding"),
+    ("grove.io", ("v1alpha1",), "clustertopologies", "ClusterTopology"),
+    ("kai.scheduler", ("v1alpha1",), "topologies", "Topology"),
+    ("kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", "Topology"),
+)
+"""Group, versions with the preferred first, plural and kind of what schedulers read."""
+
+_T = TypeVar("_T")
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    # `continue` is a word of Python's.
+    token: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta
+    items: list[msgspec.Raw]
+
+
+_PAGES: Final = msgspec.json.Decoder(_Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read of a cluster; nodes and ClusterTopologies always are."""
+
+    pods: bool = True
+    published: bool = False
+    node: str | None = None
+    """The one node to read, instead of all."""
+    keep_matrix: KeepMatrix = field(default=troubled)
+
+
+def load_live(
+    client: ApiClient,
+    source: str,
+    now: datetime,
+    wanted: Wanted = Wanted(),
+    progress: Progress = silent,
+) -> Snapshot:
+    """The cluster as it is `now`. Raises KubeError when its nodes cannot be read; anything else becomes a warning."""
+    return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
+
+
+class _Reader:
+    def __init__(self, client: ApiClient, progress: Progress, keep_matrix: KeepMatrix) -> None:
+        self._client = client
+        self._progress = progress
+        self._decode = Decoder(keep_matrix)
+        self._warnings: list[str] = []
+
+    def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
+        with unhurried_collection():
+            nodes = self._nodes(wanted.node)
+            return Snapshot(
+                source=source,
+                taken_at=now,
+                nodes=tuple(sorted(nodes, key=attrgetter("name"))),
+                topologies=self._topologies(),
+                pods=self._pods(wanted.node) if wanted.pods else None,
+                published=tuple(self._published()) if wanted.published else (),
+                warnings=tuple(self._warnings),
+            )
+
+    def _nodes(self, name: str | None) -> list[NodeView]:
+        query = {"fieldSelector": f"metadata.name={name}"} if name else {}
+        return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
+
+    def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
+        query = dict(_UNFINISHED)
+        if node:
+            query["fieldSelector"] += f",spec.nodeName={node}"
+        try:
+            pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            self._warnings.append(
+                "pods may not be listed with these credentials, so what is free is not known; "
+                f"grant list on pods in all namespaces ({error.message})"
+            )
+            return None
+        return tuple(pod for pod in pods if pod)
+
+    def _topologies(self) -> tuple[Topology, ...]:
+        try:
+            found = self._list("ClusterTopologies", PATH, {}, lambda raw: topology_of(_reader(raw)(dict)))
+        except ApiError as error:
+            if error.not_found:
+                return ()
+            if error.status != _FORBIDDEN:
+                raise
+            self._warnings.append(
+                "ClusterTopologies may not be listed with these credentials, so levels are told from the nodes alone; "
+                f"grant list on clustertopologies in {API_VERSION.partition('/')[0]} ({error.message})"
+            )
+            return ()
+        return tuple(sorted(found, key=attrgetter("name")))
+
+    def _published(self) -> Iterator[Published]:
+        for group, versions, plural, kind in _SERVED:
+            for version in versions:
+                api_version = f"{group}/{version}"
+
+                def decode(raw: msgspec.Raw, of: str = api_version, kind: str = kind) -> Published:
+                    return published(of, kind, _reader(raw))
+
+                try:
+                    yield from self._list(f"{plural}.{group}", f"/apis/{api_version}/{plural}", {}, decode)
+                    break
+                except ApiError as error:
+                    if error.status == _FORBIDDEN:
+                        self._warnings.append(f"{plural}.{group} may not be listed with these credentials")
+                        break
+                    if not error.not_found:
+                        raise
+
+    def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+        """All objects of a collection. A list that outlives its page tokens begins again. Raises KubeError."""
+        for attempt in range(_TRIES):
+            try:
+                return self._pages(what, path, query, decode)
+            except Expired:
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _pages(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+        found: list[_T] = []
+        token = ""
+        while True:
+            asked = {**query, "limit": str(_PAGE)} | ({"continue": token} if token else {})
+            body = self._client.read(Request("GET", path, asked))
+            try:
+                page = _PAGES.decode(body)
+                found += [decode(raw) for raw in page.items]
+            except (*UNREADABLE, ValueError) as error:
+                raise Unreachable(f"the answer to GET {path} is no list of {what}: {error}") from error
+            self._progress(what, len(found))
+            token = page.metadata.token
+            if not token:
+                return found
+
+
+def _reader(raw: msgspec.Raw) -> Callable[[type[Any]], Any]:
+    def read(kind: type[Any]) -> Any:
+        return decoder(cast("Hashable", kind)).decode(raw)
+
+    return read

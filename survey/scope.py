@@ -1,0 +1,154 @@
+"""What a question is about: one topology, its levels and its nodes, as the controller would see them."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final
+
+from controller.effective import Absences, effective_levels
+from controller.spec import Topology
+from survey.snapshot import NodeView, Snapshot
+from topology.catalogue import BUILT_IN, Catalogue
+from topology.hierarchy import fully_covered
+from topology.keys import GPUS
+from topology.levels import Level
+from topology.node import NodeFacts
+from topology.table import Table
+
+MAIN: Final = "cluster"
+"""The ClusterTopology that the base installs: the one meant when there are several and none is named."""
+
+
+class Origin(StrEnum):
+    """Where the levels come from."""
+
+    SPEC = "spec"
+    """`spec.levels`."""
+    OBSERVED = "observed"
+    """Inferred from node labels, kept as the status of the ClusterTopology remembers them."""
+    INFERRED = "inferred"
+    """Inferred from node labels alone: there is no ClusterTopology."""
+
+
+class NoSuchTopology(Exception):
+    """The ClusterTopology that was asked for is not there, or none can be chosen; the message says what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Levels, broadest first, and the nodes they are about, by name."""
+
+    topology: Topology | None
+    origin: Origin
+    levels: tuple[Level, ...]
+    nodes: tuple[NodeView, ...]
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level."""
+
+    @property
+    def name(self) -> str:
+        """The ClusterTopology's name, empty where there is none."""
+        return self.topology.name if self.topology else ""
+
+    @property
+    def path(self) -> str:
+        """The levels in one line."""
+        return " > ".join(level.domain for level in self.levels) or "no levels"
+
+    def table(self) -> Table:
+        """The nodes by their level labels, for everything that counts domains."""
+        return self.table_with(level.key for level in self.levels)
+
+    def table_with(self, keys: Iterable[str]) -> Table:
+        """The nodes by these labels."""
+        return table_of(self.nodes, frozenset(keys), self.catalogue)
+
+    def level(self, name: str) -> int:
+        """The position of the level with this domain or key. Raises NoSuchLevel."""
+        for position, level in enumerate(self.levels):
+            if name in (level.domain, level.key):
+                return position
+        raise NoSuchLevel(f"there is no level {name!r}{_near(name, self.levels)}; the levels are: {self.path}")
+
+
+class NoSuchLevel(Exception):
+    """A level that the topology does not have; the message names those that it has."""
+
+
+def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BUILT_IN) -> Scope:
+    """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
+
+    Raises NoSuchTopology.
+    """
+    topology = _chosen(snapshot.topologies, name)
+    if topology is None:
+        nodes = with_gpus(snapshot.nodes)
+        full = fully_covered(catalogue.level_keys, table_of(nodes, catalogue.level_keys, catalogue))
+        return Scope(None, Origin.INFERRED, catalogue.infer(full), nodes, catalogue)
+    nodes = tuple(filter(topology.selects, snapshot.nodes))
+    if topology.levels is not None:
+        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue)
+    if not nodes:
+        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue)
+    keys = catalogue.level_keys.union(level.key for level in topology.last_levels)
+    # Absences begin now: a level that no node carries stays until the controller has given it up.
+    effective = effective_levels(topology, table_of(nodes, keys, catalogue), Absences(), 0.0, catalogue)
+    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue)
+
+
+def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
+    """The nodes that agents have labelled; before there are agents, those that have GPUs by any other sign."""
+    labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
+    return labelled or tuple(node for node in nodes if node.has_gpus)
+
+
+def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalogue = BUILT_IN) -> Table:
+    """The nodes as a table of these labels."""
+    return Table(facts(nodes, keys), catalogue.placeholders)
+
+
+def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
+    """The nodes with these labels only, as the functions of `topology` take them."""
+    known: dict[int, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+    found = []
+    for node in nodes:
+        # Nodes with equal label keys share one mapping, which the nodes keep alive.
+        carried = known.get(id(node.places))
+        if carried is None:
+            names = tuple(key for key in node.places if key in keys)
+            carried = known[id(node.places)] = names, tuple(node.places[key] for key in names)
+        names, places = carried
+        values = node.values
+        found.append(
+            NodeFacts(
+                node.name, node.uid, names, tuple([values[i] for i in places]), node.ready, node.schedulable, node.gpus
+            )
+        )
+    return found
+
+
+def _chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
+    by_name = {topology.name: topology for topology in topologies}
+    if name:
+        if name in by_name:
+            return by_name[name]
+        there = ", ".join(sorted(by_name)) or "none"
+        near = get_close_matches(name, by_name, 1)
+        raise NoSuchTopology(
+            f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there: {there}"
+        )
+    if MAIN in by_name:
+        return by_name[MAIN]
+    # Those that the controller made for segments of another are parts of that.
+    whole = [topology for topology in topologies if not topology.owner]
+    if len(whole) == 1:
+        return whole[0]
+    if topologies:
+        raise NoSuchTopology(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
+    return None
+
+
+def _near(name: str, levels: Sequence[Level]) -> str:
+    near = get_close_matches(name, [each for level in levels for each in (level.domain, level.key)], 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

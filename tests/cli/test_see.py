@@ -1,0 +1,254 @@
+"""The commands that look at a cluster, on saved files; what they print stands here as users see it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from cli.main import main
+from tests.support.api import NODES, ApiUnderTest
+from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+
+ROOT = Path(__file__).parents[2]
+
+TREE = """\
+ClusterTopology cluster: zone > block > rack > nvlink-domain > host
+                                                                           NODES  GPUS  FREE
+cluster                                                                       30   152   104  ! 1 degraded
+└─ zone zone-1                                                                30   152   104  ! 1 degraded
+   ├─ block block-1                                                           22    88    40
+   │  ├─ rack rack-1                                                          18    72    24
+   │  │  └─ nvlink-domain 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766          18    72    24
+   │  │     └─ 18 hosts, each 4 GPUs: gb200-01 ... gb200-18                   18    72    24
+   │  └─ rack rack-2                                                           4    16    16
+   │     └─ 4 nvlink-domains = hosts, each 4 GPUs: l40s-1 ... l40s-4           4    16    16
+   └─ block block-2                                                            8    64    64  ! 1 degraded
+      ├─ rack rack-3                                                           4    32    32  ! 1 degraded
+      │  ├─ 3 nvlink-domains = hosts, each 8 GPUs: h200-1, h200-2, h200-4      3    24    24
+      │  └─ nvlink-domain = host h200-3                                        1     8     8  ! degraded: GPU 1: 17 of 18 NVLinks active
+      └─ rack rack-4                                                           4    32    32
+         └─ 4 nvlink-domains = hosts, each 8 GPUs: h200-5 ... h200-8           4    32    32
+"""  # noqa: E501 - as it is printed
+LEVELS = """\
+LEVEL          KEY                                     NODES  DOMAINS  MIN  MEDIAN  MAX  REQUIRED BY
+zone           topology.kubernetes.io/zone             30/30        1   30      30   30  -
+block          cloud.google.com/gce-topology-block     30/30        2    8       8   22  -
+rack           cloud.google.com/gce-topology-subblock  30/30        4    4       4   18  spec, 3 workloads
+nvlink-domain  gpu.topology/nvlink-domain              30/30       13    1       1   18  -
+host           kubernetes.io/hostname                  30/30       30    1       1    1  -
+superpod       -                                        0/30        0    -       -    -  1 workload
+! superpod: required and on no node
+"""
+RACK_3 = """\
+NAME    GPUS  FREE  STATE     PRODUCT      INTERCONNECT  ZONE    BLOCK    RACK    NVLINK-DOMAIN
+h200-1     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-1
+h200-2     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-2
+h200-3     8     8  degraded  NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-3
+h200-4     8     8  ok        NVIDIA-H200  nvswitch      zone-1  block-2  rack-3  h200-4
+! h200-3: GPU 1: 17 of 18 NVLinks active
+"""
+L40S = """\
+      GPU0  GPU1  GPU2  GPU3  NIC0  NIC1  CPU AFFINITY    NUMA AFFINITY
+GPU0  X     NODE  SYS   SYS   SYS   SYS   0-95,192-287    0
+GPU1  NODE  X     SYS   SYS   SYS   SYS   0-95,192-287    0
+GPU2  SYS   SYS   X     NODE  NODE  NODE  96-191,288-383  1
+GPU3  SYS   SYS   NODE  X     NODE  NODE  96-191,288-383  1
+NIC0  SYS   SYS   NODE  NODE  X     PIX
+NIC1  SYS   SYS   NODE  NODE  PIX   X
+
+  X     the device itself
+  PIX   one PCIe switch between them at most
+  NODE  between host bridges of one NUMA node
+  SYS   between NUMA nodes, over the link of the CPUs
+
+"""
+DIFF = """\
+- rack zone-1/block-1/rack-2 is gone with 4 nodes: l40s-1, l40s-2, l40s-3, ... (4 in all)
+~ 2 nodes moved from rack rack-3 to rack-9: h200-1, h200-2
+~ 1 node: state degraded -> ok: h200-3
+~ 1 node: nvlink-links 17 -> 18: h200-3
+"""
+RACK = "cloud.google.com/gce-topology-subblock"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "superpod", "workloads": 1}]}
+    pods = [pod(f"train-{i}", f"gb200-{i:02}", 4) for i in range(1, 13)]
+    pods.append(pod("done", "h200-1", 8, phase="Succeeded"))
+    file = tmp_path_factory.mktemp("demo") / "cluster.json"
+    file.write_text(saved([*demo_nodes(faulty=("h200-3",)), *pods, cluster_topology(status, required=["rack"])]))
+    return str(file)
+
+
+def test_the_tree(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tree", "--from", demo]) == 1
+    assert capsys.readouterr().out == TREE
+
+
+def test_the_tree_down_to_a_level_and_as_names(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["tree", "cluster", "--from", demo, "--level", "rack", "-o", "name"])
+    by_level = capsys.readouterr().out
+    main(["tree", "--from", demo, "--depth", "3", "-o", "name"])
+    assert capsys.readouterr().out == by_level
+    assert by_level.split() == [
+        *("zone-1", "zone-1/block-1", "zone-1/block-1/rack-1", "zone-1/block-1/rack-2"),
+        *("zone-1/block-2", "zone-1/block-2/rack-3", "zone-1/block-2/rack-4"),
+    ]
+
+
+def test_the_tree_for_programs(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["tree", "--from", demo, "-o", "json", "--depth", "2"])
+    found = json.loads(capsys.readouterr().out)
+    main(["tree", "--from", demo, "-o", "yaml", "--depth", "2"])
+    assert yaml.safe_load(capsys.readouterr().out) == found
+    assert {key: found[key] for key in found if key not in ("levels", "domains")} == {
+        "topology": "cluster", "origin": "observed", "nodes": 30, "gpus": 152, "freeGpus": 104,
+        "marks": {"degraded": 1},
+    }  # fmt: skip
+    [zone] = found["domains"]
+    assert zone["domains"][0] == {"level": "block", "value": "block-1", "nodes": 22, "gpus": 88, "freeGpus": 40}
+
+
+def test_levels(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["levels", "--from", demo]) == 1
+    assert capsys.readouterr().out == LEVELS
+    main(["levels", "--from", demo, "-o", "name"])
+    assert capsys.readouterr().out.split() == ["zone", "block", "rack", "nvlink-domain", "host"]
+
+
+def test_nodes(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nodes", "--from", demo, "--in", "rack=rack-3"]) == 1
+    assert capsys.readouterr().out == RACK_3
+    assert main(["nodes", "--from", demo, "-l", "gpu.topology/gpus=8,gpu.topology/state=ok", "-o", "name"]) == 0
+    assert capsys.readouterr().out.split() == [f"node/h200-{i}" for i in (1, 2, 4, 5, 6, 7, 8)]
+    main(["nodes", "--from", demo, "--state", "degraded", "-o", "json"])
+    [node] = json.loads(capsys.readouterr().out)["nodes"]
+    assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 8, "free": 8}}
+    assert node["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
+
+
+def test_the_matrix_of_a_node(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matrix", "l40s-1", "--from", demo]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(L40S)
+    assert "  NIC0: mlx5_0 (0000:" in out
+    assert main(["matrix", "h200-3", "--from", demo]) == 1
+    assert "! GPU 1: 17 of 18 NVLinks active" in capsys.readouterr().out
+
+
+def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "h200.svg"
+    main(["matrix", "h200-3", "--from", demo, "--svg", str(file)])
+    main(["matrix", "h200-3", "--from", demo, "-o", "json"])
+    matrix = json.loads(capsys.readouterr().out)["matrix"]
+    picture = ET.fromstring(file.read_text())  # noqa: S314 - our own
+    texts = list(picture.iter("{http://www.w3.org/2000/svg}text"))
+    cells = [each.text for each in texts if each.get("class", "").startswith("cell") and int(each.get("y", "0")) < 700]
+    assert cells == [cell for row in matrix for cell in row]
+    assert "prefers-color-scheme:dark" in file.read_text()
+    width, height = int(picture.get("width", "0")), int(picture.get("height", "0"))
+    assert all(0 < int(each.get("x", "0")) < width and 0 < int(each.get("y", "0")) < height for each in texts)
+
+
+def changed() -> list[dict[str, Any]]:
+    nodes = [node for node in demo_nodes() if not node["metadata"]["name"].startswith("l40s")]
+    for node in nodes:
+        if node["metadata"]["name"] in ("h200-1", "h200-2"):
+            node["metadata"]["labels"][RACK] = "rack-9"
+    return nodes
+
+
+def test_what_changed(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = tmp_path / "now.yaml"
+    now.write_text(yaml.dump_all([*changed(), cluster_topology(required=["rack"])], Dumper=yaml.CSafeDumper))
+    assert main(["diff", demo, "--from", str(now)]) == 1
+    lines = capsys.readouterr().out.splitlines(keepends=True)
+    assert "".join(line for line in lines if "shape" not in line) == DIFF
+    assert len(lines) == 5  # the shape too
+    assert main(["diff", demo, "--from", demo]) == 0
+    assert capsys.readouterr().out == "nothing has changed: 30 nodes\n"
+    main(["diff", demo, "--from", str(now), "-o", "json"])
+    first = json.loads(capsys.readouterr().out)["changes"][0]
+    assert (first["kind"], first["subject"], first["before"], len(first["nodes"])) == (
+        "domain-gone", "rack", "zone-1/block-1/rack-2", 4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["tree", "cluste", "--from", "DEMO"], "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
+        (["tree", "--from", "DEMO", "--level", "racks"], "did you mean 'rack'?"),
+        (["tree", "--from", "/no/such/file"], "/no/such/file: No such file or directory"),
+        (["tree", "--from", "DEMO", "--kubeconfig", "x"], "give one or the other"),
+        (["nodes", "--from", "DEMO", "-l", "a=b=c"], "label selector: 'a=b=c'"),
+        (["nodes", "--from", "DEMO", "--in", "row=1"], "there is no level 'row'"),
+        (["matrix", "h200-33", "--from", "DEMO"], "did you mean 'h200-3'?"),
+        (
+            ["matrix", "h200-3", "--from", "DEMO", "--svg", "/no/such/folder/x.svg"],
+            "--svg /no/such/folder/x.svg: No such",
+        ),
+        (["levels", "--kubeconfig", "/no/such/kubeconfig"], "/no/such/kubeconfig"),
+        (["diff", "/no/such", "--from", "DEMO"], "/no/such: No such file"),
+    ],
+)
+def test_what_cannot_be_looked_at_ends_with_2(
+    words: list[str], told: str, demo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([demo if word == "DEMO" else word for word in words]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert "Traceback" not in error
+
+
+def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["nodes", "--in", "rack"],
+        ["tree", "--depth", "-1"],
+        ["tree", "--depth", "1", "--level", "x"],
+        ["matrix"],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 2
+    assert "'rack' is not LEVEL=VALUE" in capsys.readouterr().err
+
+
+def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:
+    command = f"{sys.executable} -W error -m cli.main tree --all --from {demo} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["/bin/bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    first, code = ran.stdout.splitlines()
+    assert first.startswith("ClusterTopology cluster")
+    assert code in ("1", "141")  # head may be quicker or slower than we are
+    assert ran.stderr == ""
+
+
+def test_nobody_reads_at_all(demo: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        ran = subprocess.run(
+            [sys.executable, "-m", "cli.main", "tree", "--from", demo],
+            cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False, timeout=60,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
+def test_a_running_cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    for node in demo_nodes(most=2):
+        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    where = ["--kubeconfig", str(api.kubeconfig)]
+    assert main(["tree", *where, "--level", "rack", "-o", "name"]) == 1  # no kubelet has said that it is ready
+    assert capsys.readouterr().out.split() == ["zone-1", "zone-1/block-1", "zone-1/block-1/rack-1"]
+    assert main(["matrix", "gb200-01", *where]) == 1
+    assert "NV18" in capsys.readouterr().out
+    assert main(["levels", *where, "--context", "nowhere"]) == 2
+    assert "contexts has no entry named 'nowhere'" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+import io
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cli import completion
+from cli.main import COMMANDS, main
+from cli.progress import Progress
+from cli.terminal import Screen, columns, shortened, wants_colour
+from cli.tree import _fitted
+
+ROOT = Path(__file__).parents[2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environ", "colour"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"CLICOLOR": "0"}, False),
+        (False, {"CLICOLOR_FORCE": "1"}, True),
+        (False, {"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_when_there_are_colours(terminal: bool, environ: Mapping[str, str], colour: bool) -> None:
+    assert wants_colour(terminal, environ) is colour
+
+
+def test_long_output_is_paged_and_short_is_not(capfd: pytest.CaptureFixture[str]) -> None:
+    stream = Terminal()
+    pager = (sys.executable, "-c", "import sys; print('paged', len(sys.stdin.readlines()))")
+    screen = Screen(stream, colour=False, width=80, height=4, pager=pager)
+    screen.show(["1", "2", "3"])
+    assert stream.getvalue() == "1\n2\n3\n"
+    screen.show(map(str, range(9)))
+    assert capfd.readouterr().out == "paged 9\n"
+
+
+def test_a_pager_that_is_not_there_is_done_without() -> None:
+    stream = Terminal()
+    Screen(stream, colour=False, width=80, height=2, pager=("/no/such/pager",)).show(["1", "2", "3"])
+    assert stream.getvalue() == "1\n2\n3\n"
+
+
+def test_texts_are_cut_in_the_middle_and_columns_fit_the_screen() -> None:
+    assert shortened("55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766", 11) == "55c2d…32766"
+    assert shortened("short", 11) == "short"
+    narrow = Screen(io.StringIO(), colour=False, width=20, height=None)
+    assert list(columns(narrow, ["A", "N", "LONG"], [["a", "10", "x" * 40]], right=[1])) == [
+        "A   N  LONG",
+        "a  10  xxxxxx…xxxxxx",
+    ]
+
+
+def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_common() -> None:
+    assert _fitted("├─ 17 hosts, each 4 GPUs: gb200-01 ... gb200-18", 34) == "├─ 17 hosts, each 4 GPUs: gb200-0…"
+    assert _fitted("└─ rack a-very-long-name-of-a-rack-7", 20) == "└─ rack a-…-a-rack-7"
+    assert _fitted("└─ rack 7", 20) == "└─ rack 7"
+
+
+def test_progress_shows_after_a_second_on_terminals_only() -> None:
+    now = [0.0]
+    stream = Terminal()
+    with Progress(stream, lambda: now[0]) as progress:
+        progress("nodes", 500)
+        assert stream.getvalue() == ""
+        now[0] = 1.5
+        progress("nodes", 12_500)
+        progress("nodes", 13_000)
+        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500"
+    assert stream.getvalue().endswith("\r\x1b[K")
+    quiet = io.StringIO()
+    with Progress(quiet, lambda: now[0]) as progress:
+        now[0] = 9.0
+        progress("nodes", 1)
+    assert quiet.getvalue() == ""
+
+
+def kubectl_asks(*words: str) -> list[str]:
+    """A process of its own, as when kubectl asks: argcomplete takes file descriptors for itself."""
+    start = "from cli.completion import kubectl; kubectl()"
+    ran = subprocess.run(
+        [sys.executable, "-c", start, *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    return ran.stdout.splitlines()
+
+
+def test_commands_flags_and_choices_complete() -> None:
+    *commands, directive = kubectl_asks("")
+    assert set(COMMANDS) <= set(commands)
+    assert directive == ":4"
+    assert kubectl_asks("tree", "--le") == ["--level", ":4"]
+    assert kubectl_asks("nodes", "--state", "de") == ["degraded", ":4"]
+    assert kubectl_asks("levels", "-o", "") == ["table", "wide", "json", "yaml", "name", ":4"]
+    assert kubectl_asks("diff", "snap") == [":0"]  # files
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_each_shell_gets_its_words(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    assert "toposcope" in out
+    assert "_ARGCOMPLETE" in out
+
+
+def test_kubectl_calls_it_by_its_own_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/bin/kubectl-toposcope", "tree", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().out.startswith("usage: kubectl toposcope tree")

@@ -1,0 +1,78 @@
+"""Clusters as kubectl would have saved them: the demo's machines as their agents describe them, and pods on them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from agent.describe import describe
+from simulator.cluster import SimulatedNode, demo_cluster
+from simulator.faults import Faults
+from tests.support.machines import probed
+
+Object = dict[str, Any]
+
+
+@functools.cache
+def _described(name: str, *, faulty: bool) -> tuple[dict[str, str], dict[str, str]]:
+    node = next(each for each in _machines() if each.name == name)
+    faults = Faults(links_down={1: frozenset({3})}) if faulty else None
+    with TemporaryDirectory() as folder:
+        found = describe(probed(node.machine, Path(folder), faults), name)
+    return {key: str(value) for key, value in found.labels.known.items()}, dict(found.annotations)
+
+
+def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = ()) -> list[Object]:
+    """The first Node objects of the demo, labelled and annotated; on `faulty` ones a link of GPU 1 is down."""
+    return [_node(node, faulty=node.name in faulty) for node in _machines()[:most]]
+
+
+@functools.cache
+def _machines() -> tuple[SimulatedNode, ...]:
+    return demo_cluster()
+
+
+def _node(node: SimulatedNode, *, faulty: bool) -> Object:
+    labels, annotations = _described(node.name, faulty=faulty)
+    found = node.node_object()
+    metadata = found["metadata"]
+    return found | {
+        "metadata": metadata
+        | {"labels": metadata["labels"] | labels, "annotations": metadata["annotations"] | annotations}
+    }
+
+
+def pod(name: str, node: str | None, gpus: int, *, phase: str = "Running", **spec: Any) -> Object:
+    """A pod in the namespace `train` that asks for whole GPUs."""
+    container = {
+        "name": "main",
+        "image": "example.invalid/train",
+        "resources": {"limits": {"nvidia.com/gpu": str(gpus)}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "train"},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
+        "status": {"phase": phase},
+    }
+
+
+def cluster_topology(status: Object | None = None, **spec: Any) -> Object:
+    """A ClusterTopology called `cluster`."""
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "cluster", "uid": "1", "generation": 1},
+        "spec": spec,
+        "status": status or {},
+    }
+
+
+def saved(items: list[Object]) -> str:
+    """As `kubectl get -o json` prints several objects."""
+    document = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+    return json.dumps(document, indent=4) + "\n"
