@@ -1,0 +1,87 @@
+"""The constraint tree: what a workload asks for, whatever system it is written for.
+
+A group is kept together at its `required` level, and, where that is possible, at its `preferred` one. Its copies are
+independent of each other: each is kept together by itself. What is below a group stays inside the domain of the group.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from demand.nodes import ANY_NODE, Choice
+from topology.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods that are all alike."""
+
+    name: str
+    count: int
+    requests: tuple[tuple[str, int], ...]
+    """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything else in units."""
+    choice: Choice = ANY_NODE
+    """The nodes that they may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pods and smaller groups that belong together."""
+
+    name: str
+    """As an admin finds it in the workload: `decode`, `replica of prefill`."""
+    pods: tuple[Pods, ...] = ()
+    groups: tuple["Group", ...] = ()
+    required: Level | None = None
+    preferred: Level | None = None
+    copies: int = 1
+    apart: str = ""
+    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement")."""
+
+    def everything(self) -> Iterator[tuple["Group", int]]:
+        """This group and all below it, each with the number of times it exists in one copy of this one."""
+        yield self, 1
+        for below in self.groups:
+            for group, times in below.everything():
+                yield group, times * below.copies
+
+    @property
+    def loose(self) -> bool:
+        """Whether nothing in it has to stay together."""
+        return all(not (group.required or group.preferred) for group, _ in self.everything())
+
+    def simplified(self) -> "Group":
+        """The same demand without empty groups, and with all that need not stay together as one heap of pods."""
+        if not self.loose:
+            below = (group.simplified() for group in self.groups if group.copies and group.total())
+            return replace(self, groups=tuple(below), pods=tuple(pods for pods in self.pods if pods.count))
+        heap = tuple(
+            replace(pods, count=pods.count * times * self.copies)
+            for group, times in self.everything()
+            for pods in group.pods
+        )
+        return Group(self.name, pods=heap)
+
+    def total(self) -> dict[str, int]:
+        """What one copy asks for in all, by resource; `pods` counts the pods themselves."""
+        found: dict[str, int] = {}
+        for group, times in self.everything():
+            for pods in group.pods:
+                found["pods"] = found.get("pods", 0) + pods.count * times
+                for resource, amount in pods.requests:
+                    found[resource] = found.get(resource, 0) + amount * pods.count * times
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload's demands on one topology."""
+
+    system: str
+    """Who will place it, in the field's words: `Grove`, `Kueue`."""
+    handle: str
+    """`kind/name`, with the namespace in front where there is one."""
+    groups: tuple[Group, ...]
+    topology: str | None = None
+    """The ClusterTopology whose levels count; None: it asks for none."""
+    notes: tuple[str, ...] = field(default=())
+    """What the admin should know about how the tree was made."""

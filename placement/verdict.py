@@ -1,0 +1,154 @@
+"""Would it fit? The answer, with what it rests on: domains that could take it, or what is missing where."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from demand.model import Group
+from placement.bounds import is_exact, most_copies, most_within
+from placement.remedies import Remedy, remedies
+from placement.room import Node, Path, Room
+from placement.search import Placed, Search, fill_exactly, wanted_by
+from topology.levels import Level
+
+_LOOKED_AT: Final = 64
+"""In so many domains a tree is tried out to say how many of them could take it."""
+
+Kind = Literal["fits", "full", "never", "unclear"]
+"""It fits now; not now, but in the empty cluster; not even there; no placement was found, though there may be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Where a group fails: the level, and what the best domain of it offers."""
+
+    group: Group
+    level: Level | None
+    """None: the whole cluster is too small."""
+    resource: str
+    needs: int
+    """Of the resource, for one copy."""
+    largest: int
+    """What the best domain could give to pods like these."""
+    best: Path
+    copies: int
+    """How many copies of the group there is room for, of `group.copies`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level's part in the answer: how many domains there are and how many have room for a copy of the group."""
+
+    group: Group
+    level: Level
+    domains: int
+    roomy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for all groups of a workload together."""
+
+    kind: Kind
+    placed: tuple[Placed, ...] = ()
+    roomy: int = 0
+    """How many domains of the outermost required level could take it now; 0 where there is no such level."""
+    roomy_exact: bool = True
+    shortage: Shortage | None = None
+    remedies: tuple[Remedy, ...] = ()
+    steps: tuple[Step, ...] = ()
+    excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Nodes that do not count, by the reason."""
+
+
+def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
+    """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology)."""
+    nodes = list(nodes)
+    groups = [group.simplified() for group in groups if group.copies and group.total()]
+    room = Room(levels, nodes, groups)
+    steps = tuple(_steps(room, groups))
+    excluded = tuple((reason, tuple(names)) for reason, names in sorted(room.excluded.items()))
+    whole = Group("workload", groups=tuple(groups))
+    if most_within(room, whole, ()):
+        placed = Search(room).place(groups)
+        if placed is not None:
+            roomy, exact = _roomy(room, groups)
+            return Verdict("fits", placed, roomy, exact, steps=steps, excluded=excluded)
+        if not _impossible(room, groups):
+            return Verdict("unclear", steps=steps, excluded=excluded)
+    shortage = _shortage(room, groups)
+    empty = Room(levels, nodes, groups, emptied=True, opened=True)
+    if not most_within(empty, whole, ()):
+        return Verdict("never", shortage=_shortage(empty, groups) or shortage, steps=steps, excluded=excluded)
+    ways = remedies(levels, nodes, groups, room)
+    return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded)
+
+
+def _impossible(room: Room, groups: Sequence[Group]) -> bool:
+    """Whether a search that found nothing looked at everything: one group, nothing inside it, few enough pods."""
+    if len(groups) != 1 or groups[0].groups or groups[0].copies != 1:
+        return False
+    group = groups[0]
+    for domain in room.domains((), group.required):
+        if most_within(room, group, domain):
+            packing = fill_exactly(room, wanted_by(room, group), room.members[domain])
+            if packing.placed is not None or not packing.exact:
+                return False
+    return True
+
+
+def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
+    """How many domains of the required level could take the workload, when it is one group; whether that is exact."""
+    if len(groups) != 1 or groups[0].required is None or groups[0].copies != 1:
+        return 0, True
+    group = groups[0]
+    domains = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
+    if is_exact(group):
+        return len(domains), True
+    found = sum(Search(room).place(groups, domain) is not None for domain in domains[:_LOOKED_AT])
+    return found, len(domains) <= _LOOKED_AT
+
+
+def _steps(room: Room, groups: Sequence[Group]) -> Iterable[Step]:
+    for top in groups:
+        for group, _ in top.everything():
+            for level in dict.fromkeys((group.required, group.preferred)):
+                if level is not None:
+                    domains = room.domains((), level)
+                    roomy = sum(most_within(room, group, domain) > 0 for domain in domains)
+                    yield Step(group, level, len(domains), roomy)
+
+
+def _shortage(room: Room, groups: Sequence[Group]) -> Shortage | None:
+    """The innermost group that finds no room even alone; None when only all of them together do not."""
+    short = [
+        group for top in groups for group, times in top.everything() if most_copies(room, group) < group.copies * times
+    ]
+    if not short:
+        return None
+    group = next((g for g in short if not any(below in short for below in g.groups)), short[0])
+    need = group.total()
+    resource = scarce(need)
+    best: Path = ()
+    largest = 0
+    for domain in room.domains((), group.required):
+        offered = usable(room, group, domain, resource)
+        if offered > largest or not best:
+            best, largest = domain, offered
+    return Shortage(group, group.required, resource, need.get(resource, 0), largest, best, most_copies(room, group))
+
+
+def scarce(need: dict[str, int]) -> str:
+    """The resource that people think of when they ask whether it fits: the accelerators, else what there is."""
+    others = sorted(resource for resource in need if "/" in resource)
+    return next((r for r in others if r == "nvidia.com/gpu"), others[0] if others else "pods")
+
+
+def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
+    """How much of a resource the pods of `group` could get in a domain: what is too little for one does not count."""
+    most = 0
+    for each, _ in group.everything():
+        for pods in each.pods:
+            amount = dict(pods.requests).get(resource, 0) if resource != "pods" else 1
+            most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
+    return most

@@ -1,0 +1,71 @@
+"""An independent judge for tiny clusters: tries every assignment of pods to nodes. Shares no code with placement/."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from demand.model import Group, Pods
+from topology.levels import Level
+
+Unit = tuple[Pods, tuple[tuple[int, Level], ...]]
+"""One pod, and the (group copy, level) pairs that it has to share a domain with."""
+
+
+def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
+    """Every single pod, and for each group copy that stays apart from others the word of its family."""
+    found: list[Unit] = []
+    families: dict[int, str] = {}
+    numbers = itertools.count()
+
+    def walk(group: Group, bonds: tuple[tuple[int, Level], ...]) -> None:
+        for _ in range(group.copies):
+            number = next(numbers)
+            if group.apart:
+                families[number] = group.apart
+            inner = (*bonds, (number, group.required)) if group.required else bonds
+            found.extend((pods, inner) for pods in group.pods for _ in range(pods.count))
+            for below in group.groups:
+                walk(below, inner)
+
+    for group in groups:
+        walk(group, ())
+    return found, families
+
+
+def possible(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Mapping[str, object]]) -> bool:
+    """Whether any assignment satisfies everything. `nodes` have `name`, `path` (one value a level) and `free`."""
+    pods, families = units(groups)
+    for assignment in itertools.product(range(len(nodes)), repeat=len(pods)):
+        if _valid(pods, families, levels, nodes, assignment):
+            return True
+    return not pods
+
+
+def _valid(
+    pods: Sequence[Unit],
+    families: Mapping[int, str],
+    levels: Sequence[Level],
+    nodes: Sequence[Mapping[str, object]],
+    assignment: Sequence[int],
+) -> bool:
+    used: dict[tuple[int, str], int] = {}
+    domain_of: dict[int, object] = {}
+    for (unit, bonds), where in zip(pods, assignment, strict=True):
+        for resource, amount in (*unit.requests, ("pods", 1)):
+            used[where, resource] = used.get((where, resource), 0) + amount
+        for number, level in bonds:
+            domain = tuple(_path(nodes[where]))[: levels.index(level) + 1]
+            if domain_of.setdefault(number, domain) != domain:
+                return False
+    for (where, resource), amount in used.items():
+        free = nodes[where]["free"]
+        assert isinstance(free, dict)
+        if amount > free.get(resource, 0):
+            return False
+    apart = [(families[number], domain) for number, domain in domain_of.items() if number in families]
+    return len(apart) == len(set(apart))
+
+
+def _path(node: Mapping[str, object]) -> Iterator[str]:
+    path = node["path"]
+    assert isinstance(path, tuple)
+    yield from path

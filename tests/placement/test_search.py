@@ -1,0 +1,123 @@
+"""Placement against brute force on random tiny clusters: a fit is one, and what cannot fit has none."""
+
+import random
+
+import pytest
+
+from demand.model import Group, Pods
+from placement.room import Node, Room
+from placement.search import Placed, Search
+from placement.verdict import judge
+from tests.placement.bruteforce import possible
+from topology.levels import Level
+
+BLOCK = Level("block", "example.com/block")
+RACK = Level("rack", "example.com/rack")
+HOST = Level("host", "kubernetes.io/hostname")
+LEVELS = (BLOCK, RACK, HOST)
+
+
+def cluster(dice: random.Random) -> list[Node]:
+    nodes = []
+    for number in range(dice.randint(1, 4)):
+        # Rack names are reused in another block: only the path tells them apart.
+        labels = {BLOCK.key: dice.choice("xy"), RACK.key: dice.choice("ab"), HOST.key: f"n{number}"}
+        free = {"nvidia.com/gpu": dice.randint(0, 4), "cpu": dice.randint(0, 4), "pods": dice.randint(1, 4)}
+        nodes.append(Node(f"n{number}", labels, free, free))
+    return nodes
+
+
+def group(dice: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Group, int]:
+    """A random group of at most so many pods, and how many pods are left."""
+    kinds = []
+    for number in range(dice.randint(0 if deep < 2 else 1, 2)):
+        count = dice.randint(0, min(pods, 3))
+        pods -= count
+        if count:
+            requests = (("cpu", dice.randint(0, 2)), ("nvidia.com/gpu", dice.randint(0, 3)))
+            kinds.append(Pods(f"{name}{number}", count, requests))
+    below = []
+    if deep < 2:
+        for number in range(dice.randint(0, 2)):
+            inner, pods = group(dice, f"{name}-{number}", pods, deep + 1)
+            below.append(inner)
+    required = dice.choice((None, *LEVELS))
+    copies = dice.choice((1, 1, 2)) if sum(k.count for k in kinds) + len(below) <= 1 else 1
+    apart = "each" if required and dice.random() < 0.2 else ""
+    preferred = dice.choice((None, *LEVELS))
+    return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
+
+
+def plain(nodes: list[Node]) -> list[dict[str, object]]:
+    return [
+        {"name": n.name, "path": tuple(n.labels[level.key] for level in LEVELS), "free": dict(n.free)} for n in nodes
+    ]
+
+
+def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: list[Group]) -> None:
+    """The placement itself, looked at from outside: counts, capacity, and that everything is where it has to be."""
+    by_name = {node.name: node for node in nodes}
+    used: dict[str, dict[str, int]] = {}
+    pods_placed = 0
+    for each in placed:
+        assert sum(count for _, count in each.nodes) == sum(pods.count for pods in each.group.pods)
+        for name, count in each.nodes:
+            pods_placed += count
+            path = tuple(by_name[name].labels[level.key] for level in LEVELS)
+            assert path[: len(each.domain)] == each.domain
+            if each.group.required:
+                assert len(each.domain) >= LEVELS.index(each.group.required) + 1
+            here = used.setdefault(name, {})
+            here["pods"] = here.get("pods", 0) + count
+    for name, amounts in used.items():
+        assert amounts["pods"] <= by_name[name].free["pods"]
+    assert pods_placed == sum(g.total().get("pods", 0) * g.copies for g in groups)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(25):
+        nodes = cluster(dice)
+        left = 5
+        groups = []
+        for number in range(dice.randint(1, 2)):
+            one, left = group(dice, f"g{number}", left)
+            groups.append(one)
+        if sum(g.total().get("pods", 0) * g.copies for g in groups) > 6:
+            continue
+        verdict = judge(groups, LEVELS, nodes)
+        truth = possible(groups, LEVELS, plain(nodes))
+        if verdict.kind == "fits":
+            assert truth, (groups, nodes)
+            check_placed(verdict.placed, nodes, [g.simplified() for g in groups if g.total()])
+        elif verdict.kind in {"full", "never"}:
+            assert not truth, (groups, nodes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_group_is_always_decided(seed: int) -> None:
+    dice = random.Random(1000 + seed)
+    for _ in range(25):
+        nodes = cluster(dice)
+        one, _ = group(dice, "g", 5, deep=2)
+        if one.copies != 1 or not one.pods:
+            continue
+        verdict = judge([one], LEVELS, nodes)
+        assert verdict.kind == ("fits" if possible([one], LEVELS, plain(nodes)) else verdict.kind)
+        assert verdict.kind != "unclear"
+
+
+def test_a_search_leaves_the_room_as_it_was() -> None:
+    dice = random.Random(7)
+    for _ in range(50):
+        nodes = cluster(dice)
+        one, _ = group(dice, "g", 5)
+        room = Room(LEVELS, nodes, [one])
+        before = (
+            [list(x) for x in room.free],
+            [list(x) for x in room.slots],
+            {k: list(v) for k, v in room.sums.items()},
+        )
+        Search(room).place([one])
+        assert (room.free, room.slots, room.sums) == before
