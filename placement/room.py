@@ -68,7 +68,10 @@ class Room:
         self.depth = {level: number + 1 for number, level in enumerate(self.levels)}
         self.excluded: dict[str, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
-        kinds = dict.fromkeys(pods for group in groups for each, _ in group.everything() for pods in each.pods)
+        everything = [each for group in groups for each, _ in group.everything()]
+        kinds = dict.fromkeys(pods for each in everything for pods in each.pods)
+        asked_for = {level for each in everything for level in (each.required, each.preferred) if level}
+        self._deepest = max((self.depth[level] for level in asked_for), default=0)
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self.resources = tuple(dict.fromkeys((PODS, *asked)))
         alike = dict.fromkeys((self._amounts(pods), pods.choice) for pods in kinds)
@@ -107,6 +110,7 @@ class Room:
         if refusals and all(refusals):
             self.excluded.setdefault(refusals[0], []).append(node.name)
             return
+        path = path[: self._deepest]  # nobody asks about narrower domains
         number = len(self.names)
         self.names.append(node.name)
         self.paths.append(path)

@@ -56,6 +56,8 @@ class Search:
         self._needs: dict[int, list[tuple[int, int]]] = {}
         self._taken: dict[str, set[Path]] = {}
         self._last: dict[int, Path] = {}
+        self._in_vain: set[tuple[int, int, Path]] = set()
+        """Group, depth and domain in which nothing as narrow as preferred was found: not worth a second look."""
         self._placed: list[Placed] = []
 
     def place(self, groups: Sequence[Group], inside: Path = ()) -> tuple[Placed, ...] | None:
@@ -109,6 +111,8 @@ class Search:
         narrowest = max(broadest, room.depth[group.preferred] if group.preferred else 0)
         last = self._last.get(id(group))
         for depth in range(narrowest, broadest - 1, -1):
+            if (id(group), depth, inside) in self._in_vain:
+                continue
             # The next copy goes beside the one before it as long as there is room: no need to look at all others.
             beside = last is not None and len(last) == depth and last[: len(inside)] == inside and not group.apart
             if last is not None and beside and self._seems_to_fit(group, last):
@@ -119,6 +123,8 @@ class Search:
                 for domain in room.domains(inside, level)
                 if self._seems_to_fit(group, domain) and not (beside and domain == last)
             ]
+            if not fitting and depth > broadest:
+                self._in_vain.add((id(group), depth, inside))
             heapify(fitting)
             while fitting:
                 yield heappop(fitting)[1]
