@@ -116,7 +116,9 @@ class _Tree:
                 "grove/pack", "topologyConstraint must specify pack or deprecated packDomain", "set pack.required"
             )
         if pack and not (required.text() or preferred.text()):
-            pack.error("grove/pack", "pack must specify at least one of required or preferred")
+            pack.error(
+                "grove/pack", "pack must specify at least one of required or preferred", "name a level, or remove it"
+            )
         if deprecated.text():
             if required.text():
                 text = "must not set both pack.required and deprecated packDomain"
