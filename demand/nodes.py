@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from survey.snapshot import Taint
+
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 OPERATORS: Final[tuple[Operator, ...]] = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -49,15 +51,6 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint of a node; only NoSchedule and NoExecute keep pods away."""
-
-    key: str
-    value: str
-    effect: str
-
-
-@dataclass(frozen=True, slots=True)
 class Toleration:
     """What a pod puts up with. No key tolerates every taint, no effect every effect."""
 
@@ -94,7 +87,7 @@ class Choice:
         if self.terms and not any(term and all(each.holds(name, labels) for each in term) for term in self.terms):
             return "does not match the node affinity"
         for taint in taints:
-            if taint.effect in {"NoSchedule", "NoExecute"} and not any(t.covers(taint) for t in self.tolerations):
+            if not any(each.covers(taint) for each in self.tolerations):
                 return f"has taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
         return ""
 

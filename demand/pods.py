@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from survey.quantities import amount
-from survey.resources import ContainerRequests, pod_requests
-
 from demand.document import Part
 from demand.model import Pods
 from demand.nodes import OPERATORS, Choice, Expression, Toleration
+from survey.quantities import amount
+from survey.resources import ContainerRequests, pod_requests
 
 _DRA: Final = "pods/resource-claims"
 

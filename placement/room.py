@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from demand.model import Group, Pods
-from demand.nodes import Taint
+from survey.snapshot import Taint
 from topology.catalogue import PLACEHOLDERS
 from topology.levels import Level
 

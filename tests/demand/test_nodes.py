@@ -2,7 +2,8 @@
 
 import pytest
 
-from demand.nodes import Choice, Expression, Operator, Taint, Toleration
+from demand.nodes import Choice, Expression, Operator, Toleration
+from survey.snapshot import Taint
 
 LABELS = {"zone": "a", "gpus": "8"}
 
@@ -67,4 +68,3 @@ def test_the_reason_names_what_stands_against_it() -> None:
     taint = Taint("dedicated", "infra", "NoSchedule")
     assert Choice(selector=(("zone", "b"),)).refuses("n", LABELS, ()) == "does not match nodeSelector zone=b"
     assert Choice().refuses("n", LABELS, (taint,)) == "has taint dedicated=infra:NoSchedule"
-    assert Choice().refuses("n", LABELS, (Taint("soft", "", "PreferNoSchedule"),)) == ""
