@@ -16,6 +16,7 @@ COMMANDS: Final = {
     "levels": "list the levels of a topology: label key, coverage, domains, who requires them",
     "matrix": "show how the GPUs and NICs of a node are linked",
     "diff": "show what changed in a cluster since it was saved",
+    "check": "check workloads before they are submitted: rules, levels, room",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",

@@ -4,7 +4,7 @@ A group is kept together at its `required` level, and, where that is possible, a
 independent of each other: each is kept together by itself. What is below a group stays inside the domain of the group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from demand.nodes import ANY_NODE, Choice
@@ -50,16 +50,17 @@ class Group:
         return all(not (group.required or group.preferred) for group, _ in self.everything())
 
     def simplified(self) -> "Group":
-        """The same demand without empty groups, and with all that need not stay together as one heap of pods."""
-        if not self.loose:
-            below = (group.simplified() for group in self.groups if group.copies and group.total())
-            return replace(self, groups=tuple(below), pods=tuple(pods for pods in self.pods if pods.count))
-        heap = tuple(
-            replace(pods, count=pods.count * times * self.copies)
-            for group, times in self.everything()
-            for pods in group.pods
-        )
-        return Group(self.name, pods=heap)
+        """The same demand without empty groups; pods that need not stay together belong to the group around them."""
+        pods = [each for each in self.pods if each.count]
+        tight = []
+        for below in self.groups:
+            if not below.loose:
+                tight.append(below.simplified())
+            else:
+                heap = [(each, times * below.copies) for group, times in below.everything() for each in group.pods]
+                pods += [replace(each, count=each.count * times) for each, times in heap if each.count * times]
+        filled = tuple(group for group in tight if group.copies and group.total())
+        return replace(self, pods=tuple(pods), groups=filled)
 
     def total(self) -> dict[str, int]:
         """What one copy asks for in all, by resource; `pods` counts the pods themselves."""
@@ -70,6 +71,16 @@ class Group:
                 for resource, amount in pods.requests:
                     found[resource] = found.get(resource, 0) + amount * pods.count * times
         return found
+
+
+def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """The groups that ask for anything, each simplified."""
+    found = []
+    for group in groups:
+        if group.copies and group.total():
+            heap = Group(group.name, groups=(group,)) if group.loose else group
+            found.append(heap.simplified())
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

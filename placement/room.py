@@ -1,5 +1,6 @@
 """What is free in each domain while a placement is tried out, kept up to date with every pod that is put or taken."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -80,6 +81,7 @@ class Room:
         self.shapes = {
             pods: Shape(pods, self._amounts(pods), numbers[self._amounts(pods), pods.choice]) for pods in kinds
         }
+        self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
         self.paths: list[Path] = []
         self.free: list[list[int]] = []
@@ -146,6 +148,14 @@ class Room:
         for _ in range(depth - len(inside)):
             found = [child for domain in found for child in self.children.get(domain, ())]
         return found
+
+    def name_of(self, domain: Path) -> str:
+        """What people call a domain: its own value, with the values above it where another domain has the same one."""
+        if not domain:
+            return "the cluster"
+        if self._names is None:
+            self._names = Counter((len(path), path[-1]) for path in self.members if path)
+        return domain[-1] if self._names[len(domain), domain[-1]] == 1 else "/".join(domain)
 
     def room_for(self, domain: Path, shape: Shape) -> int:
         """How many pods of a shape the domain could take, were they alone."""

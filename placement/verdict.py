@@ -1,10 +1,10 @@
 """Would it fit? The answer, with what it rests on: domains that could take it, or what is missing where."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from demand.model import Group
+from demand.model import Group, simplified
 from placement.bounds import is_exact, most_copies, most_within
 from placement.remedies import Remedy, remedies
 from placement.room import Node, Path, Room
@@ -36,6 +36,17 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
+class Best:
+    """The domain that the search chose, before anything is put into it."""
+
+    level: Level
+    domain: Path
+    nodes: int
+    resource: str
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One level's part in the answer: how many domains there are and how many have room for a copy of the group."""
 
@@ -54,17 +65,32 @@ class Verdict:
     roomy: int = 0
     """How many domains of the outermost required level could take it now; 0 where there is no such level."""
     roomy_exact: bool = True
+    best: Best | None = None
+    """The one that would be taken; None where there is no such level."""
     shortage: Shortage | None = None
     remedies: tuple[Remedy, ...] = ()
     steps: tuple[Step, ...] = ()
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Nodes that do not count, by the reason."""
+    names: Mapping[Path, str] = field(default_factory=dict)
+    """What people call the domains in this answer."""
+
+    def name(self, domain: Path) -> str:
+        """What people call a domain."""
+        return self.names.get(domain) or "/".join(domain) or "the cluster"
 
 
 def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
     """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology)."""
-    nodes = list(nodes)
-    groups = [group.simplified() for group in groups if group.copies and group.total()]
+    verdict, room = _judge(simplified(groups), levels, list(nodes))
+    named = {each.domain for each in (*verdict.placed, *verdict.remedies)}
+    named |= {verdict.best.domain} if verdict.best else set()
+    named |= {verdict.shortage.best} if verdict.shortage else set()
+    return replace(verdict, names={domain: room.name_of(domain) for domain in named})
+
+
+def _judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> tuple[Verdict, Room]:
+    """The answer, and a room that knows the names of its domains."""
     room = Room(levels, nodes, groups)
     steps = tuple(_steps(room, groups))
     excluded = tuple((reason, tuple(names)) for reason, names in sorted(room.excluded.items()))
@@ -73,15 +99,17 @@ def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node
         placed = Search(room).place(groups)
         if placed is not None:
             roomy, exact = _roomy(room, groups)
-            return Verdict("fits", placed, roomy, exact, steps=steps, excluded=excluded)
+            best = _best(room, groups[0], placed) if roomy else None
+            return Verdict("fits", placed, roomy, exact, best, steps=steps, excluded=excluded), room
         if not _impossible(room, groups):
-            return Verdict("unclear", steps=steps, excluded=excluded)
+            return Verdict("unclear", steps=steps, excluded=excluded), room
     shortage = _shortage(room, groups)
     empty = Room(levels, nodes, groups, emptied=True, opened=True)
     if not most_within(empty, whole, ()):
-        return Verdict("never", shortage=_shortage(empty, groups) or shortage, steps=steps, excluded=excluded)
+        shortage = _shortage(empty, groups) or shortage
+        return Verdict("never", shortage=shortage, steps=steps, excluded=excluded), empty
     ways = remedies(levels, nodes, groups, room)
-    return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded)
+    return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
 
 
 def _impossible(room: Room, groups: Sequence[Group]) -> bool:
@@ -107,6 +135,15 @@ def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
         return len(domains), True
     found = sum(Search(room).place(groups, domain) is not None for domain in domains[:_LOOKED_AT])
     return found, len(domains) <= _LOOKED_AT
+
+
+def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
+    """Where the one group with a required level went."""
+    if group.required is None:
+        return None
+    outer = next(each for each in placed if each.group is group)
+    domain, resource = outer.domain[: room.depth[group.required]], scarce(group.total())
+    return Best(group.required, domain, len(room.members[domain]), resource, room.free_in(domain, resource))
 
 
 def _steps(room: Room, groups: Sequence[Group]) -> Iterable[Step]:

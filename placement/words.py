@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from placement.remedies import Remedy
-from placement.room import Path
 from placement.verdict import Shortage, Verdict
 
 _MOST_NAMES: Final = 5
+_MOST_LINES: Final = 20
 _UNITS: Final = {"nvidia.com/gpu": "GPUs", "pods": "pods", "cpu": "thousandths of a core", "memory": "bytes"}
 
 
@@ -16,20 +16,15 @@ def unit(resource: str) -> str:
     return _UNITS.get(resource, resource)
 
 
-def domain_name(path: Path) -> str:
-    """A domain as people say it: its own value, after the values above it where there are some."""
-    return "/".join(path) if path else "the cluster"
-
-
 def answer(verdict: Verdict) -> str:
     """The answer in one line."""
     match verdict.kind:
         case "fits":
             return f"fits: {_fits(verdict)}"
         case "full":
-            return f"does not fit now: {_short(verdict.shortage)}"
+            return f"does not fit now: {_short(verdict, verdict.shortage)}"
         case "never":
-            return f"cannot fit: {_short(verdict.shortage)}"
+            return f"cannot fit: {_short(verdict, verdict.shortage)}"
         case "unclear":
             return (
                 "unclear: there is enough room in all, but no placement of every group was found in the time given; "
@@ -40,25 +35,24 @@ def answer(verdict: Verdict) -> str:
 def advice(verdict: Verdict) -> Iterator[str]:
     """What would help, a sentence each."""
     for remedy in verdict.remedies:
-        yield _remedy(remedy)
+        yield _remedy(verdict, remedy)
 
 
 def _fits(verdict: Verdict) -> str:
-    outer = next((placed for placed in verdict.placed if placed.group.required), None)
-    if outer is None or outer.group.required is None:
-        pods = sum(count for placed in verdict.placed for _, count in placed.nodes)
-        nodes = {name for placed in verdict.placed for name, _ in placed.nodes}
-        return f"{pods} pods on {len(nodes)} nodes"
-    level = outer.group.required.domain
-    if verdict.roomy:
-        count = f"{verdict.roomy}" if verdict.roomy_exact else f"at least {verdict.roomy}"
-        could = f"{count} domains of level {level} could take it now, best" if verdict.roomy != 1 else f"{level}"
-        return f"{could} {domain_name(outer.domain)}"
-    domains = dict.fromkeys(placed.domain for placed in verdict.placed if placed.group is outer.group)
-    return f"{outer.group.copies} copies of {outer.group.name} in {level} {_some([domain_name(d) for d in domains])}"
+    if verdict.best:
+        best, count = verdict.best, f"{'' if verdict.roomy_exact else 'at least '}{verdict.roomy}"
+        text = f"{verdict.name(best.domain)} ({best.nodes} nodes, {best.free} free {unit(best.resource)})"
+        return (
+            f"{best.level.domain} {text}"
+            if count == "1"
+            else f"{count} {best.level.domain}s could take it now, best {text}"
+        )
+    pods = sum(count for placed in verdict.placed for _, count in placed.nodes)
+    nodes = {name for placed in verdict.placed for name, _ in placed.nodes}
+    return f"{pods} {'pod' if pods == 1 else 'pods'} on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"
 
 
-def _short(shortage: Shortage | None) -> str:
+def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     if shortage is None:
         return "each group would fit alone, all of them together do not"
     level, what = shortage.level, unit(shortage.resource)
@@ -69,16 +63,41 @@ def _short(shortage: Shortage | None) -> str:
             f"{shortage.group.copies} copies of {shortage.group.name} need one {level.domain} each with "
             f"{shortage.needs} {what}; there is room for {shortage.copies}"
         )
-    largest = f"{shortage.largest} ({domain_name(shortage.best)})" if shortage.largest else "none"
+    largest = f"{shortage.largest} ({verdict.name(shortage.best)})" if shortage.largest else "none"
     return f"{shortage.group.name} needs {shortage.needs} {what} in one {level.domain}, largest has {largest}"
 
 
-def _remedy(remedy: Remedy) -> str:
+def _remedy(verdict: Verdict, remedy: Remedy) -> str:
     count = f"{len(remedy.nodes)} node{'' if len(remedy.nodes) == 1 else 's'}"
     act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
-    return f"would fit in {domain_name(remedy.domain)} if {count} {act}: {_some(remedy.nodes)}"
+    return f"would fit in {verdict.name(remedy.domain)} if {count} {act}: {_some(remedy.nodes)}"
 
 
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def reasoning(verdict: Verdict) -> Iterator[str]:
+    """Level by level: how many domains there are and how many have room for one copy of the group alone."""
+    for step in verdict.steps:
+        must = "must" if step.level == step.group.required else "would like to"
+        yield (
+            f"{step.group.name} {must} stay in one {step.level.domain}: "
+            f"{step.roomy} of {step.domains} {step.level.domain}s have room for it alone"
+        )
+    for placed in verdict.placed[:_MOST_LINES]:
+        pods = sum(count for _, count in placed.nodes)
+        if pods:
+            where = f"{verdict.name(placed.domain)}: " if placed.domain else ""
+            on = _some([name for name, _ in placed.nodes])
+            yield f"{placed.group.name}: {pods} {'pod' if pods == 1 else 'pods'} in {where}{on}"
+    if len(verdict.placed) > _MOST_LINES:
+        yield f"and {len(verdict.placed) - _MOST_LINES} more; -o json shows all of them"
+
+
+def left_out(verdict: Verdict) -> Iterator[str]:
+    """Nodes that do not count, and why."""
+    for reason, names in verdict.excluded:
+        count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
+        yield f"{count} left out: {reason} ({_some(names)})"

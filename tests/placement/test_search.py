@@ -1,10 +1,11 @@
 """Placement against brute force on random tiny clusters: a fit is one, and what cannot fit has none."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
-from demand.model import Group, Pods
+from demand.model import Group, Pods, simplified
 from placement.room import Node, Room
 from placement.search import Placed, Search
 from placement.verdict import judge
@@ -22,8 +23,9 @@ def cluster(dice: random.Random) -> list[Node]:
     for number in range(dice.randint(1, 4)):
         # Rack names are reused in another block: only the path tells them apart.
         labels = {BLOCK.key: dice.choice("xy"), RACK.key: dice.choice("ab"), HOST.key: f"n{number}"}
-        free = {"nvidia.com/gpu": dice.randint(0, 4), "cpu": dice.randint(0, 4), "pods": dice.randint(1, 4)}
-        nodes.append(Node(f"n{number}", labels, free, free))
+        total = {"nvidia.com/gpu": dice.randint(0, 6), "cpu": dice.randint(0, 6), "pods": dice.randint(2, 5)}
+        free = {resource: amount - dice.randint(0, min(amount, 2)) for resource, amount in total.items()}
+        nodes.append(Node(f"n{number}", labels, free, total))
     return nodes
 
 
@@ -54,7 +56,7 @@ def plain(nodes: list[Node]) -> list[dict[str, object]]:
     ]
 
 
-def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: list[Group]) -> None:
+def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:
     """The placement itself, looked at from outside: counts, capacity, and that everything is where it has to be."""
     by_name = {node.name: node for node in nodes}
     used: dict[str, dict[str, int]] = {}
@@ -90,9 +92,19 @@ def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
         truth = possible(groups, LEVELS, plain(nodes))
         if verdict.kind == "fits":
             assert truth, (groups, nodes)
-            check_placed(verdict.placed, nodes, [g.simplified() for g in groups if g.total()])
+            check_placed(verdict.placed, nodes, simplified(groups))
         elif verdict.kind in {"full", "never"}:
             assert not truth, (groups, nodes)
+
+
+def test_the_dice_show_every_answer() -> None:
+    seen = set()
+    for seed in range(60):
+        dice = random.Random(seed)
+        for _ in range(25):
+            nodes = cluster(dice)
+            seen.add(judge([group(dice, "g", 5)[0]], LEVELS, nodes).kind)
+    assert seen == {"fits", "full", "never", "unclear"}
 
 
 @pytest.mark.parametrize("seed", range(40))

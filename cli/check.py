@@ -1,0 +1,143 @@
+"""Check workloads before they are submitted: levels, the rules of each scheduler, and whether they would fit now."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cli.check_document import Answer, document_of, line_of
+from cli.documents import show_document
+from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.terminal import Screen
+from demand.reading import Finding
+from placement.check import Checked, Checker
+from placement.verdict import Verdict
+from placement.words import advice, left_out, reasoning
+from placement.words import answer as in_words
+from survey.documents import Document, documents
+from survey.problems import BadInput, Problem
+
+_MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
+_OUTPUTS: Final = ("text", "json", "yaml", "name")
+
+Key = tuple[str, str, str]
+"""Kind, namespace, name: how an existing object is found again."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope check`."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        dest="workloads",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="workloads to check, JSON or YAML: a file, a directory or - (standard input); may be given several times",
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="the same objects as they are in the cluster, for rules about changes (kubectl get ... -o yaml)",
+    )
+    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level")
+    add_source_arguments(parser, _OUTPUTS)
+
+
+def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Check all workloads; 1 when one would be refused, or does not fit now."""
+    return answer("check", arguments, lambda screen: _answer(screen, arguments))
+
+
+def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+    if "-" in arguments.workloads and "-" in (arguments.files or ()):
+        raise Unanswerable("standard input can hold the workloads or the cluster, not both")
+    problems: list[Problem] = []
+    before = {_key(values): values for _, values in _objects(arguments.against, problems)}
+    wanted = list(_objects(arguments.workloads, problems))
+    checker = Checker(look(arguments, published=True))
+    answers = [Answer(document, checker.check(values, before.get(_key(values)))) for document, values in wanted]
+    if arguments.output == "name":
+        screen.show(
+            f"{c.reading.workload.handle}" for a in answers for c in a.checked if c.reading.workload and not c.well
+        )
+    elif arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, document_of(answers, problems))
+    else:
+        screen.show(_page(screen, answers, explain=arguments.explain))
+    if problems:
+        raise BadInput(*problems)
+    return WELL if all(each.well for each in answers) else UNWELL
+
+
+def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
+    """The objects in these files; what cannot be read goes to `problems`."""
+    for document in documents(names, problems.append):
+        try:
+            yield document, document.read(dict)
+        except BadInput as error:
+            problems.extend(error.problems)
+
+
+def _key(values: Mapping[str, Any]) -> Key:
+    metadata = values.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return str(values.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
+def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
+    counts = {"error": 0, "warning": 0, "advice": 0}
+    unfit = passed_over = 0
+    for each in answers:
+        passed_over += not each.checked
+        for checked in each.checked:
+            yield screen.paint(_title(each.document, checked), "bold")
+            for finding in checked.reading.findings:
+                counts[finding.severity] += 1
+                yield from _finding(screen, each.document, finding)
+            if checked.verdict:
+                unfit += checked.verdict.kind in {"full", "never"}
+                yield from _verdict(screen, checked.verdict, explain=explain)
+            if checked.reading.workload:
+                yield from (f"  note: {note}" for note in checked.reading.workload.notes)
+    checked_count = sum(len(each.checked) for each in answers)
+    summary = [f"{checked_count} {_plural(checked_count, 'workload')} checked"]
+    summary += [
+        f"{count} {name if name == 'advice' else _plural(count, name)}" for name, count in counts.items() if count
+    ]
+    summary += [f"{unfit} without room"] * bool(unfit)
+    summary += [f"{passed_over} {_plural(passed_over, 'object')} of other kinds passed over"] * bool(passed_over)
+    yield ", ".join(summary)
+
+
+def _title(document: Document, checked: Checked) -> str:
+    workload = checked.reading.workload
+    if workload is None:
+        return f"{document.place}"
+    about = f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
+    return f"{document.place}: {workload.handle} ({about})"
+
+
+def _finding(screen: Screen, document: Document, finding: Finding) -> Iterator[str]:
+    word, style = _MARKS[finding.severity]
+    line = line_of(document, finding.field)
+    where = f"{finding.field} (line {line})" if line else finding.field
+    yield "  " + ": ".join(filter(None, (screen.paint(word, style), where, finding.message)))
+    if finding.fix:
+        yield f"    {finding.fix}"
+
+
+def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str]:
+    style = {"fits": "green", "full": "yellow", "never": "red", "unclear": "yellow"}[verdict.kind]
+    head, _, rest = in_words(verdict).partition(":")
+    yield f"  {screen.paint(head, style)}:{rest}"
+    yield from (f"    {line}" for line in advice(verdict))
+    if explain:
+        yield from (f"    {line}" for line in reasoning(verdict))
+    if explain or verdict.kind != "fits":
+        yield from (f"    {line}" for line in left_out(verdict))
+
+
+def _plural(count: int, word: str) -> str:
+    return word if count == 1 or word == "advice" else f"{word}s"

@@ -1,0 +1,43 @@
+"""What a snapshot says about topologies, as the readers need it."""
+
+from controller.spec import Topology
+from demand.reading import Known, Ladder
+from survey.scope import Scope, scope
+from survey.snapshot import Published, Snapshot
+from topology.catalogue import CATALOGUE
+from topology.levels import Level
+
+_DOMAIN_OF = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
+
+
+def known_of(snapshot: Snapshot) -> Known:
+    """Every topology of the snapshot: ClusterTopologies first, then what else schedulers have been given.
+
+    Where there is none at all, the levels that the nodes' labels suggest serve under the name `cluster`.
+    """
+    ladders = {topology.name: _ladder(snapshot, topology) for topology in snapshot.topologies}
+    for published in snapshot.published:
+        ladders.setdefault(published.name, _published(published))
+    if not ladders:
+        found = scope(snapshot)
+        if found.levels:
+            ladders["cluster"] = Ladder("cluster", found.levels, "labels of the nodes")
+    labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
+    return Known(ladders, labels)
+
+
+def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
+    """The nodes and levels of a ClusterTopology by its name; None where no ClusterTopology has it."""
+    if name is None or all(topology.name != name for topology in snapshot.topologies):
+        return None
+    return scope(snapshot, name)
+
+
+def _ladder(snapshot: Snapshot, topology: Topology) -> Ladder:
+    return Ladder(topology.name, scope(snapshot, topology.name).levels)
+
+
+def _published(published: Published) -> Ladder:
+    """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
+    levels = tuple(Level(each.domain or _DOMAIN_OF.get(each.key, each.key), each.key) for each in published.levels)
+    return Ladder(published.name, levels, published.kind)

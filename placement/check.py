@@ -1,0 +1,64 @@
+"""A workload checked against a cluster: what is wrong with it, and whether it would fit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from demand.known import known_of, scope_of
+from demand.model import Workload
+from demand.read import readings
+from demand.reading import Finding, Reading
+from placement.nodes import nodes_of
+from placement.room import Node
+from placement.verdict import Verdict, judge
+from survey.snapshot import Snapshot
+from topology.levels import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer for one document and one system."""
+
+    reading: Reading
+    verdict: Verdict | None
+    """None where nothing is asked that could be placed."""
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What keeps it from running as it was meant."""
+        return tuple(finding for finding in self.reading.findings if finding.severity == "error")
+
+    @property
+    def well(self) -> bool:
+        """Whether it would be accepted and could run now, as far as can be known."""
+        return not self.errors and (self.verdict is None or self.verdict.kind in {"fits", "unclear"})
+
+
+class Checker:
+    """Checks documents against one snapshot; what they have in common is looked up once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.known = known_of(snapshot)
+        self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
+
+    def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
+        """One answer for each system that is concerned with the document; empty when none is. Never raises."""
+        return tuple(
+            Checked(reading, self._verdict(reading.workload)) for reading in readings(document, self.known, before)
+        )
+
+    def _verdict(self, workload: Workload | None) -> Verdict | None:
+        if workload is None or not any(group.copies and group.total() for group in workload.groups):
+            return None
+        levels, nodes = self._place(workload.topology)
+        return judge(workload.groups, levels, nodes)
+
+    def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
+        """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""
+        if name not in self._places:
+            scope = scope_of(self.snapshot, name)
+            ladder = self.known.ladders.get(name) if name else None
+            levels = scope.levels if scope else ladder.levels if ladder else ()
+            self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
+        return self._places[name]
