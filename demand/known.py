@@ -4,10 +4,10 @@ from controller.spec import Topology
 from demand.reading import Known, Ladder
 from survey.scope import Scope, scope
 from survey.snapshot import Published, Snapshot
-from topology.catalogue import CATALOGUE
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
-_DOMAIN_OF = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
+_DOMAIN_OF = BUILT_IN.domain_of
 
 
 def known_of(snapshot: Snapshot) -> Known:

@@ -7,7 +7,7 @@ from typing import Final
 
 from demand.model import Group, Pods
 from survey.snapshot import Taint
-from topology.catalogue import PLACEHOLDERS
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
 PODS: Final = "pods"
@@ -35,7 +35,7 @@ def path_of(node: Node, levels: Sequence[Level]) -> Path | str:
     values = []
     for level in levels:
         value = node.labels.get(level.key)
-        if value is None or value in PLACEHOLDERS:
+        if value is None or value in BUILT_IN.placeholders:
             return level.key
         values.append(value)
     return tuple(values)

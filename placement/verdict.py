@@ -83,7 +83,7 @@ class Verdict:
 def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
     """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology)."""
     verdict, room = _judge(simplified(groups), levels, list(nodes))
-    named = {each.domain for each in (*verdict.placed, *verdict.remedies)}
+    named = {each.domain for each in verdict.placed} | {each.domain for each in verdict.remedies}
     named |= {verdict.best.domain} if verdict.best else set()
     named |= {verdict.shortage.best} if verdict.shortage else set()
     return replace(verdict, names={domain: room.name_of(domain) for domain in named})
