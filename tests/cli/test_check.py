@@ -1,0 +1,158 @@
+"""`toposcope check` on saved files; what it prints stands here as users see it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+
+PROBLEMS = """\
+{file}, document 1, line 1: podcliqueset/llm -n ml (Grove, topology cluster)
+  error: spec.template.topologyConstraint.pack.required (line 6): topology domain 'rak' does not exist in cluster topology [zone block rack nvlink-domain host]
+    did you mean 'rack'?
+  fits: 2 pods on 2 nodes
+{file}, document 2, line 12: podcliqueset/huge -n ml (Grove, topology cluster)
+  cannot fit: huge needs 80 GPUs in one nvlink-domain, largest has 72 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
+{file}, document 3, line 24: podcliqueset/large -n ml (Grove, topology cluster)
+  does not fit now: large needs 72 GPUs in one nvlink-domain, largest has 64 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
+    would fit in 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 if 2 nodes were drained: gb200-01, gb200-02
+{file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
+  fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
+4 workloads checked, 1 error, 2 without room, 1 object of other kinds passed over
+"""  # noqa: E501 - as it is printed
+
+
+def pod_clique_set(name: str, domain: str, pods: int, gpus: int) -> str:
+    return f"""\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {{name: {name}, namespace: ml}}
+spec:
+  template:
+    topologyConstraint: {{topologyName: cluster, pack: {{required: {domain}}}}}
+    cliques:
+    - name: worker
+      spec:
+        replicas: {pods}
+        podSpec: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """The demo's nodes, two of the NVL72's trays in use."""
+    file = tmp_path / "cluster.json"
+    pods = [pod("busy-1", "gb200-01", 4), pod("busy-2", "gb200-02", 4)]
+    file.write_text(saved([*demo_nodes(), *pods, cluster_topology()]))
+    return file
+
+
+@pytest.fixture
+def workloads(tmp_path: Path) -> Path:
+    file = tmp_path / "work.yaml"
+    sets = [
+        pod_clique_set("llm", "rak", 2, 4),
+        pod_clique_set("huge", "nvlink-domain", 20, 4),
+        pod_clique_set("large", "nvlink-domain", 18, 4),
+        pod_clique_set("small", "rack", 4, 8),
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n",
+    ]
+    file.write_text("---\n".join(sets))
+    return file
+
+
+def test_what_is_said_of_each(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-f", str(workloads), "--from", str(cluster)]) == 1
+    assert capsys.readouterr().out == PROBLEMS.format(file=workloads)
+
+
+def test_explain_shows_the_reasoning(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "good.yaml").write_text(pod_clique_set("small", "rack", 4, 8))
+    assert main(["check", "-f", str(tmp_path / "good.yaml"), "--from", str(cluster), "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "    small must stay in one rack: 2 of 4 racks have room for it alone" in lines
+    assert "    small: 4 pods in rack-3: h200-1, h200-2, h200-3, h200-4" in lines
+
+
+def test_nodes_that_do_not_count_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = demo_nodes()
+    for node in nodes:
+        if node["metadata"]["name"].startswith("h200"):
+            node["spec"] = {"unschedulable": True}
+    (tmp_path / "cluster.json").write_text(saved([*nodes, pod("one", "gb200-01", 4), cluster_topology()]))
+    (tmp_path / "work.yaml").write_text(pod_clique_set("small", "rack", 4, 8))
+    assert main(["check", "-f", str(tmp_path / "work.yaml"), "--from", str(tmp_path / "cluster.json")]) == 1
+    out = capsys.readouterr().out
+    assert "  does not fit now: small needs 32 GPUs in one rack, largest has none" in out
+    assert "    would fit in rack-3 if 4 nodes were Ready and not cordoned: h200-1, h200-2, h200-3, h200-4" in out
+    assert "    8 nodes are left out: is cordoned (h200-1, h200-2, h200-3, h200-4, h200-5 and 3 more)" in out
+
+
+def test_rules_about_changes_need_the_object_as_it_is(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, old = tmp_path / "new.yaml", tmp_path / "old.yaml"
+    new.write_text(pod_clique_set("small", "rack", 2, 8))
+    old.write_text(pod_clique_set("small", "host", 2, 8))
+    assert main(["check", "-f", str(new), "--from", str(cluster)]) == 0
+    capsys.readouterr()
+    assert main(["check", "-f", str(new), "--from", str(cluster), "--against", str(old)]) == 1
+    assert "error: spec.template.topologyConstraint (line 6): field is immutable" in capsys.readouterr().out
+
+
+def answers(out: str) -> dict[str, Any]:
+    return {each["workload"]: each for each in json.loads(out)["workloads"]}
+
+
+def test_json_says_the_same(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-f", str(workloads), "--from", str(cluster), "-o", "json"]) == 1
+    found = answers(capsys.readouterr().out)
+    assert found["podcliqueset/llm -n ml"]["findings"] == [
+        {
+            "rule": "grove/domain-exists",
+            "severity": "error",
+            "field": "spec.template.topologyConstraint.pack.required",
+            "line": 6,
+            "message": "topology domain 'rak' does not exist in cluster topology [zone block rack nvlink-domain host]",
+            "fix": "did you mean 'rack'?",
+        }
+    ]
+    huge = found["podcliqueset/huge -n ml"]["verdict"]
+    assert (huge["kind"], huge["shortage"]["needs"], huge["shortage"]["largest"]) == ("never", 80, 72)
+    small = found["podcliqueset/small -n ml"]
+    assert small["well"]
+    assert small["verdict"]["placement"][0]["nodes"] == {f"h200-{number}": 1 for number in range(1, 5)}
+
+
+def test_names_of_what_is_not_well(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "-f", str(workloads), "--from", str(cluster), "-o", "name"])
+    assert capsys.readouterr().out.splitlines() == [f"podcliqueset/{name} -n ml" for name in ("llm", "huge", "large")]
+
+
+def test_every_problem_of_bad_files_in_one_run(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("a: [\n---\n" + pod_clique_set("small", "rack", 4, 8) + "---\n7\n")
+    assert main(["check", "-f", str(bad), "--from", str(cluster)]) == 2
+    captured = capsys.readouterr()
+    assert "podcliqueset/small" in captured.out
+    assert len(captured.err.splitlines()) == 3
+    assert f"{bad}, document 1, line 2: not YAML" in captured.err
+    assert f"{bad}, document 3" in captured.err
+
+
+def test_ten_thousand_documents(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = tmp_path / "many.json"
+    document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "x"}, "spec": {}}
+    many.write_text("\n".join(json.dumps(document) for _ in range(10_000)))
+    assert main(["check", "-f", str(many), "--from", str(cluster)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "10000 workloads checked"
+
+
+def test_standard_input_is_one_thing_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "-f", "-", "--from", "-"]) == 2
+    assert "standard input can hold the workloads or the cluster, not both" in capsys.readouterr().err
