@@ -16,7 +16,7 @@ from controller.assess import assess
 from controller.effective import Absences
 from controller.index import Index
 from controller.spec import read
-from controller.status import status_of
+from controller.status import conditions_of, status_of
 from kube.client import ApiClient, Request
 from kube.nodes import PATH, NodeDecoder
 from kube.reflector import Reflector
@@ -24,6 +24,7 @@ from simulator.cluster import large_cluster
 from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS
 from topology.node import NodeFacts
+from topology.sizes import level_sizes
 
 _TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 _TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
@@ -41,7 +42,13 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
     facts = _facts(100_000)
     yield _recompute(facts, Target(50), runs=10)
     assessment = assess(_TOPOLOGY, facts, Absences(), 0.0)
-    status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), anything_served=False)
+    levels, nodes = assessment.effective.levels, assessment.selected
+    yield Figure(
+        f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)",
+        _elapsed(lambda: level_sizes(levels, nodes), runs=10),
+    )
+    conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
+    status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), conditions)
     size = len(msgspec.json.encode(status))
     yield Figure(f"status of {len(facts):,} nodes", Sample((size / _KIB,), "KiB"), Target(16))
 

@@ -1,17 +1,15 @@
 """From nodes and one ClusterTopology to what its status should say and what should be published: pure."""
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress
-from operator import attrgetter
-from typing import Any
 
 from controller import availability
-from controller.conditions import AGENTS_REPORTING, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
+from controller.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
 from controller.effective import Absences, Effective, effective_levels, said_expired
+from controller.health import Health, fabric_condition, health
 from controller.hints import Hint, hints
 from controller.segments import Segments, observe
+from controller.selection import selected
 from controller.spec import Topology
 from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import Coverage, cover, crossings, some_names
@@ -36,6 +34,8 @@ class Assessment:
     """Preferred ones."""
     publishable: tuple[Level, ...] | None
     """The levels that published resources should have; None: leave them as they are."""
+    health: Health
+    selected: Table
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
     hints: tuple[Hint, ...] = ()
@@ -43,7 +43,7 @@ class Assessment:
 
 def assess(
     topology: Topology,
-    nodes: Sequence[NodeFacts],
+    nodes: Iterable[NodeFacts],
     absences: Absences,
     now: float,
     required: Iterable[str] = (),
@@ -56,9 +56,9 @@ def assess(
     `preferred` those that they prefer.
     """
     everything = table_of(nodes, catalogue.placeholders)
-    selected = _selected(topology, everything)
+    chosen = selected(topology, everything)
     reporting = _agents_reporting(everything)
-    if not selected:
+    if not chosen:
         waiting = availability.no_nodes()
         last = Effective(topology.last_levels, said_expired(topology))
         return Assessment(
@@ -71,36 +71,43 @@ def assess(
                 Condition(LEVELS_COVERED, "Unknown", "NoNodes", waiting.message),
                 reporting,
                 Condition(HIERARCHY_CONSISTENT, "Unknown", "NoNodes", waiting.message),
+                Condition(FABRIC_HEALTHY, "Unknown", "NoNodes", waiting.message),
             ),
             unavailable=(),
             missed=tuple(sorted(availability.said_missed(topology.status))),
             publishable=None,
-            segments=observe(topology, selected, last.levels, absences, now, catalogue),
+            health=Health(),
+            selected=chosen,
+            segments=observe(topology, chosen, last.levels, absences, now, catalogue),
         )
-    effective = effective_levels(topology, selected, absences, now, catalogue)
-    coverage = cover(effective.levels, selected)
-    segments = observe(topology, selected, effective.levels, absences, now, catalogue)
+    effective = effective_levels(topology, chosen, absences, now, catalogue)
+    coverage = cover(effective.levels, chosen)
+    segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
+    found = health(effective.levels, chosen)
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
     return Assessment(
-        nodes=len(selected),
-        gpus=_gpus(selected),
+        nodes=len(chosen),
+        gpus=found.gpus,
         effective=effective,
         coverage=coverage,
         conditions=(
             verdict.condition,
-            _covered(coverage, len(selected)),
+            _covered(coverage, len(chosen)),
             reporting,
-            _consistent(effective.levels, selected),
+            _consistent(effective.levels, chosen),
+            fabric_condition(found),
         ),
         unavailable=verdict.unavailable,
         missed=verdict.missed,
         publishable=None if topology.problems or not remaining else remaining,
+        health=found,
+        selected=chosen,
         segments=segments,
-        hints=hints(topology, selected, effective.levels, catalogue, _of_segments(segments)),
+        hints=hints(topology, chosen, effective.levels, catalogue, _of_segments(segments)),
     )
 
 
@@ -116,35 +123,6 @@ def _required(topology: Topology, effective: Effective, segments: Segments | Non
     elsewhere = {level.domain for each in segments.listed for level in each.levels}
     elsewhere -= {level.domain for level in effective.levels}
     return [domain for domain in topology.required if domain not in elsewhere]
-
-
-def _selected(topology: Topology, nodes: Table) -> Table:
-    """The topology's nodes; nodes that are alike in what the selector looks at are asked about once."""
-    alike: Iterable[Hashable]
-    examples: Mapping[Any, NodeFacts]
-    if any(requirement.values for requirement in topology.selector):
-        alike = list(zip(*[nodes.labels(requirement.key) for requirement in topology.selector], strict=True))
-        examples = dict(zip(alike, nodes, strict=True))
-    else:  # it looks at what labels there are, whatever they say
-        alike = map(attrgetter("keys"), nodes)
-        examples = nodes.segments
-    chosen = {each for each, node in examples.items() if topology.selects(node)}
-    return (
-        nodes
-        if len(chosen) == len(examples)
-        else Table(compress(nodes, map(chosen.__contains__, alike)), nodes.placeholders)
-    )
-
-
-def _gpus(nodes: Table) -> int:
-    """GPUs as the nodes' agents counted them, else as the device plugin offers them."""
-    labels = nodes.labels(GPUS)
-    found = Counter(labels)
-    counted = {label: int(label) for label in found if label and label.isascii() and label.isdigit()}
-    total = sum(gpus * found[label] for label, gpus in counted.items())
-    if len(counted) < len(found):
-        total += sum(node.gpus for node, label in zip(nodes, labels, strict=True) if label not in counted)
-    return total
 
 
 def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:

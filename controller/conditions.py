@@ -11,7 +11,13 @@ AGENTS_REPORTING: Final = "AgentsReporting"
 HIERARCHY_CONSISTENT: Final = "HierarchyConsistent"
 SEGMENTS_PUBLISHED: Final = "SegmentsPublished"
 PUBLISHED: Final = "Published"
+FABRIC_HEALTHY: Final = "FabricHealthy"
+SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
+
+ADVISORY: Final = frozenset({FABRIC_HEALTHY, SELECTORS_DISJOINT})
+"""About the hardware and about other topologies, not about whether this one does its work: `Ready` leaves them out.
+In a large cluster some node is always degraded, and shared nodes may be meant."""
 
 _LONGEST_MESSAGE: Final = 32768
 
@@ -53,8 +59,8 @@ def stamped(
 
 
 def ready(conditions: Iterable[Condition]) -> Condition:
-    """The summary: ready when every other condition holds, and the messages of those that do not."""
-    bad = [c for c in conditions if c.status != "True"]
+    """The summary: ready when every condition holds that is not advisory, and the messages of those that do not."""
+    bad = [c for c in conditions if c.status != "True" and c.type not in ADVISORY]
     if not bad:
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
     worst = next((c for c in bad if c.status == "False"), bad[0])

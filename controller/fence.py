@@ -7,7 +7,7 @@ before that may be wrong by then, so each request is checked when nothing is lef
 from collections.abc import Callable
 from typing import Protocol
 
-from kube.client import ApiClient, Request
+from kube.client import ApiClient, Observe, Request, unobserved
 from kube.cluster import Cluster
 from kube.errors import KubeError
 
@@ -62,8 +62,15 @@ class FencedClient(ApiClient):
     `timeout` must not be longer than the others wait after the last moment at which this process may write.
     """
 
-    def __init__(self, cluster: Cluster, user_agent: str, timeout: float, may_write: Callable[[], bool]) -> None:
-        super().__init__(cluster, user_agent, timeout)
+    def __init__(
+        self,
+        cluster: Cluster,
+        user_agent: str,
+        timeout: float,
+        may_write: Callable[[], bool],
+        observe: Observe = unobserved,
+    ) -> None:
+        super().__init__(cluster, user_agent, timeout, observe)
         self._may_write = may_write
 
     def _about_to_send(self, request: Request) -> None:

@@ -20,6 +20,7 @@ from controller.options import Options
 from controller.reconcile import Reconciler
 from controller.requirements.sources import Requirements
 from controller.spec import Topology
+from controller.wake import Wake
 from kube.backoff import Backoff
 from kube.client import ApiClient
 from kube.errors import KubeError
@@ -88,15 +89,16 @@ class Controller:
         self._reconciler: Reconciler | None = None
         self._caught_up = False
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dice)
-        self._wake = threading.Event()
+        self._wake = Wake(time.monotonic)
         self._turned = time.monotonic()
         # The echo of a status that we wrote must not make us look again; one that others wrote waits for the resync.
         self.topologies: Index[Topology] = Index(self._wake.set, _same_spec)
         self.nodes: Index[NodeFacts] = Index(self._wake.set)
         self._decoder = NodeDecoder(_TRACKED)
-        self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop)
-        self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop)
-        self.workloads = Requirements(client, self._wake.set, stop)
+        watches = metrics.watches
+        self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop, observer=watches)
+        self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop, observer=watches)
+        self.workloads = Requirements(client, self._wake.set, stop, observer=watches)
         self._config = ConfigFile(Path(options.config)) if options.config else None
         self._refreshed = self._configured = -math.inf
 
@@ -173,6 +175,9 @@ class Controller:
         self._metrics.reconciles.labels("ok").inc()
         self._metrics.reconcile_seconds.observe(time.monotonic() - began)
         self._metrics.last_sync.set(time.time())
+        waited = self._wake.done()
+        if waited is not None:
+            self._metrics.reaction_seconds.observe(waited)
         deadline = reconciler.next_deadline(self.topologies.items())
         # A moment later than the deadline, so that the grace period is over by then.
         return RESYNC_SECONDS if deadline is None else min(RESYNC_SECONDS, deadline + 0.01)
@@ -211,7 +216,10 @@ class Controller:
         return reconciler
 
     def _pass(self, reconciler: Reconciler, nodes: Sequence[NodeFacts]) -> None:
-        self._metrics.show(reconciler.reconcile(self.topologies.items(), nodes, self.workloads))
+        try:
+            reconciler.reconcile(self.topologies.items(), nodes, self.workloads)
+        finally:
+            self._metrics.show(reconciler.reports)
 
     def _known_nodes(self) -> list[NodeFacts]:
         nodes = self.nodes.items()

@@ -15,11 +15,13 @@ from controller.conditions import LEVELS_AVAILABLE, previous, stamped
 from controller.demand import demand_of
 from controller.effective import Absences
 from controller.fence import NotLeading
+from controller.overlaps import Overlaps, overlaps
 from controller.publishers.target import MANAGER, Published
+from controller.report import Report, report
 from controller.requirements.model import Need, WorkloadRef
 from controller.requirements.resolve import Resolved, resolve
 from controller.spec import API_VERSION, KIND, PATH, Topology
-from controller.status import status_of
+from controller.status import conditions_of, status_of
 from kube.apply import apply
 from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
@@ -27,6 +29,7 @@ from kube.events import event
 from topology.catalogue import BUILT_IN
 from topology.levels import Level
 from topology.node import NodeFacts
+from topology.table import Table
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +91,11 @@ class Reconciler:
         self._told: set[tuple[str, str, str]] = set()
         self.catalogue = BUILT_IN
         self._looks: list[float] = []
+        self.reports: dict[str, Report] = {}
+        """What was found out about each topology when it was last brought up to date, by name."""
 
-    def reconcile(
-        self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts], workloads: Workloads
-    ) -> dict[str, Assessment]:
-        """Reconcile all topologies; the assessments by name.
+    def reconcile(self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts], workloads: Workloads) -> None:
+        """Reconcile all topologies; see `reports`.
 
         Raises the first KubeError, after all had their turn, and NotLeading at once: the rest is another's to do.
         """
@@ -103,12 +106,14 @@ class Reconciler:
         self._looks.clear()
         latest = [self._latest(topology) for topology in topologies]
         asked = resolve({each.name: each.last_levels for each in latest}, workloads.needs(), self.catalogue)
+        everything = Table(nodes, self.catalogue.placeholders)
+        shared = overlaps(latest, everything)
+        self.reports = {name: report for name, report in self.reports.items() if name in asked}
         failed: KubeError | None = None
-        assessments = {}
         for topology in latest:
             try:
-                assessments[topology.name] = self._one(
-                    topology, nodes, asked[topology.name], latest, listed=workloads.synced
+                self._one(
+                    topology, everything, asked[topology.name], latest, shared[topology.name], listed=workloads.synced
                 )
             except NotLeading:
                 raise
@@ -117,7 +122,6 @@ class Reconciler:
                 failed = failed or error
         if failed:
             raise failed
-        return assessments
 
     def wait_for_nodes(self, topologies: Sequence[Topology], why: KubeError) -> None:
         """Say of topologies of which nothing has been said yet that the nodes cannot be listed. Raises KubeError.
@@ -148,12 +152,13 @@ class Reconciler:
     def _one(
         self,
         topology: Topology,
-        nodes: Sequence[NodeFacts],
+        nodes: Table,
         asked: Resolved,
         everything: Sequence[Topology],
+        shared: Overlaps,
         *,
         listed: bool,
-    ) -> Assessment:
+    ) -> None:
         demand = demand_of(asked, topology.status, listed=listed)
         now = self._monotonic()
         assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
@@ -163,14 +168,16 @@ class Reconciler:
         now = self._monotonic()
         self._looks += [now + each.again_in for each in published if each.again_in is not None]
         wanted = any(topology.publish.get(each.name) != "Never" for each in served)
-        status = status_of(
-            topology, assessment, published, self._now(), anything_served=wanted, demand=demand, children=children
+        conditions = conditions_of(
+            topology, assessment, published, anything_served=wanted, shared=shared, children=children
         )
+        status = status_of(topology, assessment, published, self._now(), conditions, demand, children)
         self._hint(topology, assessment)
         if status != topology.status:
             self._write(topology, status)
             self._announce(topology, announcements(topology, status, asked))
-        return assessment
+        workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
+        self.reports[topology.name] = report(assessment, conditions, published, workloads)
 
     def _turn_to(self, publisher: Publisher, topology: Topology, levels: Sequence[Level] | None) -> list[Published]:
         if topology.publish.get(publisher.name) == "Never":

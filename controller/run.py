@@ -22,7 +22,7 @@ from controller.publishers.kai import KaiPublisher
 from controller.publishers.kueue import KueuePublisher
 from controller.publishers.replace import DELAY_SECONDS
 from controller.reconcile import Reconciler
-from kube.client import ApiClient
+from kube.client import ApiClient, Observe
 from kube.cluster import Cluster
 from kube.config import load, pod_namespace
 from kube.errors import ConfigError, KubeError
@@ -59,16 +59,17 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
         leader_metrics.transitions.inc()
         controller.wake()
 
-    elector = _elector(options, cluster, stack, leadership_changed) if options.leader_elect else None
+    metrics = ControllerMetrics(findings)
+    observe = metrics.requests
+    elector = _elector(options, cluster, stack, leadership_changed, observe) if options.leader_elect else None
     leadership: Leadership = elector or Alone()
     fence = Fence(leadership)
-    reader = writer = ApiClient(cluster, _USER_AGENT)
+    reader = writer = ApiClient(cluster, _USER_AGENT, observe=observe)
     stack.callback(reader.close)
     if elector:
-        writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open)
+        writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe)
         stack.callback(writer.close)
     leader_metrics = LeaderMetrics(registry, leadership.may_write)
-    metrics = ControllerMetrics(findings)
     registry.register(LeadersView(findings, fence.is_open))
     controller = Controller(reader, _reconcilers(writer, options), metrics, options, threading.Event(), fence)
 
@@ -122,10 +123,10 @@ def _timing(options: Options) -> Timing:
 
 
 def _elector(
-    options: Options, cluster: Cluster, stack: contextlib.ExitStack, changed: Callable[[bool], None]
+    options: Options, cluster: Cluster, stack: contextlib.ExitStack, changed: Callable[[bool], None], observe: Observe
 ) -> LeaderElector:
     """An elector that goes on until everything that `stack` holds later has ended, and gives its Lease back then."""
-    client = ApiClient(cluster, _USER_AGENT, _timing(options).request)
+    client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe)
     stack.callback(client.close)
     ending = threading.Event()
     namespace = options.lease_namespace or pod_namespace() or HOME_NAMESPACE

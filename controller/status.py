@@ -1,21 +1,30 @@
 """The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from controller.assess import Assessment
 from controller.children import Child
 from controller.conditions import PUBLISHED, Condition, ready, stamped
+from controller.degraded import DegradedLevel
 from controller.demand import Demand
+from controller.fit import fitted
+from controller.health import MOST_FINDINGS, Health
 from controller.hints import Hint
+from controller.overlaps import Overlaps, disjoint_condition
 from controller.publishers.target import Published
 from controller.segment_status import segments_condition, segments_status
 from controller.spec import Topology
+from topology.hardware import State
 from topology.hierarchy import Coverage
+from topology.levels import Level
 
 INVALID: Final = "InvalidSpec"
 _NO_DEMAND: Final = Demand()
+_MOST_DEGRADED: Final = 3
+_LONGEST_NAME: Final = 128
+"""Both as in the CRD: domains whose levels do not nest are named by their whole path."""
 
 
 def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
@@ -37,35 +46,50 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
     return Condition(PUBLISHED, "False", "NotServed", text)
 
 
+def conditions_of(
+    topology: Topology,
+    assessment: Assessment,
+    published: Sequence[Published],
+    *,
+    anything_served: bool,
+    shared: Overlaps | None = None,
+    children: Sequence[Child] = (),
+) -> tuple[Condition, ...]:
+    """All conditions, `Ready` last; `shared` are the topologies with which this one shares nodes."""
+    divided = segments_condition(topology, assessment.segments, children)
+    conditions = (
+        *assessment.conditions,
+        *([divided] if divided else []),
+        disjoint_condition(shared or {}, assessment.nodes),
+        published_condition(topology, published, anything_served=anything_served),
+    )
+    return (*conditions, ready(conditions))
+
+
 def status_of(
     topology: Topology,
     assessment: Assessment,
     published: Sequence[Published],
     now: datetime,
-    *,
-    anything_served: bool,
+    conditions: Sequence[Condition],
     demand: Demand = _NO_DEMAND,
     children: Sequence[Child] = (),
 ) -> dict[str, Any]:
     """The whole status, as it is applied."""
-    divided = segments_condition(topology, assessment.segments, children)
-    conditions = (
-        *assessment.conditions,
-        *([divided] if divided else []),
-        published_condition(topology, published, anything_served=anything_served),
-    )
     status: dict[str, Any] = {
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
         "gpus": assessment.gpus,
         "levelPath": assessment.effective.path,
         "levels": _levels(assessment),
-        "conditions": stamped((*conditions, ready(conditions)), topology.status, topology.generation, now),
+        "conditions": stamped(conditions, topology.status, topology.generation, now),
     }
     if assessment.segments:
         status |= segments_status(topology, assessment.segments, children)
     if assessment.hints:
         status["hints"] = [_hint(each) for each in assessment.hints]
+    if assessment.nodes:
+        status["fabric"] = _fabric(assessment.health)
     if demand.required:
         status["requiredBy"] = [{"domain": each, "workloads": count} for each, count in demand.required.items()]
     if demand.preferred:
@@ -75,16 +99,17 @@ def status_of(
         ]
     if published:
         status["published"] = [_published(each) for each in published]
-    return status
+    return fitted(status)
 
 
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: a spec that names one twice is reported, and must not make its status one that is refused."""
     once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
-    return [_level(coverage, assessment) for coverage in reversed(once.values())]
+    degraded = {each.level: each for each in assessment.health.levels}
+    return [_level(coverage, assessment, degraded) for coverage in reversed(once.values())]
 
 
-def _level(coverage: Coverage, assessment: Assessment) -> dict[str, Any]:
+def _level(coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, DegradedLevel]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "domain": coverage.level.domain,
         "key": coverage.level.key,
@@ -97,12 +122,38 @@ def _level(coverage: Coverage, assessment: Assessment) -> dict[str, Any]:
         entry["expired"] = True
     if coverage.missing_nodes:
         entry["missingNodes"] = list(coverage.missing_nodes)
+    bad = degraded.get(coverage.level)
+    if bad:
+        entry["degradedDomains"] = bad.domains
+        if bad.worst:
+            entry["degraded"] = [
+                {"name": each.name[-_LONGEST_NAME:], "nodes": each.degraded} for each in bad.worst[:_MOST_DEGRADED]
+            ]
     return entry
 
 
 def _hint(hint: Hint) -> dict[str, Any]:
     entry: dict[str, Any] = {"key": hint.key, "reason": hint.reason, "nodes": hint.nodes, "message": hint.message}
     return entry | ({"domain": hint.domain} if hint.domain else {})
+
+
+def _fabric(health: Health) -> dict[str, Any]:
+    fabric: dict[str, Any] = {
+        "degradedNodes": health.count(State.DEGRADED),
+        "unknownNodes": health.count(State.UNKNOWN),
+        "splitDomains": len(health.fabric.splits),
+        "smallDomains": len(health.fabric.small),
+    }
+    if health.fabric.splits:
+        fabric["splits"] = [
+            {"by": each.by, "name": each.name, "domains": each.domains, "nodes": each.nodes}
+            for each in health.fabric.splits[:MOST_FINDINGS]
+        ]
+    if health.fabric.small:
+        fabric["small"] = [
+            {"name": each.name, "gpus": each.gpus, "usual": each.usual} for each in health.fabric.small[:MOST_FINDINGS]
+        ]
+    return fabric
 
 
 def _published(each: Published) -> dict[str, Any]:

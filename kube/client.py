@@ -11,7 +11,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -58,10 +58,33 @@ class Request:
         return f"{path}?{urlencode(self.query)}" if self.query else path
 
 
+Observe: TypeAlias = Callable[[Request], Callable[[int], None]]
+"""Told of a request as it is sent; what it returns is told the answer's HTTP status, 0 where none came.
+
+A request that we hold back ourselves is told nothing.
+"""
+
+
+def unobserved(_request: Request) -> Callable[[int], None]:
+    """Nobody wants to know of the request."""
+    return _unheard
+
+
+def _unheard(_code: int) -> None:
+    """Nor of its answer."""
+
+
 class ApiClient:
     """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
 
-    def __init__(self, cluster: Cluster, user_agent: str = "toposcope", timeout: float = _TIMEOUT) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        user_agent: str = "toposcope",
+        timeout: float = _TIMEOUT,
+        observe: Observe = unobserved,
+    ) -> None:
+        self._observe = observe
         self._cluster = cluster
         self._user_agent = f"{user_agent}/{__version__}"
         self._timeout = timeout
@@ -100,15 +123,18 @@ class ApiClient:
 
     def _exchange(self, request: Request) -> bytes:
         connection = self._kept()
+        answered = self._observe(request)
         try:
             response = self._send(connection, request)
             body = _body(response)
         except _TRANSPORT as error:
+            answered(0)
             self.close()
             raise _unreachable(self._cluster.server, error) from error
         except BaseException:
             self.close()  # half an answer may be left in it
             raise
+        answered(response.status)
         if response.will_close:
             self.close()
         _check(self._cluster.server, response, body)
@@ -133,7 +159,10 @@ class ApiClient:
         ever.
         """
         return Stream(
-            self._connect(idle_timeout), lambda connection: self._send(connection, request), self._cluster.server
+            self._connect(idle_timeout),
+            lambda connection: self._send(connection, request),
+            self._cluster.server,
+            lambda: self._observe(request),
         )
 
     def close(self) -> None:
@@ -187,19 +216,18 @@ class Stream:
         connection: http.client.HTTPConnection,
         send: Callable[[http.client.HTTPConnection], http.client.HTTPResponse],
         server: str,
+        observe: Callable[[], Callable[[int], None]],
     ) -> None:
         self._connection = connection
         self._send = send
+        self._observe = observe
         self._server = server
         self._interrupted = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Raises ApiError when the server refuses the watch, Unreachable when it breaks off."""
         try:
-            self._connection.connect()
-            if self._interrupted:
-                raise Unreachable("the watch was interrupted before it began")
-            response = self._send(self._connection)
+            response = self._begin()
             if response.status != http.HTTPStatus.OK:
                 _check(self._server, response, _body(response))
             yield from _lines(response)
@@ -207,6 +235,19 @@ class Stream:
             raise _unreachable(self._server, error) from error
         finally:
             self._connection.close()
+
+    def _begin(self) -> http.client.HTTPResponse:
+        answered = self._observe()
+        try:
+            self._connection.connect()
+            if self._interrupted:
+                raise Unreachable("the watch was interrupted before it began")
+            response = self._send(self._connection)
+        except _TRANSPORT:
+            answered(0)
+            raise
+        answered(response.status)
+        return response
 
     def interrupt(self) -> None:
         """Cut the connection, from another thread: the reader sees it break off."""

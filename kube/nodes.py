@@ -5,8 +5,9 @@ from typing import Final
 
 import msgspec
 
-from topology.keys import ALLOCATABLE_GPUS
-from topology.node import NodeFacts
+from topology.fabric import spans_nodes
+from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, NVLINK_DOMAIN, STATE
+from topology.node import Hardware, NodeFacts
 
 PATH: Final = "/api/v1/nodes"
 
@@ -51,6 +52,7 @@ class NodeDecoder:
         self._tracked = frozenset(tracked)
         self._decoder = msgspec.json.Decoder(_Node)
         self._strings: dict[str, str] = {}
+        self._hardware: dict[Hardware, Hardware] = {}
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
@@ -63,6 +65,7 @@ class NodeDecoder:
         found = tuple(sorted(self._tracked.intersection(labels)))
         keys = self._keys.setdefault(found, found)
         name = node.metadata.name
+        offered = _count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS))
         facts = NodeFacts(
             name=name,
             uid=node.metadata.uid,
@@ -71,9 +74,24 @@ class NodeDecoder:
             values=tuple([name if labels[key] == name else share(labels[key], labels[key]) for key in keys]),
             ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
             schedulable=not node.spec.unschedulable,
-            gpus=_count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS)),
+            gpus=offered,
+            hardware=self._shared_hardware(labels, offered),
         )
         return name, node.metadata.resource_version, facts
+
+    def _shared_hardware(self, labels: dict[str, str], offered: int) -> Hardware:
+        """What the agent's labels say of the machine, the same object for the same words."""
+        domain = labels.get(NVLINK_DOMAIN)
+        counted = labels.get(GPUS, "")
+        hardware = Hardware(
+            domain if domain is not None and spans_nodes(domain) else None,
+            labels.get(CHASSIS, ""),
+            labels.get(STATE, ""),
+            _count(counted) if counted.isascii() and counted.isdigit() else offered,
+        )
+        if len(self._hardware) > _MOST_SHARED:
+            self._hardware.clear()
+        return self._hardware.setdefault(hardware, hardware)
 
     def track(self, keys: Iterable[str]) -> bool:
         """Keep these labels too, from the next Node on; whether one of them was not kept so far."""

@@ -23,6 +23,9 @@ _IDLE_SECONDS: Final = 150.0
 _PAGE_SIZE: Final = "500"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
+RELIST_REASONS: Final = ("first", "expired", "silent", "failed", "asked")
+"""Why a collection is read in whole: for the first time; the version has left the server's memory (410); the stream
+went silent; the read before failed; more labels are wanted (`relist`)."""
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
 
@@ -47,6 +50,28 @@ class Handler(Protocol[T_contra]):
 
     def failing(self, error: KubeError | None) -> None:
         """The collection cannot be read just now (what was known still stands), or can again (None)."""
+
+
+class Observer(Protocol):
+    """Who wants to know how the following goes; called from the reflector's thread, at every event: be quick."""
+
+    def listed(self, path: str, reason: str) -> None:
+        """The whole collection is read; the reason is one of `RELIST_REASONS`."""
+
+    def heard(self, path: str) -> None:
+        """The server sent an event or a bookmark."""
+
+    def ended(self, path: str) -> None:
+        """The collection is followed no longer."""
+
+
+class _Nobody:
+    def listed(self, path: str, reason: str) -> None:
+        """As in `Observer`, like the others."""
+
+    def heard(self, path: str) -> None: ...
+
+    def ended(self, path: str) -> None: ...
 
 
 class Stop(Protocol):
@@ -116,9 +141,12 @@ class Reflector(Generic[T]):
         handler: Handler[T],
         stop: Stop,
         dice: random.Random | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._client = client
         self._path = path
+        self._observer = observer or _Nobody()
+        self._reason = "first"
         self._decode = decode
         self._handler = handler
         self._stop = stop
@@ -136,6 +164,8 @@ class Reflector(Generic[T]):
                 if self._version and not self._again:
                     self._watch()
                 else:
+                    if self._again:
+                        self._reason = "asked"
                     self._again = False
                     self._version = ""  # so that a list that fails is tried again
                     self.sync()
@@ -146,9 +176,13 @@ class Reflector(Generic[T]):
                     # Silence may mean that our version is of the future, as after etcd was restored from a backup: a
                     # server then waits for it, without a bookmark or an error.
                     self._version = ""
+                    self._reason = "expired" if isinstance(error, Expired) else "silent"
+                elif not self._version:
+                    self._reason = "failed"
                 log.warning("cannot follow %s: %s", self._path, error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
+        self._observer.ended(self._path)
 
     def relist(self) -> None:
         """Read the whole collection again, from another thread: what `decode` keeps has changed."""
@@ -158,6 +192,7 @@ class Reflector(Generic[T]):
 
     def sync(self) -> None:
         """Read the whole collection once and hand it over. Raises KubeError; then nothing was handed over."""
+        self._observer.listed(self._path, self._reason)
         items = self._streamed() if self._streams else None
         if items is None:
             items = self._paged()
@@ -273,6 +308,7 @@ class Reflector(Generic[T]):
         if self._again:
             return  # asked for before there was a stream to interrupt
         for line in self._open:
+            self._observer.heard(self._path)
             try:
                 event = _EVENT.decode(line)
                 if event.type != "ERROR":

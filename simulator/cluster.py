@@ -24,6 +24,8 @@ _FIRST_TRAYS: Final = 8
 _SWITCH_SLOTS: Final = 9
 """The NVSwitch trays sit between the eighth and the ninth compute tray."""
 _CLIQUE: Final = 32766
+_CHASSIS: Final = 10**12
+"""Below this, serial numbers of chassis would lose their length."""
 
 # large_cluster: racks of one NVL72 each, then as many racks again of four 8-GPU nodes.
 _BLOCK_RACKS: Final = 16
@@ -66,7 +68,7 @@ def _tray(machine: Machine, rack: str, index: int) -> Machine:
     """One compute tray in its place: the fabric is the rack's, slot and tray number are its own."""
     tray = with_identity(machine, f"gb200-{index + 1:02}")
     place = Platform(
-        chassis=str(10**12 + identity(rack, "chassis").int % 10**12),
+        chassis=str(_CHASSIS + identity(rack, "chassis").int % _CHASSIS),
         slot=index + 1 + (_SWITCH_SLOTS if index >= _FIRST_TRAYS else 0),
         tray=index,
         host=1,
@@ -130,6 +132,8 @@ def large_cluster(count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
                 keys.FABRIC: "completed",
                 keys.STATE: "ok",
             }
+            if nvl72:
+                labels |= {keys.CHASSIS: str(_CHASSIS + rack), keys.TRAY: str(position)}
             yield node_object(name, labels, 4 if nvl72 else 8, uid=str(identity(seed, "node", made)))
             made += 1
         rack += 1

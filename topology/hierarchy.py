@@ -99,7 +99,7 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
 
 
 def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """Which values lie under two parents, one sentence for each pair of neighbouring levels: the first, and how many.
+    """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
 
     Schedulers take such a value for two domains, so this is reported and not corrected: only an admin can tell a
     reused name from a cable in the wrong switch.
@@ -121,10 +121,10 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> str:
     for inner, outer in dict.fromkeys(zip(inside, outside, strict=True)):
         if inner is not None and outer is not None:
             parents.setdefault(inner, []).append(outer)
-    several = [inner for inner, outer in parents.items() if len(outer) > 1]
+    several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
     if not several:
         return ""
-    first, second = sorted(parents[several[0]][:2])
+    first, second = nsmallest(2, parents[several[0]])
     if table.nests(narrow.key, broad.key):
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
     elif len(several) == len(parents):

@@ -1,9 +1,24 @@
 """What the controller keeps of a Node: a few hundred bytes, whatever the Node object weighs."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from topology.keys import GPUS
+
+class Hardware(NamedTuple):
+    """What a node's agent says of its machine; nodes of which the same is said share one such tuple.
+
+    So a cluster has one for each NVLink domain that spans nodes, and a handful for all other nodes.
+    """
+
+    domain: str | None = None
+    """NVLink domain, where it spans nodes: `<cluster UUID>.<clique>`."""
+    chassis: str = ""
+    state: str = ""
+    gpus: int = 0
+    """GPUs that the agent counted, else those that the device plugin offers."""
+
+
+NO_AGENT = Hardware()
 
 
 class Labelled(Protocol):
@@ -27,6 +42,7 @@ class NodeFacts:
     ready: bool
     schedulable: bool
     gpus: int
+    hardware: Hardware = NO_AGENT
 
     def label(self, key: str) -> str | None:
         """The value of a label that is kept, else None."""
@@ -43,8 +59,7 @@ class NodeFacts:
     @property
     def counted_gpus(self) -> int:
         """GPUs as the node's agent counted them, else as the device plugin offers them."""
-        counted = self.label(GPUS) or ""
-        return int(counted) if counted.isascii() and counted.isdigit() else self.gpus
+        return self.hardware.gpus
 
     @property
     def usable(self) -> bool:

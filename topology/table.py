@@ -5,18 +5,19 @@ interpreter's own loops (`set`, `zip`, `map`), and makes no object per node: a t
 in garbage collection.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Final, TypeAlias
 
-from topology.node import NodeFacts
+from topology.node import Hardware, NodeFacts
 from topology.platforms import PLACEHOLDERS
 
 _BATCH: Final = 1024
 """So few nodes stay in the processor's cache while one label after the other is taken from them."""
 
-_Row: TypeAlias = tuple[str | None, ...]
+_Parents: TypeAlias = dict[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +41,34 @@ class Column:
 
 
 class Table:
-    """Nodes of different names, in the order given; what a column is like is worked out when it is first asked for.
+    """Nodes of different names, those that carry the same keys side by side.
 
-    `placeholders` are values that say "unknown".
+    What a column is like is worked out when it is first asked for. `placeholders` are values that say "unknown".
     """
 
     def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
-        self.nodes = tuple(nodes)
+        segments = _segments(nodes if isinstance(nodes, list) else list(nodes))
         self.placeholders = placeholders
-        self.segments: dict[tuple[str, ...], NodeFacts] = {}
+        self.segments = {segment.keys: segment.nodes[0] for segment in segments}
         """One node for each set of keys."""
-        self.idle: list[int] = []
+        # Mostly there is one segment: copying its columns would touch every string once more.
+        first = segments[0] if segments else _Segment(())
+        self.nodes: Sequence[NodeFacts] = first.nodes
+        self.idle = first.idle
         """Places of the nodes that take no pods (not Ready, or cordoned)."""
-        self._names: list[str] = []
-        self._labels: dict[str, list[str | None]] = {}
+        self.hardware = first.hardware
+        """What each node's agent says of its machine."""
+        self._names = first.names
+        self._labels = dict(zip(first.keys, first.columns, strict=True))
         self._columns: dict[str, Column] = {}
-        self._nests: dict[tuple[str, str], bool] = {}
-        for start in range(0, len(self.nodes), _BATCH):
-            self._add(start, self.nodes[start : start + _BATCH])
-
-    def _add(self, start: int, nodes: Sequence[NodeFacts]) -> None:
-        keys = [node.keys for node in nodes]
-        # Neighbours mostly carry the same keys: comparing them is cheaper than hashing each node's.
-        same = keys.count(keys[0]) == len(keys)
-        segments = {keys[0]: nodes[0]} if same else dict(zip(keys, nodes, strict=True))
-        self.segments |= segments
-        self._names += [node.name for node in nodes]
-        usable = [node.ready and node.schedulable for node in nodes]
-        if not all(usable):
-            self.idle += [i for i, takes_pods in enumerate(usable, start) if not takes_pods]
-        order, rows = _rows(tuple(segments), nodes)
-        for i, key in enumerate(order):
-            labels = self._labels.setdefault(key, [])
-            labels += [None] * (start - len(labels))
-            labels += map(itemgetter(i), rows)
+        self._parents: dict[tuple[str, str], _Parents | None] = {}
+        for segment in segments[1:]:
+            first.append(segment)
+            self._labels |= {key: [] for key in segment.keys if key not in self._labels}
+            for key, values in zip(segment.keys, segment.columns, strict=True):
+                labels = self._labels[key]
+                labels += [None] * (len(self) - len(segment.nodes) - len(labels))
+                labels += values
 
     def __iter__(self) -> Iterator[NodeFacts]:
         return iter(self.nodes)
@@ -105,9 +100,13 @@ class Table:
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad` (none is a value here)."""
-        if (broad, narrow) not in self._nests:
-            self._nests[broad, narrow] = _nests(self.column(broad), self.column(narrow))
-        return self._nests[broad, narrow]
+        return self.column(broad).uniform or self.parents(broad, narrow) is not None
+
+    def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
+        """The value of `broad` that lies around each value of `narrow`; None where one lies in two."""
+        if (broad, narrow) not in self._parents:
+            self._parents[broad, narrow] = _parents(self.column(broad), self.column(narrow))
+        return self._parents[broad, narrow]
 
     def domains(self, keys: Sequence[str]) -> list[int]:
         """How many domains each level has; `keys` from the broadest level down.
@@ -134,21 +133,63 @@ def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOL
     return nodes if isinstance(nodes, Table) else Table(nodes, placeholders)
 
 
-def _rows(segments: Sequence[tuple[str, ...]], nodes: Sequence[NodeFacts]) -> tuple[Sequence[str], Sequence[_Row]]:
-    """The keys of all nodes, and for each node its values in the order of these keys."""
-    if len(segments) == 1:
-        return segments[0], [node.values for node in nodes]
-    everything = sorted(set[str]().union(*segments))
-    # Behind its own values each row gets a None; the places of absent keys point there, and so does one place more,
-    # because itemgetter gives a tuple for two places and up only.
-    arrange = {
-        keys: itemgetter(*(keys.index(key) if key in keys else -1 for key in everything), -1) for keys in segments
-    }
-    return everything, [arrange[node.keys]((*node.values, None)) for node in nodes]
+class _Segment:
+    """The nodes that carry the same keys, and their columns so far."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        self.nodes: list[NodeFacts] = []
+        self.names: list[str] = []
+        self.idle: list[int] = []
+        self.hardware: list[Hardware] = []
+        self.columns: tuple[list[str | None], ...] = tuple([] for _ in keys)
+
+    def add(self, nodes: Sequence[NodeFacts]) -> None:
+        """Add nodes that carry these keys."""
+        start = len(self.nodes)
+        self.nodes += nodes
+        self.names += [node.name for node in nodes]
+        self.hardware += [node.hardware for node in nodes]
+        usable = [node.ready and node.schedulable for node in nodes]
+        if not all(usable):
+            self.idle += [i for i, takes_pods in enumerate(usable, start) if not takes_pods]
+        rows = [node.values for node in nodes]
+        for i, column in enumerate(self.columns):
+            column.extend(map(itemgetter(i), rows))
+
+    def append(self, other: "_Segment") -> None:
+        """Add the nodes of another segment, without their columns."""
+        start = len(self.nodes)
+        self.nodes += other.nodes
+        self.names += other.names
+        self.hardware += other.hardware
+        self.idle += [start + i for i in other.idle]
 
 
-def _nests(broad: Column, narrow: Column) -> bool:
+def _segments(nodes: Sequence[NodeFacts]) -> list[_Segment]:
+    """The nodes by the keys that they carry, in the order in which the keys are met."""
+    segments: dict[tuple[str, ...], _Segment] = {}
+    for start in range(0, len(nodes), _BATCH):
+        for keys, group in _alike(nodes[start : start + _BATCH]).items():
+            if keys not in segments:
+                segments[keys] = _Segment(keys)
+            segments[keys].add(group)
+    return list(segments.values())
+
+
+def _alike(nodes: Sequence[NodeFacts]) -> dict[tuple[str, ...], Sequence[NodeFacts]]:
+    """At least one node, by their keys. Neighbours mostly carry the same: comparing is cheaper than hashing."""
+    keys = [node.keys for node in nodes]
+    if keys.count(keys[0]) == len(keys):
+        return {keys[0]: nodes}
+    alike: dict[tuple[str, ...], list[NodeFacts]] = {}
+    for same, run in groupby(nodes, attrgetter("keys")):
+        alike.setdefault(same, []).extend(run)
+    return {**alike}
+
+
+def _parents(broad: Column, narrow: Column) -> _Parents | None:
     if broad.uniform:
-        return True
-    parent = dict(zip(narrow.values, broad.values, strict=True))
-    return list(map(parent.__getitem__, narrow.values)) == broad.values
+        return dict.fromkeys(narrow.values, broad.values[0])
+    parents = dict(zip(narrow.values, broad.values, strict=True))
+    return parents if list(map(parents.__getitem__, narrow.values)) == broad.values else None

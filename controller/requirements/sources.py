@@ -13,7 +13,7 @@ from controller.requirements.ownership import roll_up
 from controller.requirements.source import Source, read
 from kube.client import ApiClient
 from kube.errors import ApiError, KubeError
-from kube.reflector import Raw, Reflector, Stop, key
+from kube.reflector import Observer, Raw, Reflector, Stop, key
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,14 @@ class Requirements:
     """
 
     def __init__(
-        self, client: ApiClient, changed: Callable[[], None], stop: Stop, sources: Sequence[Source] = SOURCES
+        self,
+        client: ApiClient,
+        changed: Callable[[], None],
+        stop: Stop,
+        sources: Sequence[Source] = SOURCES,
+        observer: Observer | None = None,
     ) -> None:
+        self._observer = observer
         self._client = client
         self._changed = changed
         self._stop = stop
@@ -110,7 +116,10 @@ class Requirements:
             old = before.get(source)
             if old is None or old.version != version:
                 log.info("following %s in version %s", source.name, version)
-                old = _Followed(self._client, source, version, self._changed, self._stop, old.readings() if old else ())
+                before_that = old.readings() if old else ()
+                old = _Followed(
+                    self._client, source, version, self._changed, self._stop, before_that, observer=self._observer
+                )
                 started.append(old)
             now[source] = old
         self._followed, self._found, self._error = now, True, ""
@@ -134,6 +143,7 @@ class _Followed:
         changed: Callable[[], None],
         stop: Stop,
         before: Iterable[Reading] = (),
+        observer: Observer | None = None,
     ) -> None:
         self.version = version
         self.path = f"/apis/{source.group}/{version}/{source.plural}"
@@ -141,7 +151,7 @@ class _Followed:
         self._before = list(before)
         self._index = _Index(source.name, changed)
         self._end = _End(stop)
-        self._reflector = Reflector(client, self.path, self._decode, self._index, self._end)
+        self._reflector = Reflector(client, self.path, self._decode, self._index, self._end, observer=observer)
 
     def start(self) -> None:
         threading.Thread(target=self._reflector.run, name=self._source.name, daemon=True).start()

@@ -8,7 +8,7 @@ from controller.assess import Assessment, assess
 from controller.conditions import Condition
 from controller.effective import Absences
 from controller.spec import Topology
-from controller.status import status_of
+from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
 from topology.node import NodeFacts
@@ -30,7 +30,8 @@ class History:
         self.now += after
         current: Topology = topology(self.status, **self.spec)
         found = assess(current, nodes, self.absences, self.now)
-        self.status = status_of(current, found, [], START, anything_served=True)
+        conditions = conditions_of(current, found, [], anything_served=True)
+        self.status = status_of(current, found, [], START, conditions)
         return found
 
     def restart(self) -> None:
@@ -58,6 +59,7 @@ def test_levels_of_a_new_cluster_need_no_configuration() -> None:
         "LevelsCovered": "True",
         "AgentsReporting": "True",
         "HierarchyConsistent": "True",
+        "FabricHealthy": "True",
     }
 
 

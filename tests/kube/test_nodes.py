@@ -10,7 +10,7 @@ from kube import nodes
 from kube.nodes import NodeDecoder
 from simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
-from topology.node import NodeFacts
+from topology.node import Hardware, NodeFacts
 
 TRACKED = [ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN, keys.HOSTNAME]
 
@@ -29,14 +29,16 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
     assert len(raw) > 20_000
     name, version, found = NodeDecoder(TRACKED)(raw)
     assert (name, version) == (node["metadata"]["name"], "1")
+    labels = node["metadata"]["labels"]
     assert found == NodeFacts(
         name=name,
         uid=node["metadata"]["uid"],
         keys=tuple(sorted(TRACKED)),
-        values=tuple(node["metadata"]["labels"][key] for key in sorted(TRACKED)),
+        values=tuple(labels[key] for key in sorted(TRACKED)),
         ready=True,
         schedulable=True,
         gpus=4,
+        hardware=Hardware(labels[keys.NVLINK_DOMAIN], labels[keys.CHASSIS], "ok", 4),
     )
 
 
@@ -137,3 +139,24 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
     assert decoder.track(["b", "a"])
     assert not decoder.track(iter(["b"]))
     assert decoder(msgspec.json.encode(node))[2].labels == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("label", "gpus"), [("4", 4), ("0", 0), (None, 8), ("", 8), ("eight", 8), ("\u0664", 8), ("-1", 8), ("1.5", 8)]
+)
+def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
+    labels = {} if label is None else {keys.GPUS: label}
+    node = {"metadata": {"name": "n1", "labels": labels}, "status": {"allocatable": {keys.ALLOCATABLE_GPUS: "8"}}}
+    assert facts(node).hardware.gpus == gpus
+
+
+def test_nodes_of_one_kind_share_what_their_agents_say() -> None:
+    decode = NodeDecoder(TRACKED)
+    found = [decode(msgspec.json.encode(node))[2] for node in large_cluster(26)]
+    assert len({id(each.hardware) for each in found}) == len({each.hardware for each in found}) == 3
+    assert {each.hardware.domain is None for each in found} == {True, False}
+
+
+def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
+    ours = {keys.NVLINK_DOMAIN: "n1", keys.STATE: "degraded"}
+    assert facts({"metadata": {"name": "n1", "labels": ours}}).hardware == Hardware(None, "", "degraded", 0)

@@ -1,11 +1,13 @@
 """Nodes and topologies as plain facts, for tests of what the controller concludes from them."""
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from controller.spec import Topology, read
+from topology.fabric import spans_nodes
 from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.node import NodeFacts
+from topology.node import Hardware, NodeFacts
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
@@ -14,7 +16,13 @@ _SHORT = {"zone": ZONE, "block": BLOCK, "rack": RACK}
 
 
 def gpu_node(
-    name: str, labels: Mapping[str, str | None] | None = None, *, ready: bool = True, schedulable: bool = True
+    name: str,
+    labels: Mapping[str, str | None] | None = None,
+    *,
+    ready: bool = True,
+    schedulable: bool = True,
+    chassis: str = "",
+    state: str = "ok",
 ) -> NodeFacts:
     """A node of 8 GPUs with an agent; `zone`, `block` and `rack` are short for their keys, None leaves one out."""
     found: dict[str, str | None] = {
@@ -27,7 +35,17 @@ def gpu_node(
     }
     found |= labels or {}
     kept = {_SHORT.get(key, key): value for key, value in found.items() if value is not None}
-    return NodeFacts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, gpus=8)
+    domain = kept.get(NVLINK_DOMAIN)
+    gpus = kept.get(GPUS, "")
+    hardware = Hardware(
+        domain if domain and spans_nodes(domain) else None, chassis, state, int(gpus) if gpus.isdigit() else 8
+    )
+    return NodeFacts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
+
+
+def fabric(number: int, clique: int = 1) -> str:
+    """An NVLink domain that spans nodes: the fabric of that number, and a clique in it."""
+    return f"{uuid.UUID(int=number)}.{clique}"
 
 
 def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:

@@ -6,7 +6,7 @@ from typing import Any
 from controller.assess import Assessment, assess
 from controller.children import Child
 from controller.effective import Absences
-from controller.status import status_of
+from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import topology
 from topology.catalogue import BUILT_IN, Catalogue
@@ -28,7 +28,8 @@ class History:
         self.now += after
         current = topology(self.status, **self.spec)
         found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue)
-        self.status = status_of(current, found, [], START, anything_served=True, children=children)
+        conditions = conditions_of(current, found, [], anything_served=True, children=children)
+        self.status = status_of(current, found, [], START, conditions, children=children)
         return found
 
     def restart(self) -> None:

@@ -37,9 +37,9 @@ def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list
             children.setdefault(outer, set()).add(inner)
             if inner is not None and outer is not None and outer not in parents.setdefault(inner, []):
                 parents[inner].append(outer)
-        several = [inner for inner, outer in parents.items() if len(outer) > 1]
+        several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
         if several:
-            a, b = sorted(parents[several[0]][:2])
+            a, b = sorted(parents[several[0]])[:2]
             reverse = all(len(inner) == 1 for inner in children.values())
             word = "other way round" if reverse else "cut across" if len(several) == len(parents) else "wrong cable"
             many = f" ({len(several)} of {len(parents)} values do so)" if len(several) > 1 else ""

@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 from prometheus_client import CollectorRegistry
 
+from controller.conditions import ADVISORY
 from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
@@ -202,8 +203,12 @@ def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
 
 
 def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str, str]]:
-    """The conditions that are not True, but for the summary; the one that rows are about has its exact words always."""
-    by_type = {each["type"]: (each["status"], each["reason"], each["message"]) for each in conditions}
+    """The conditions that are not True, but for the summary and those that it leaves out.
+
+    The one that rows are about has its exact words always.
+    """
+    ours = (each for each in conditions if each["type"] not in ADVISORY)
+    by_type = {each["type"]: (each["status"], each["reason"], each["message"]) for each in ours}
     available = by_type["TopologyLevelsAvailable"]
     if available[0] == "True":
         assert available[1:] == ("AllTopologyLevelsAvailable", LEVELS_AVAILABLE)

@@ -1,0 +1,80 @@
+"""Keeps a status within its size, whatever the cluster does to it: names give way before numbers do.
+
+The verdict about levels is never cut: the next controller reads from it what was said.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from controller.conditions import LEVELS_AVAILABLE
+
+MOST_BYTES: Final = 16 << 10
+_FEW: Final = 2
+_SHORT: Final = 1024
+_SHORTEST: Final = 400
+_MOST_NEEDS: Final = 16
+_ELLIPSIS: Final = " ... (cut: the status would be too large)"
+
+Status = dict[str, Any]
+
+
+def fitted(status: Status, most: int = MOST_BYTES) -> Status:
+    """The status in at most `most` bytes of JSON, as far as leaving names out can do that."""
+    for smaller in (_unchanged, _fewer_names, _short_messages, _no_names, _shortest_messages, _fewer_needs):
+        status = smaller(status)
+        if len(msgspec.json.encode(status)) <= most:
+            break
+    return status
+
+
+def _unchanged(status: Status) -> Status:
+    return status
+
+
+def _fewer_names(status: Status) -> Status:
+    return _lists_cut(status, lambda names: names[:_FEW])
+
+
+def _no_names(status: Status) -> Status:
+    return _lists_cut(status, lambda _: [])
+
+
+def _lists_cut(status: Status, cut: Callable[[list[Any]], list[Any]]) -> Status:
+    levels = [_cut(level, ("missingNodes", "degraded"), cut) for level in status["levels"]]
+    fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), cut)} if "fabric" in status else {}
+    return status | {"levels": levels} | fabric
+
+
+def _cut(entry: dict[str, Any], fields: Iterable[str], cut: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
+    shorter = {name: cut(entry[name]) for name in fields if name in entry}
+    return {name: value for name, value in (entry | shorter).items() if value != []}
+
+
+def _fewer_needs(status: Status) -> Status:
+    """A cluster has a dozen levels; sixty-four that are asked for are mostly typing errors."""
+    return status | {name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status}
+
+
+def _short_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORT)
+
+
+def _shortest_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORTEST)
+
+
+def _messages_cut(status: Status, most: int) -> Status:
+    def shorter(entry: dict[str, Any]) -> dict[str, Any]:
+        message = entry.get("message", "")
+        if entry.get("type") == LEVELS_AVAILABLE or len(message) <= most:
+            return entry
+        return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
+
+    said = {
+        name: [shorter(entry) for entry in status[name]]
+        for name in ("conditions", "published", "hints")
+        if name in status
+    }
+    return status | said

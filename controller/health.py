@@ -1,0 +1,104 @@
+"""How the machines of a topology are: what their agents say and what is amiss between them, in numbers and words."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Final
+
+from controller.conditions import FABRIC_HEALTHY, Condition
+from controller.degraded import DegradedLevel, degraded_levels, degraded_places
+from controller.fabric_facts import FabricFacts, Small, Split, fabric_facts
+from topology.hardware import State
+from topology.hierarchy import MOST_NAMES
+from topology.keys import MATRIX, STATE
+from topology.levels import Level
+from topology.node import Hardware
+from topology.table import Table
+
+MOST_FINDINGS: Final = 5
+"""How many split or small domains a message or status names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What the selected nodes say of their hardware."""
+
+    gpus: int = 0
+    states: Mapping[str, int] = field(default_factory=dict)
+    """Nodes by `State`; those without an agent's word are in none."""
+    degraded_nodes: tuple[str, ...] = ()
+    """The first `MOST_NAMES` names, sorted."""
+    levels: tuple[DegradedLevel, ...] = ()
+    """The levels that degraded nodes carry."""
+    fabric: FabricFacts = field(default_factory=FabricFacts)
+
+    def count(self, state: State) -> int:
+        """Nodes in that state."""
+        return self.states.get(state, 0)
+
+
+def health(levels: Sequence[Level], nodes: Table) -> Health:
+    """The health of `nodes`, whose levels are `levels`, broadest first."""
+    machines: Mapping[Hardware, int] = Counter(nodes.hardware)
+    states: Counter[str] = Counter()
+    for hardware, count in machines.items():
+        states[hardware.state] += count
+    gpus = sum(hardware.gpus * count for hardware, count in machines.items())
+    places = degraded_places(nodes, machines)
+    return Health(
+        gpus=gpus,
+        states={state: states[state] for state in State if states[state]},
+        degraded_nodes=tuple(nsmallest(MOST_NAMES, (nodes.nodes[place].name for place in places))),
+        levels=degraded_levels(levels, nodes, places),
+        fabric=fabric_facts(levels, nodes, machines),
+    )
+
+
+def fabric_condition(found: Health) -> Condition:
+    """The condition about it; the gravest finding gives the reason, the message has them all."""
+    degraded, unknown = found.count(State.DEGRADED), found.count(State.UNKNOWN)
+    parts = []
+    if found.fabric.splits:
+        parts.append(("DomainsSplit", _splits(found.fabric.splits)))
+    if degraded:
+        parts.append(("NodesDegraded", _degraded(degraded, found.degraded_nodes)))
+    if found.fabric.small:
+        parts.append(("DomainsSmall", _smalls(found.fabric.small)))
+    if unknown:
+        who = "1 node does" if unknown == 1 else f"{unknown} nodes do"
+        text = f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
+        parts.append(("NodesUnknown", text))
+    if not parts:
+        return Condition(FABRIC_HEALTHY, "True", "NothingAmiss", "No node is degraded and no NVLink domain is broken")
+    return Condition(FABRIC_HEALTHY, "False", parts[0][0], "; ".join(text for _, text in parts))
+
+
+def _degraded(count: int, names: Sequence[str]) -> str:
+    who = "1 node is degraded" if count == 1 else f"{count} nodes are degraded"
+    return f"{who}: {', '.join(names)}{_more(count - len(names))}; the annotation {MATRIX} of each tells why"
+
+
+def _splits(found: Sequence[Split]) -> str:
+    named = ", ".join(
+        f"{each.by} {each.name} ({each.nodes} nodes in {each.domains} domains)" for each in found[:MOST_FINDINGS]
+    )
+    what = "1 NVLink domain is split" if len(found) == 1 else f"{len(found)} NVLink domains are split"
+    return (
+        f"{what}: {named}{_more(len(found) - MOST_FINDINGS)}; unless a partition is meant, look at the fabric "
+        "state of the nodes that left"
+    )
+
+
+def _smalls(found: Sequence[Small]) -> str:
+    named = ", ".join(f"{each.name} ({each.gpus} GPUs, usual {each.usual})" for each in found[:MOST_FINDINGS])
+    what = (
+        "1 NVLink domain is smaller than its siblings"
+        if len(found) == 1
+        else f"{len(found)} NVLink domains are smaller than their siblings"
+    )
+    return f"{what}: {named}{_more(len(found) - MOST_FINDINGS)}"
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""

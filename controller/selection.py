@@ -1,0 +1,36 @@
+"""Which nodes a topology selects, by columns: nodes that are alike in what the selector looks at are asked once."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import compress
+from operator import attrgetter
+from typing import Any
+
+from controller.spec import Topology
+from topology.node import NodeFacts
+from topology.table import Table
+
+
+def selected(topology: Topology, nodes: Table) -> Table:
+    """The topology's nodes; the same table where that is all of them."""
+    choice = _choice(topology, nodes)
+    return nodes if choice is None else Table(compress(nodes, choice), nodes.placeholders)
+
+
+def mask(topology: Topology, nodes: Table) -> int:
+    """The topology's nodes as a number with one byte a node, 1 where it is selected: two of them meet in a `&`."""
+    choice = _choice(topology, nodes)
+    return int.from_bytes(b"\1" * len(nodes) if choice is None else bytes(choice))
+
+
+def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
+    """For each node whether it is selected; None: all are."""
+    alike: Iterable[Hashable]
+    examples: Mapping[Any, NodeFacts]
+    if any(requirement.values for requirement in topology.selector):
+        alike = list(zip(*[nodes.labels(requirement.key) for requirement in topology.selector], strict=True))
+        examples = dict(zip(alike, nodes, strict=True))
+    else:  # it looks at what labels there are, whatever they say
+        alike = map(attrgetter("keys"), nodes)
+        examples = nodes.segments
+    chosen = {each for each, node in examples.items() if topology.selects(node)}
+    return None if len(chosen) == len(examples) else map(chosen.__contains__, alike)

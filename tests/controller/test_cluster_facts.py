@@ -1,0 +1,167 @@
+"""Fabric facts and shared nodes as API servers take them: valid, published side by side, written once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller import spec
+from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.publishers.kueue import KueuePublisher
+from controller.reconcile import Reconciler
+from controller.requirements.model import Need, WorkloadRef
+from kube.client import ApiClient
+from kube.nodes import NodeDecoder
+from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.cluster import BLOCK, RACK, ZONE, fabric
+from tests.support.grove_operator import start_grove
+from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
+from topology.catalogue import BUILT_IN
+from topology.keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+
+CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+TRACKED = BUILT_IN.tracked | {GPUS, GPU_PRODUCT}
+LEVELS = (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
+
+
+class NoWorkloads:
+    synced = True
+
+    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+        return {}
+
+
+class Cluster:
+    """One API server, and a reconciler that looks at it from scratch each time it is asked to."""
+
+    def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
+        self.api = api
+        time = Time()
+        publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
+        self.reconciler = Reconciler(client, publishers, time, instance="test")
+        api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+
+    def topology(self, name: str = "cluster", **parts: Any) -> None:
+        body = {"apiVersion": spec.API_VERSION, "kind": spec.KIND, "metadata": {"name": name}, "spec": parts}
+        self.api.create(spec.PATH, body)
+
+    def node(self, name: str, rack: str, domain: str, product: str = "GB200", **more: str) -> None:
+        places = {ZONE: "z", BLOCK: "b", RACK: rack, HOSTNAME: name}
+        ours = {NVLINK_DOMAIN: domain, GPUS: "4", GPU_PRODUCT: product, CHASSIS: f"c-{rack}", STATE: "ok"}
+        self.api.create(NODES, node(name, labels=places | ours | {f"gpu.topology/{k}": v for k, v in more.items()}))
+
+    def look(self) -> None:
+        topologies = [spec.read(each) for each in self.api.get(spec.PATH)["items"]]
+        decode = NodeDecoder(TRACKED)
+        nodes = [decode(msgspec.json.encode(each))[2] for each in self.api.get(NODES)["items"]]
+        self.reconciler.reconcile(topologies, nodes, NoWorkloads())
+
+    def status(self, name: str = "cluster") -> dict[str, Any]:
+        found: dict[str, Any] = self.api.get(f"{spec.PATH}/{name}")["status"]
+        return found
+
+    def condition(self, kind: str, name: str = "cluster") -> dict[str, Any]:
+        return next(c for c in self.status(name)["conditions"] if c["type"] == kind)
+
+    def versions(self, *paths: str) -> list[str]:
+        return [item["metadata"]["resourceVersion"] for path in paths for item in self.api.get(path)["items"]]
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Cluster:
+    return Cluster(api, clients())
+
+
+def test_what_is_amiss_in_the_fabric_is_in_the_status(cluster: Cluster) -> None:
+    for i in range(4):
+        cluster.node(f"a{i}", "r1", fabric(1))
+        cluster.node(f"d{i}", "r4", fabric(4))
+        cluster.node(f"b{i}", "r2", fabric(2, clique=i % 2), state="degraded" if i < 2 else "ok")
+        if i < 3:
+            cluster.node(f"c{i}", "r3", fabric(3))
+    cluster.node("c3", "r3", "c3", state="degraded")
+    cluster.topology()
+    cluster.look()
+    found = cluster.status()
+    uuid = fabric(2).partition(".")[0]
+    assert found["fabric"] == {
+        "degradedNodes": 3,
+        "unknownNodes": 0,
+        "splitDomains": 2,
+        "smallDomains": 1,
+        "splits": [
+            {"by": "fabric", "name": uuid, "domains": 2, "nodes": 4},
+            {"by": "chassis", "name": "c-r3", "domains": 2, "nodes": 4},
+        ],
+        "small": [{"name": fabric(3), "gpus": 12, "usual": 16}],
+    }
+    racks = next(level for level in found["levels"] if level["domain"] == "rack")
+    assert racks["degradedDomains"] == 2
+    assert racks["degraded"] == [{"name": "r2", "nodes": 2}, {"name": "r3", "nodes": 1}]
+    assert cluster.condition("FabricHealthy")["reason"] == "DomainsSplit"
+    assert "FabricHealthy" not in cluster.condition("Ready")["message"]
+    before = cluster.versions(spec.PATH)
+    cluster.look()
+    assert cluster.versions(spec.PATH) == before
+
+
+def overlapping(cluster: Cluster) -> None:
+    """Four nodes; `everything` has all of them, `gb200` three and `h200` one."""
+    for i in range(4):
+        cluster.node(f"n{i}", f"r{i // 2}", fabric(1 + i // 2), product="GB200" if i else "H200")
+    cluster.topology("everything")
+    gb200 = {"nodeSelector": {"matchLabels": {GPU_PRODUCT: "GB200"}}}
+    cluster.topology("gb200", **gb200, levels=[{"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}])
+    h200 = {"nodeSelector": {"matchLabels": {GPU_PRODUCT: "H200"}}}
+    cluster.topology("h200", **h200)
+
+
+def binding_keys(api: ApiUnderTest, name: str) -> tuple[str, ...]:
+    return tuple(level["key"] for level in api.get(f"{BINDINGS}/{name}")["spec"]["levels"])
+
+
+def test_topologies_that_share_nodes_are_all_published_and_all_told(cluster: Cluster) -> None:
+    install(cluster.api, "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
+    overlapping(cluster)
+    cluster.look()
+    start_grove(cluster.api)  # makes the KAI Topologies, which are its own here
+    cluster.look()
+    for name, keys in (("everything", LEVELS), ("gb200", (RACK, HOSTNAME)), ("h200", LEVELS)):
+        assert binding_keys(cluster.api, name) == node_labels(cluster.api, f"{KUEUE}/{name}") == keys
+    told = {name: cluster.condition("SelectorsDisjoint", name) for name in ("everything", "gb200", "h200")}
+    assert {each["status"] for each in told.values()} == {"False"}
+    assert told["everything"]["message"].startswith("Of 4 nodes, 3 with 'gb200', 1 with 'h200' are shared")
+    assert told["gb200"]["message"].startswith("Of 3 nodes, 3 with 'everything' are shared")
+    assert all(cluster.condition("Ready", name)["status"] == "True" for name in told)
+    before = cluster.versions(spec.PATH, BINDINGS, KUEUE)
+    for _ in range(3):
+        cluster.look()
+    assert cluster.versions(spec.PATH, BINDINGS, KUEUE) == before
+
+
+def test_kai_gets_a_topology_of_each_where_grove_is_not_served(cluster: Cluster) -> None:
+    install(cluster.api, "kai-topologies-v0.17")
+    overlapping(cluster)
+    cluster.look()
+    for name, keys in (("everything", LEVELS), ("gb200", (RACK, HOSTNAME)), ("h200", LEVELS)):
+        assert node_labels(cluster.api, f"{KAI}/{name}") == keys
+    before = cluster.versions(spec.PATH, KAI)
+    cluster.look()
+    assert cluster.versions(spec.PATH, KAI) == before
+
+
+def test_topologies_that_stop_sharing_say_so(cluster: Cluster) -> None:
+    cluster.node("n1", "r1", fabric(1))
+    cluster.topology("one")
+    cluster.topology("two")
+    cluster.look()
+    assert cluster.condition("SelectorsDisjoint", "one")["reason"] == "NodesShared"
+    assert cluster.api.request("DELETE", f"{spec.PATH}/two")[0] == 200
+    cluster.look()
+    assert cluster.condition("SelectorsDisjoint", "one")["reason"] == "NoSharedNodes"
+    assert set(cluster.reconciler.reports) == {"one"}

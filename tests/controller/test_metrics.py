@@ -1,0 +1,164 @@
+"""What Prometheus reads from a controller about its topologies."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from controller.assess import assess
+from controller.effective import Absences
+from controller.metrics import ControllerMetrics
+from controller.publishers.target import Published
+from controller.report import Report, report
+from controller.status import conditions_of
+from kube.client import Request
+from tests.support.cluster import fabric, gpu_node, topology
+from topology.keys import NVLINK_DOMAIN
+from topology.node import NodeFacts
+from topology.version import __version__
+
+IN_SYNC = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster")
+CONFLICT = Published("kai.scheduler/v1alpha1", "Topology", "cluster", "Conflict", "somebody else's")
+
+
+class Scraped:
+    """A controller's metrics."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = ControllerMetrics(self.registry)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"toposcope_{name}", labels)
+
+    def level(self, name: str, domain: str) -> float | None:
+        return self.value(f"level_{name}", topology="cluster", domain=domain)
+
+    def labels(self) -> set[str]:
+        """Every label value there is."""
+        return {text for f in self.registry.collect() for sample in f.samples for text in sample.labels.values()}
+
+
+def reported(nodes: Sequence[NodeFacts], published: Sequence[Published] = (), **spec: Any) -> Report:
+    asked = topology(**spec)
+    found = assess(asked, nodes, Absences(), 0.0, ["block", "row"])
+    conditions = conditions_of(asked, found, published, anything_served=True)
+    return report(found, conditions, published, {"rack": 0, "block": 3, "row": 1})
+
+
+def racks(count: int, nodes: int = 4) -> list[NodeFacts]:
+    """In the first one node is degraded, in the second two, and so on."""
+    return [
+        gpu_node(f"r{rack}-n{i}", {"rack": f"r{rack}"}, state="degraded" if i <= rack else "ok")
+        for rack in range(count)
+        for i in range(nodes)
+    ]
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    return Scraped()
+
+
+def test_sizes_and_coverage_of_each_level(scraped: Scraped) -> None:
+    nodes = [*racks(3), gpu_node("bare", {"rack": None}), gpu_node("r0-n9", {"rack": "r0"})]
+    levels = [{"domain": "block", "key": "cloud.google.com/gce-topology-block"}]
+    levels += [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
+    scraped.metrics.show({"cluster": reported(nodes, levels=levels)})
+    names = ("domains", "nodes", "nodes_missing", "gpus", "largest_domain_gpus")
+    assert [scraped.level(name, "rack") for name in names] == [3, 13, 1, 104, 40]
+    assert scraped.level("coverage_ratio", "rack") == pytest.approx(13 / 14)
+    assert scraped.value("topology_gpus", topology="cluster") == 112
+    assert scraped.value("topology_nodes", topology="cluster") == 14
+
+
+def test_what_is_asked_for_and_what_is_there(scraped: Scraped) -> None:
+    idle = [gpu_node(f"n{i}", {"zone": f"z{i}"}, ready=False) for i in range(2)]
+    scraped.metrics.show({"cluster": reported(idle, required=["rack"])})
+    said = {
+        domain: tuple(scraped.level(name, domain) for name in ("required", "workloads", "available"))
+        for domain in ("zone", "block", "rack", "row")
+    }
+    assert said == {"zone": (0, 0, 0), "block": (1, 3, 0), "rack": (1, 0, 0), "row": (1, 1, 0)}
+    scraped.metrics.show({"cluster": reported(racks(1))})
+    assert scraped.level("available", "block") == 1
+    assert scraped.level("available", "row") == 0
+
+
+def test_degraded_nodes_of_the_worst_domains_and_the_rest_in_one(scraped: Scraped) -> None:
+    scraped.metrics.show({"cluster": reported(racks(14, nodes=15))})
+
+    def degraded(value: str, domain: str = "rack") -> float | None:
+        return scraped.value("degraded_nodes", topology="cluster", domain=domain, value=value)
+
+    assert [degraded(f"r{i}") for i in (13, 4, 3)] == [14, 5, None]
+    assert degraded("_other") == 4 + 3 + 2 + 1
+    assert degraded("_other", "host") == sum(range(1, 15))
+    assert scraped.value("degraded_domains", topology="cluster", domain="rack") == 14
+    assert scraped.value("topology_node_states", topology="cluster", state="degraded") == 105
+
+
+def test_no_series_names_a_node(scraped: Scraped) -> None:
+    nodes = racks(5)
+    scraped.metrics.show({"cluster": reported(nodes)})
+    assert not scraped.labels() & {node.name for node in nodes}
+
+
+def test_the_fabric_in_numbers(scraped: Scraped) -> None:
+    nodes = [gpu_node(f"a{i}", {NVLINK_DOMAIN: fabric(1, clique=i % 2)}) for i in range(5)]
+    scraped.metrics.show({"cluster": reported(nodes)})
+    assert scraped.value("topology_split_domains", topology="cluster") == 1
+    assert scraped.value("topology_small_domains", topology="cluster") == 1
+
+
+def test_published_objects_and_conditions_have_one_state_of_several(scraped: Scraped) -> None:
+    scraped.metrics.show({"cluster": reported(racks(1), (IN_SYNC, CONFLICT))})
+
+    def state(group: str, kind: str, name: str) -> float | None:
+        return scraped.value("published_state", topology="cluster", group=group, kind=kind, state=name)
+
+    assert state("grove.io", "ClusterTopologyBinding", "InSync") == 1
+    assert [state("kai.scheduler", "Topology", each) for each in ("InSync", "Conflict", "Rejected")] == [0, 1, 0]
+    for kind, status in (("Published", "False"), ("Ready", "False"), ("HierarchyConsistent", "True")):
+        for each in ("True", "False", "Unknown"):
+            assert scraped.value("condition", topology="cluster", type=kind, status=each) == (each == status)
+
+
+def test_a_domain_that_a_spec_names_twice_has_one_series(scraped: Scraped) -> None:
+    keys = ("cloud.google.com/gce-topology-subblock", "topology.kubernetes.io/zone")
+    scraped.metrics.show({"cluster": reported(racks(3), levels=[{"domain": "rack", "key": key} for key in keys])})
+    samples = [sample for family in scraped.registry.collect() for sample in family.samples]
+    assert len(samples) == len({(sample.name, tuple(sample.labels.items())) for sample in samples})
+    assert scraped.level("domains", "rack") == 3
+
+
+def test_a_topology_that_is_gone_has_no_series(scraped: Scraped) -> None:
+    scraped.metrics.show({"cluster": reported(racks(2), (IN_SYNC,)), "other": reported(racks(1))})
+    assert scraped.value("topology_nodes", topology="other") == 4
+    scraped.metrics.show({"cluster": reported(racks(2))})
+    assert "other" not in scraped.labels()
+    assert "grove.io" not in scraped.labels()
+    scraped.metrics.show({})
+    assert "cluster" not in scraped.labels()
+
+
+def test_prometheus_own_linter_has_no_objection(scraped: Scraped) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
+    scraped.metrics.requests(Request("GET", "/api/v1/nodes", {}))(200)
+    scraped.metrics.watches.listed("/api/v1/nodes", "first")
+    scraped.metrics.watches.heard("/api/v1/nodes")
+    scraped.metrics.reaction_seconds.observe(0.1)
+    for reports in ({}, {"cluster": reported(racks(12, nodes=13), (IN_SYNC, CONFLICT))}, {"empty": reported([])}):
+        scraped.metrics.show(reports)
+        text = generate_latest(scraped.registry)
+        checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+
+
+def test_the_build_is_named(scraped: Scraped) -> None:
+    assert scraped.value("build_info", version=__version__) == 1

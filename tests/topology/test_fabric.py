@@ -1,0 +1,32 @@
+"""Which domain values are those of a fabric."""
+
+import pytest
+
+from topology.fabric import fabric_of, spans_nodes
+
+UUID = "55c2d310-3b8d-4a8e-9a7e-0123456789ab"
+
+
+@pytest.mark.parametrize("value", [f"{UUID}.32766", f"{UUID.upper()}.0"])
+def test_a_fabric_spans_nodes(value: str) -> None:
+    assert spans_nodes(value)
+    assert fabric_of(value) == value[:36]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "node-7",
+        UUID,
+        "00000000-0000-0000-0000-000000000000.32766",
+        f"{UUID}.",
+        f"{UUID}.x",
+        f"{UUID}.1.2",
+        f"g{UUID[1:]}.1",
+        "ip-10-0-120-34.eu-central-1.compute.internal",
+        f"{UUID}.\u0661",
+    ],
+)
+def test_a_name_does_not(value: str) -> None:
+    assert not spans_nodes(value)

@@ -1,0 +1,64 @@
+"""GPUs counted in columns are the GPUs counted node by node."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.support.cluster import gpu_node
+from topology.hierarchy import level_value
+from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from topology.levels import Level
+from topology.node import NodeFacts
+from topology.sizes import LevelSize, gpu_counts, level_sizes
+from topology.table import Table
+
+LEVELS = (
+    Level("zone", "topology.kubernetes.io/zone"),
+    Level("block", "cloud.google.com/gce-topology-block"),
+    Level("rack", "cloud.google.com/gce-topology-subblock"),
+    Level("nvlink-domain", NVLINK_DOMAIN),
+    Level("host", HOSTNAME),
+)
+
+
+def plain_sizes(levels: tuple[Level, ...], nodes: list[NodeFacts]) -> tuple[LevelSize, ...]:
+    found = []
+    for depth, level in enumerate(levels, 1):
+        domains: Counter[tuple[str | None, ...]] = Counter()
+        for node in nodes:
+            if level_value(node, level.key) is not None:
+                domains[tuple(level_value(node, above.key) for above in levels[:depth])] += node.hardware.gpus
+        found.append(LevelSize(level, domains.total(), max(domains.values(), default=0)))
+    return tuple(found)
+
+
+def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
+    gaps, chaos = dice.choice((0.0, 0.1)), dice.choice((0.0, 0.0, 0.05, 0.5))
+    wide = dice.choice((1, 3))
+    nodes = []
+    for i in range(count):
+        labels: dict[str, str | None] = {"zone": f"z{i // 60}", "block": f"b{i // 20}", "rack": f"r{i // (2 * wide)}"}
+        labels |= {NVLINK_DOMAIN: f"d{i // wide}"} if wide > 1 else {}
+        for key in ("block", "rack", NVLINK_DOMAIN):
+            labels |= {key: dice.choice(("x", "y", "no-topology"))} if dice.random() < chaos else {}
+            labels |= {key: None} if dice.random() < gaps else {}
+        labels |= {GPUS: dice.choice(("8", "8", "4", "16", "", "eight", None))} if dice.random() < gaps else {}
+        nodes.append(gpu_node(f"n{i}", labels))
+    dice.shuffle(nodes)
+    return nodes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sizes_are_those_of_the_nodes(seed: int) -> None:
+    dice = random.Random(seed)
+    for count in (0, 1, 2, 7, 50, 1500):
+        nodes = any_nodes(dice, count)
+        levels = dice.choice((LEVELS, LEVELS[1:], LEVELS[::2], LEVELS[:3]))
+        assert level_sizes(levels, Table(nodes)) == plain_sizes(levels, nodes)
+
+
+def test_every_node_is_counted_once() -> None:
+    nodes = [gpu_node("a"), gpu_node("b", {GPUS: "4"}), gpu_node("c", {GPUS: "four"}), gpu_node("d", {GPUS: None})]
+    counts = gpu_counts(Table(nodes))
+    assert sorted((gpus, sum(having)) for gpus, having in counts) == [(4, 1), (8, 3)]
