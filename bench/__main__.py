@@ -12,10 +12,10 @@ from typing import Final
 
 from bench.agent import memory_figures, rest_figures, start_figures
 from bench.controller import change_figures, sync_figures
+from bench.look import look_figures
 from bench.probe import probe_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
-from bench.tree import tree_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "memory": memory_figures,
@@ -26,7 +26,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "events": event_figures,
     "sync": sync_figures,
     "change": change_figures,
-    "tree": tree_figures,
+    "look": look_figures,
 }
 
 

@@ -1,4 +1,4 @@
-"""`toposcope tree` on saved clusters, from the start of the program to its end, beside reading the same bytes.
+"""`toposcope tree` and `check` on saved clusters, from a program's start to its end, beside reading the same bytes.
 
 The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the labels, conditions
 and images of GPU nodes, and two or three pods on each. Everything is in the page cache.
@@ -29,37 +29,61 @@ status = open("/proc/self/status").read()
 print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
 """
 """Said at the end by the program itself: what the system keeps of a process that has ended counts its parent's too."""
-_TREE: Final = f"from cli.main import main\nmain()\n{_PEAK}"
+_COMMAND: Final = f"from cli.main import main\nmain()\n{_PEAK}"
 _READ: Final = (
     f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
 )
 
 
-def tree_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU and peak memory of the whole command."""
+_WORKLOAD: Final = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: model, namespace: bench}
+spec:
+  replicas: 2
+  template:
+    topologyConstraint: {topologyName: cluster, pack: {required: block}}
+    cliques:
+    - {name: router, spec: {replicas: 4, podSpec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}}}
+    - name: leader
+      spec: {replicas: 1, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+    - name: worker
+      spec: {replicas: 3, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+    podCliqueScalingGroups:
+    - name: decode
+      replicas: 8
+      cliqueNames: [leader, worker]
+      topologyConstraint: {pack: {required: rack}}
+"""
+"""Two replicas in one block each, with eight groups in one rack each: a tree, so the placement is a search."""
+
+
+def look_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU and peak memory of the whole commands."""
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
         with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-            file = Path(folder) / "cluster.json"
+            file, work = Path(folder) / "cluster.json", Path(folder) / "work.yaml"
+            work.write_text(_WORKLOAD, encoding="utf-8")
             pods = _save(file, nodes)
             size = file.stat().st_size / _MIB
-            trees = [_run(_TREE, "tree", "--from", str(file)) for _ in range(1 + runs)][1:]
-            reads = [_run(_READ, str(file)) for _ in range(1 + runs)][1:]
-        what = f"tree of {nodes:,} nodes and {pods:,} pods ({size:,.0f} MiB)"
-        cpu, peak = (Sample(each, unit) for each, unit in zip(zip(*trees, strict=True), ("s", "MiB"), strict=True))
-        read_cpu, read_peak = (
-            Sample(each, unit) for each, unit in zip(zip(*reads, strict=True), ("s", "MiB"), strict=True)
-        )
-        yield Figure(f"{what}, CPU", cpu, None, (Peer("read the bytes only", read_cpu),))
-        yield Figure("  peak memory", peak, None, (Peer("read the bytes only", read_peak),))
+            source = ("--from", str(file))
+            trees = [_run(_COMMAND, b"all nodes", "tree", *source) for _ in range(1 + runs)][1:]
+            checks = [_run(_COMMAND, b"fits", "check", "-f", str(work), *source) for _ in range(1 + runs)][1:]
+            reads = [_run(_READ, b"", str(file)) for _ in range(1 + runs)][1:]
+        peers = _samples(reads)
+        for command, found in (("tree", trees), ("check", checks)):
+            cpu, peak = _samples(found)
+            what = f"{command} of {nodes:,} nodes and {pods:,} pods ({size:,.0f} MiB)"
+            yield Figure(f"{what}, CPU", cpu, None, (Peer("read the bytes only", peers[0]),))
+            yield Figure("  peak memory", peak, None, (Peer("read the bytes only", peers[1]),))
 
 
-def _columns(
-    what: str, trees: list[tuple[float, float]], reads: list[tuple[float, float]]
-) -> Iterator[tuple[str, str, tuple[float, ...], tuple[float, ...]]]:
-    for place, (name, unit) in enumerate(((f"{what}, CPU", "s"), ("  peak memory", "MiB"))):
-        yield name, unit, tuple(run[place] for run in trees), tuple(run[place] for run in reads)
+def _samples(runs: list[tuple[float, float]]) -> tuple[Sample, Sample]:
+    """CPU and memory of several runs."""
+    cpu, peak = zip(*runs, strict=True)
+    return Sample(cpu, "s"), Sample(peak, "MiB")
 
 
 def _save(file: Path, nodes: int) -> int:
@@ -82,14 +106,14 @@ def _save(file: Path, nodes: int) -> int:
     return pods
 
 
-def _run(program: str, *arguments: str) -> tuple[float, float]:
-    """CPU seconds and peak MiB of one process. Raises MeasurementFailed."""
+def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float]:
+    """CPU seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementFailed."""
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         said, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode or (arguments[0] == "tree" and b"all nodes" not in said):
+    if process.returncode or expected not in said:
         raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
     return usage.ru_utime + usage.ru_stime, int(peak.split()[-1]) * _KIB / _MIB
