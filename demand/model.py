@@ -35,7 +35,10 @@ class Group:
     preferred: Level | None = None
     copies: int = 1
     apart: str = ""
-    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement")."""
+    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement").
+
+    As pod anti-affinity has it, a domain here is the value of the level's label alone, whatever lies above it.
+    """
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, each with the number of times it exists in one copy of this one."""
@@ -94,5 +97,9 @@ class Workload:
     groups: tuple[Group, ...]
     topology: str | None = None
     """The ClusterTopology whose levels count; None: it asks for none."""
+    levels: tuple[Level, ...] = ()
+    """The node labels that count where no topology is asked: pod affinity knows nothing else."""
+    placeable: bool = True
+    """False: too little is known to say whether it fits; the notes say what."""
     notes: tuple[str, ...] = field(default=())
     """What the admin should know about how the tree was made."""
