@@ -123,7 +123,9 @@ class _Reader:
         part = self._at(UNCONSTRAINED)
         if not self._texts:
             part.flag()
-        elif part and part.value not in _BOOLEANS:
+        elif not isinstance(part.value, str):
+            part.text()
+        elif part.value not in _BOOLEANS:
             part.error("kueue/unconstrained", "must be a boolean value", 'write "true", or remove it')
 
     def _named(self, part: Part) -> Named | None:
