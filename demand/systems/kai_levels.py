@@ -36,6 +36,7 @@ class Constraints:
 
     known: Known
     _named: dict[str, None] = field(default_factory=dict)
+    _wrong: bool = False
 
     @property
     def topology(self) -> str | None:
@@ -44,12 +45,14 @@ class Constraints:
 
     @property
     def placeable(self) -> bool:
-        """Whether all constraints are on one topology: two hierarchies are more than the placement looks at."""
-        return len(self._named) <= 1
+        """Whether all constraints are understood, and on one topology: the placement looks at one hierarchy."""
+        return len(self._named) <= 1 and not self._wrong
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Why not, where it is not."""
+        if self._wrong:
+            return ("room is not checked before the levels are right",)
         if self.placeable:
             return ()
         return (f"the constraints are on several topologies ({', '.join(self._named)}): room is not checked",)
@@ -78,6 +81,7 @@ class Constraints:
             return NONE
         ladder = self.known.ladders.get(name)
         if ladder is None:
+            self._wrong = True
             asked.topology.error(
                 "kai/topology-exists", f"Requested topology {name} does not exist", near(name, self.known.ladders)
             )
@@ -85,6 +89,7 @@ class Constraints:
         self._named[name] = None
         required = _level(asked.who, "required", asked.required, ladder)
         preferred = _level(asked.who, "preferred", asked.preferred, ladder)
+        self._wrong |= len(placements) > (required is not None) + (preferred is not None)
         if required and preferred and ladder.rank(preferred) <= ladder.rank(required):
             asked.preferred.warn(
                 "kai/preferred-no-effect",

@@ -67,7 +67,7 @@ def _reading(root: Part, structure: Structure, requests: list[Request], known: K
             (_tree(name, structure, requests, ladder),),
             ladder.name if ladder else None,
             placeable=ladder is not None or not any(_levels(requests)),
-            notes=tuple(notes),
+            notes=tuple(dict.fromkeys(notes)),
         )
         for ladder in ladders or (None,)
     ]
@@ -161,6 +161,8 @@ def _candidates(requests: list[Request], known: Known, notes: list[str]) -> list
             what = "no requested topology level for slices" if of_slices else "no requested topology level"
             level.part.error("kueue/level-exists", f"{what}: {level.key}", key_fix(level.key, ladders))
     having = [ladder for ladder in ladders if all(ladder.by_key(level.key) for level, _ in named)]
+    if not having:
+        notes.append("room is not checked before the levels are right")
     if not having and not missing:
         keys = ", ".join(dict.fromkeys(level.key for level, _ in named))
         named[-1][0].part.warn(
@@ -173,6 +175,7 @@ def _candidates(requests: list[Request], known: Known, notes: list[str]) -> list
         for request in requests:
             wrong = _disorder(request, having[0])
             if wrong:
+                notes.append("room is not checked before the levels are right")
                 inner, outer = wrong
                 inner.part.error(
                     "kueue/slice-level",

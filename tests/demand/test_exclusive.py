@@ -129,7 +129,9 @@ def test_sub_groups_do_not_change_once_the_set_exists() -> None:
     before = leader_worker_set(1, 5, **of(2))
     assert lws(copy.deepcopy(before), before).findings == ()
     without = leader_worker_set(1, 5, {GROUPS: RACK.key})
-    assert said(lws(before, without)) == [("error", SIZE, "cannot enable subGroupSize after the lws is already created")]
+    assert said(lws(before, without)) == [
+        ("error", SIZE, "cannot enable subGroupSize after the lws is already created")
+    ]
     assert said(lws(without, before)) == [("error", SIZE, "cannot remove subGroupSize after enabled")]
     assert said(lws(leader_worker_set(1, 5, **of(4)), before)) == [("error", SIZE, "field is immutable")]
 

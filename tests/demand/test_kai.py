@@ -111,8 +111,10 @@ def level_error(text: str, how: str = "required", who: str = "workload") -> str:
             job(4, placed(RACK.key, ZONE.key)),
             "warning",
             f"{OWN}[{PREFERRED}]",
-            "preferred 'topology.kubernetes.io/zone' is not narrower than required 'example.com/rack', "
-            "so it has no effect",
+            (
+                "preferred 'topology.kubernetes.io/zone' is not narrower than required 'example.com/rack', "
+                "so it has no effect"
+            ),
             "name a narrower level, or remove it",
         ),
         (
@@ -168,6 +170,14 @@ def test_rules(document: Object, severity: str, field: str, message: str, fix: s
         assert reading.workload.groups[0].total() == {"pods": 4, GPU: 32}
 
 
+@pytest.mark.parametrize("annotations", [placed("rack"), placed(RACK.key, topology="other"), placed(ZONE.key, "rak")])
+def test_room_is_not_claimed_for_levels_that_are_not_understood(annotations: Object) -> None:
+    reading = read(job(4, annotations))
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+    assert reading.workload.notes == ("room is not checked before the levels are right",)
+
+
 def test_a_preferred_level_without_effect_is_left_out_of_the_tree() -> None:
     reading = read(job(4, placed(RACK.key, ZONE.key)))
     assert reading.workload is not None
@@ -210,7 +220,9 @@ def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
     reading = read(document, known)
     assert reading.workload is not None
     assert not reading.workload.placeable
-    assert reading.workload.notes == ("the constraints are on several topologies (cluster, other): room is not checked",)
+    assert reading.workload.notes == (
+        "the constraints are on several topologies (cluster, other): room is not checked",
+    )
 
 
 def test_each_group_of_a_leader_worker_set_is_placed_by_itself() -> None:
@@ -238,7 +250,10 @@ def test_segments_of_pytorch_workers() -> None:
     group = tree(workload("kubeflow.org/v1", "PyTorchJob", spec))
     leader, worker = group.groups
     assert leader.total()["pods"] == 1
-    assert [(each.copies, each.required, each.total()["pods"]) for each in worker.groups] == [(2, RACK, 4), (1, RACK, 2)]
+    assert [(each.copies, each.required, each.total()["pods"]) for each in worker.groups] == [
+        (2, RACK, 4),
+        (1, RACK, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +283,7 @@ def test_a_leader_apart_needs_equal_segments() -> None:
 
 
 def ray(on_workers: Object, annotations: Object | None = None) -> Object:
-    scheduled = {"schedulerName": "kai-scheduler"}
+    scheduled: Object = {"schedulerName": "kai-scheduler"}
     spec = {
         "headGroupSpec": {"template": template(0, **scheduled)},
         "workerGroupSpecs": [{"groupName": "gpu", "replicas": 4, "template": template(8, on_workers, **scheduled)}],

@@ -80,8 +80,10 @@ def test_whether_there_is_room_stays_open() -> None:
         (
             pod_group(subgroup("a"), minMember=1, minSubGroup=1),
             "spec.minSubGroup",
-            "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of pods, "
-            "or set minSubGroup to require a minimum number of child SubGroups, but not both",
+            (
+                "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of pods, "
+                "or set minSubGroup to require a minimum number of child SubGroups, but not both"
+            ),
         ),
         (
             pod_group(subgroup("a"), minSubGroup=2),
@@ -102,8 +104,10 @@ def test_whether_there_is_room_stays_open() -> None:
         (
             pod_group(subgroup("a", 1), subgroup("b", parent="a")),
             "spec.subGroups[0].minMember",
-            'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); '
-            "use minSubGroup instead",
+            (
+                'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); '
+                "use minSubGroup instead"
+            ),
         ),
         (
             pod_group(subgroup("a", None, minSubGroup=3), subgroup("b", parent="a")),
@@ -114,8 +118,10 @@ def test_whether_there_is_room_stays_open() -> None:
         (
             pod_group(subgroup("a", topologyConstraint=constraint("rack"))),
             "spec.subGroups[0].topologyConstraint.requiredTopologyLevel",
-            "topology constraint error: sub-group a specified 'rack' as the required topology constraint level, "
-            "but the topology tree 'cluster' does not contain a level with this name",
+            (
+                "topology constraint error: sub-group a specified 'rack' as the required topology constraint level, "
+                "but the topology tree 'cluster' does not contain a level with this name"
+            ),
         ),
         (
             pod_group(minMember=1, topologyConstraint=constraint(RACK.key, topology="other")),

@@ -79,7 +79,10 @@ def test_a_pod_set_as_a_whole(annotations: Object, required: Any, preferred: Any
 def test_slices() -> None:
     (pod_set,) = tree(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "4"}, 10)).groups
     assert (pod_set.required, pod_set.pods) == (ZONE, ())
-    assert [(each.copies, each.required, each.total()["pods"]) for each in pod_set.groups] == [(2, RACK, 4), (1, RACK, 2)]
+    assert [(each.copies, each.required, each.total()["pods"]) for each in pod_set.groups] == [
+        (2, RACK, 4),
+        (1, RACK, 2),
+    ]
 
 
 def test_slices_within_slices() -> None:
@@ -156,15 +159,19 @@ ONE = (
         (
             {REQUIRED: "example.com/rack!"},
             REQUIRED,
-            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character",
+            (
+                "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+                "alphanumeric character"
+            ),
         ),
         ({REQUIRED: "r" * 64}, REQUIRED, "name part must be no more than 63 bytes"),
         (
             {REQUIRED: "Example.com/rack"},
             REQUIRED,
-            "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-            "'-' or '.', and must start and end with an alphanumeric character",
+            (
+                "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+                "'-' or '.', and must start and end with an alphanumeric character"
+            ),
         ),
         ({REQUIRED: "rack"}, REQUIRED, "no requested topology level: rack"),
         (
@@ -182,10 +189,22 @@ ONE = (
             SLICE,
             f"podset slice topology {ZONE.key} is above the podset topology {RACK.key}",
         ),
-        ({LAYERS: "[", REQUIRED: ZONE.key}, LAYERS, "must be a valid JSON array: Expecting value: line 1 column 2 (char 1)"),
+        (
+            {LAYERS: "[", REQUIRED: ZONE.key},
+            LAYERS,
+            "must be a valid JSON array: Expecting value: line 1 column 2 (char 1)",
+        ),
         ({LAYERS: "[]"}, LAYERS, "must contain between 1 and 3 constraints"),
-        ({LAYERS: layers((ZONE.key, 8)), SLICE: RACK.key, SIZE: "2"}, LAYERS, f"may not be set when '{SLICE}' is specified"),
-        ({LAYERS: layers((ZONE.key, 8), (RACK.key, 3))}, f"{LAYERS}]#[1].size", "must evenly divide the parent layer size 8"),
+        (
+            {LAYERS: layers((ZONE.key, 8)), SLICE: RACK.key, SIZE: "2"},
+            LAYERS,
+            f"may not be set when '{SLICE}' is specified",
+        ),
+        (
+            {LAYERS: layers((ZONE.key, 8), (RACK.key, 3))},
+            f"{LAYERS}]#[1].size",
+            "must evenly divide the parent layer size 8",
+        ),
         ({LAYERS: layers((ZONE.key, 9))}, f"{LAYERS}]#[0].size", "must not be greater than pod set count 8"),
         ({LAYERS: layers((ZONE.key, 0))}, f"{LAYERS}]#[0].size", "must be greater than or equal to 1"),
         (
@@ -204,7 +223,11 @@ ONE = (
             GROUP,
             f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified",
         ),
-        ({GROUP: "g", REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}, GROUP, f"may not be set when '{SIZE}' is specified"),
+        (
+            {GROUP: "g", REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"},
+            GROUP,
+            f"may not be set when '{SIZE}' is specified",
+        ),
         ({GROUP: "g", REQUIRED: ZONE.key}, GROUP, "can only define groups of exactly 2 pod sets, got: 1 pod set(s)"),
     ],
 )
@@ -273,6 +296,14 @@ def test_every_topology_with_the_levels_may_be_meant() -> None:
     assert reading.workload.topology == "a"
     assert [each.topology for each in reading.alternatives] == ["c"]
     assert reading.workload.notes == ("the ResourceFlavor decides which topology it is: a, c",)
+
+
+def test_room_is_not_claimed_for_levels_that_are_not_understood() -> None:
+    for annotations in ({REQUIRED: "rack"}, {REQUIRED: RACK.key, SLICE: ZONE.key, SIZE: "2"}):
+        reading = read(job(annotations))
+        assert reading.workload is not None
+        assert not reading.workload.placeable
+        assert reading.workload.notes == ("room is not checked before the levels are right",)
 
 
 def test_levels_of_several_topologies() -> None:

@@ -72,7 +72,11 @@ def test_kinds_without_pods(document: Any) -> None:
     ("document", "field", "message"),
     [
         (job(-1), "spec.parallelism", "is -1, expected a whole number of at least 0"),
-        (jobset(7), "spec.replicatedJobs[0]", "is 7, expected an object"),
+        (
+            workload("jobset.x-k8s.io/v1", "JobSet", {"replicatedJobs": [7]}),
+            "spec.replicatedJobs[0]",
+            "is 7, expected an object",
+        ),
         (
             leader_worker_set(1, 0),
             "spec.leaderWorkerTemplate.size",
@@ -98,7 +102,7 @@ def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
         (1, 1, False, [([1], 1)]),
     ],
 )
-def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:  # noqa: FBT001 - a table's column
+def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
     structure = structure_of(Part(leader_worker_set(1, size)))
     assert structure is not None
     alike = subgroups(structure, each, leader_apart=apart)

@@ -34,9 +34,7 @@ def job(pods: int = 4, annotations: Object | None = None, on_pods: Object | None
     return workload("batch/v1", "Job", body | spec, annotations)
 
 
-def jobset(
-    *replicated: Object, annotations: Object | None = None, version: str = "jobset.x-k8s.io/v1alpha2"
-) -> Object:
+def jobset(*replicated: Object, annotations: Object | None = None, version: str = "jobset.x-k8s.io/v1alpha2") -> Object:
     return workload(version, "JobSet", {"replicatedJobs": list(replicated)}, annotations)
 
 
