@@ -81,8 +81,8 @@ def test_whether_there_is_room_stays_open() -> None:
             pod_group(subgroup("a"), minMember=1, minSubGroup=1),
             "spec.minSubGroup",
             (
-                "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of pods, "
-                "or set minSubGroup to require a minimum number of child SubGroups, but not both"
+                "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of "
+                "pods, or set minSubGroup to require a minimum number of child SubGroups, but not both"
             ),
         ),
         (
