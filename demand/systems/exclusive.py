@@ -12,7 +12,7 @@ from demand.model import Pods
 from demand.nodes import Expression
 from demand.reading import Known, near
 from demand.systems.common import key_fix
-from topology.catalogue import CATALOGUE
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
@@ -20,8 +20,6 @@ GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
 SUBGROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/subgroup-key"
 MARKS: Final = (JOB_KEY, GROUP_KEY, SUBGROUP_KEY)
 """The pod labels that mark the groups."""
-
-_DOMAIN_OF: Final = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
 
 
 def exclusive_level(term: Part, known: Known, rule: str, message: str) -> Level | None:
@@ -38,7 +36,7 @@ def exclusive_level(term: Part, known: Known, rule: str, message: str) -> Level 
             fix = near(key, known.labels) if len(known.labels) <= _FEW else fix
         term.error(rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else ""))
     levels = (level for ladder in known.ladders.values() for level in ladder.levels if level.key == key)
-    return next(levels, None) or Level(_DOMAIN_OF.get(key, key), key)
+    return next(levels, None) or Level(BUILT_IN.domain_of.get(key, key), key)
 
 
 _FEW: Final = 12

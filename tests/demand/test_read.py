@@ -1,5 +1,7 @@
 """Who reads which document: one system, several, or none."""
 
+import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -102,3 +104,44 @@ def test_any_garbage_is_survived(broken: Any) -> None:
         found += readings(workload(version, kind, {"template": broken, "replicas": broken}, broken), KNOWN)
         found += readings(workload(version, kind, {"template": template()}, broken), KNOWN)
     assert found
+
+
+GARBAGE: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
+SEGMENTED = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK.key}
+SLICED = {"kueue.x-k8s.io/podset-slice-required-topology": RACK.key, "kueue.x-k8s.io/podset-slice-size": "2"}
+LAYERED = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/rack", "size": 2}]'}
+SUBGROUPS = [{"name": "a", "minSubGroup": 1}, {"name": "b", "parent": "a", "minMember": 2}]
+VALID = (
+    job(4, KAI, {**KUEUE, **SLICED}),
+    jobset(replicated("a", 2, 2, {**KAI, **EXCLUSIVE}, {**KUEUE, **LAYERED}), annotations=EXCLUSIVE),
+    leader_worker_set(2, 5, KAI, {**SEGMENTED, **KUEUE}, subGroupPolicy={"subGroupSize": 2}),
+    workload("v1", "Pod", template()["spec"], {**KUEUE, "kueue.x-k8s.io/pod-group-total-count": "3"}),
+    workload(
+        "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"template": template(8, SEGMENTED)}}}
+    ),
+    workload("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"replicas": 2, "template": template(8, KAI)}]}),
+    workload("scheduling.run.ai/v2alpha2", "PodGroup", {"minSubGroup": 1, "subGroups": SUBGROUPS}),
+    workload("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK.key, "alias": "shelf"}]}),
+    workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"count": 2, "topologyRequest": {"required": "x"}}]}),
+    workload("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}),
+)
+
+
+def holders(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a document, as an object or list and the key or index in it."""
+    for key, below in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        yield value, key
+        if isinstance(below, dict | list):
+            yield from holders(below)
+
+
+@pytest.mark.parametrize("number", range(len(VALID)))
+def test_garbage_anywhere_in_a_document_is_survived(number: int) -> None:
+    places = len(list(holders(VALID[number])))
+    for place in range(places):
+        for garbage in GARBAGE:
+            document = copy.deepcopy(VALID[number])
+            holder, key = list(holders(document))[place]
+            holder[key] = garbage
+            readings(document, KNOWN, VALID[number])
+            readings(VALID[number], KNOWN, document)
