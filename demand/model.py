@@ -53,7 +53,10 @@ class Group:
         return all(not (group.required or group.preferred) for group, _ in self.everything())
 
     def simplified(self) -> "Group":
-        """The same demand without empty groups; pods that need not stay together belong to the group around them."""
+        """The same demand without empty groups; pods that need not stay together belong to the group around them.
+
+        A group that asks for nothing itself and has nothing but one other group in it gives way to that one.
+        """
         pods = [each for each in self.pods if each.count]
         tight = []
         for below in self.groups:
@@ -63,6 +66,8 @@ class Group:
                 heap = [(each, times * below.copies) for group, times in below.everything() for each in group.pods]
                 pods += [replace(each, count=each.count * times) for each, times in heap if each.count * times]
         filled = tuple(group for group in tight if group.copies and group.total())
+        if len(filled) == 1 and not pods and not (self.required or self.preferred):
+            return replace(filled[0], copies=self.copies * filled[0].copies)
         return replace(self, pods=tuple(pods), groups=filled)
 
     def total(self) -> dict[str, int]:

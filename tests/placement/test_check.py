@@ -74,6 +74,14 @@ def test_kueue_takes_the_topology_that_has_room() -> None:
     assert checked.reading.workload.topology == "b"
 
 
+def test_the_answer_counts_the_domains_that_one_pod_set_could_take() -> None:
+    document = job(2, None, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
+    checked = check(document, published("t", *LABELS))
+    assert checked.verdict is not None
+    assert checked.verdict.best is not None
+    assert (checked.verdict.roomy, checked.verdict.best.level.key) == (2, RACK.key)
+
+
 def test_jobs_apart_compare_the_label_alone() -> None:
     def exclusive(jobs: int) -> Checked:
         return check(jobset(replicated("a", jobs, 1), annotations={JOBS: RACK.key}))
