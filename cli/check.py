@@ -88,9 +88,9 @@ def _key(values: Mapping[str, Any]) -> Key:
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
     counts = {"error": 0, "warning": 0, "advice": 0}
-    unfit = passed_over = 0
+    unfit = 0
+    passed_over = [each.document.kind for each in answers if not each.checked]
     for each in answers:
-        passed_over += not each.checked
         for checked in each.checked:
             yield screen.paint(_title(each.document, checked), "bold")
             for finding in checked.reading.findings:
@@ -107,14 +107,16 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
         f"{count} {name if name == 'advice' else _plural(count, name)}" for name, count in counts.items() if count
     ]
     summary += [f"{unfit} without room"] * bool(unfit)
-    summary += [f"{passed_over} {_plural(passed_over, 'object')} of other kinds passed over"] * bool(passed_over)
+    if passed_over:
+        kinds = ", ".join(sorted(set(passed_over)))
+        summary.append(f"{len(passed_over)} {_plural(len(passed_over), 'object')} of other kinds passed over ({kinds})")
     yield ", ".join(summary)
 
 
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
-        return f"{document.place}"
+        return f"{document.place}: {document.kind}"
     about = f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
     return f"{document.place}: {workload.handle} ({about})"
 

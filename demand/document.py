@@ -19,7 +19,13 @@ class Part:
 
     def __truediv__(self, name: str) -> "Part":
         """The member `name` of an object; what is not there, or null, is a part with the value None."""
-        return Part(self._object().get(name), f"{self.path}.{name}" if self.path else name, self.findings)
+        return Part(self._object().get(name), self._below(name), self.findings)
+
+    def _below(self, name: str) -> str:
+        """The path of a member: what has dots of its own, as label keys do, stands in brackets."""
+        if "." in name:
+            return f"{self.path}[{name}]"
+        return f"{self.path}.{name}" if self.path else name
 
     def __bool__(self) -> bool:
         """Whether there is anything."""
@@ -42,7 +48,7 @@ class Part:
         """A string; None where nothing stands, the empty string included: Kubernetes takes both for "not set"."""
         if self.value is None or isinstance(self.value, str):
             return self.value or None
-        self.wrong("a string")
+        self.wrong("a string", "put it in quotes" if isinstance(self.value, bool | int | float) else "")
         return None
 
     def number(self, default: int, least: int = 0) -> int:
@@ -79,11 +85,11 @@ class Part:
         """Note that there is a better way."""
         self.findings.append(Finding(rule, "advice", self.path, message, fix))
 
-    def wrong(self, expected: str) -> None:
+    def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""
         shown = repr(self.value)
         shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
-        self.error("type", f"is {shown}, expected {expected}")
+        self.error("type", f"is {shown}, expected {expected}", fix)
 
     def _object(self) -> Mapping[str, Any]:
         if self.value is None:

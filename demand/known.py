@@ -1,7 +1,13 @@
 """What a snapshot says about topologies, as the readers need it."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from controller.spec import Topology
-from demand.reading import Known, Ladder
+from demand.document import Part
+from demand.reading import Holder, Known, Ladder
+from demand.systems.exclusive import MARKS
 from survey.scope import Scope, scope
 from survey.snapshot import Published, Snapshot
 from topology.catalogue import BUILT_IN
@@ -17,13 +23,14 @@ def known_of(snapshot: Snapshot) -> Known:
     """
     ladders = {topology.name: _ladder(snapshot, topology) for topology in snapshot.topologies}
     for published in snapshot.published:
-        ladders.setdefault(published.name, _published(published))
+        ladder = ladders.setdefault(published.name, _published(published))
+        ladders[published.name] = replace(ladder, aliases=ladder.aliases + _aliases(published.document))
     if not ladders:
         found = scope(snapshot)
         if found.levels:
             ladders["cluster"] = Ladder("cluster", found.levels, "labels of the nodes")
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
-    return Known(ladders, labels)
+    return Known(ladders, labels, _holders(snapshot))
 
 
 def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
@@ -41,3 +48,20 @@ def _published(published: Published) -> Ladder:
     """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
     levels = tuple(Level(each.domain or _DOMAIN_OF.get(each.key, each.key), each.key) for each in published.levels)
     return Ladder(published.name, levels, published.kind)
+
+
+def _aliases(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What KAI's Topology (0.17 and later) also calls its levels."""
+    levels = Part(document) / "spec" / "levels"
+    named = [((each / "alias").text(), (each / "nodeLabel").text()) for each in levels.items()]
+    return tuple((alias, key) for alias, key in named if alias and key)
+
+
+def _holders(snapshot: Snapshot) -> dict[str, tuple[Holder, ...]]:
+    found: dict[str, dict[tuple[str, str], Holder]] = {}
+    for pod in snapshot.pods or ():
+        node = snapshot.by_name.get(pod.node)
+        for mark in MARKS:
+            if node and mark in pod.labels and (pod.namespace, pod.node) not in found.setdefault(mark, {}):
+                found[mark][pod.namespace, pod.node] = Holder(pod.namespace, node.labels)
+    return {mark: tuple(holders.values()) for mark, holders in found.items()}

@@ -35,7 +35,10 @@ class Group:
     preferred: Level | None = None
     copies: int = 1
     apart: str = ""
-    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement")."""
+    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement").
+
+    As pod anti-affinity has it, a domain here is the value of the level's label alone, whatever lies above it.
+    """
 
     def everything(self) -> Iterator[tuple["Group", int]]:
         """This group and all below it, each with the number of times it exists in one copy of this one."""
@@ -50,7 +53,10 @@ class Group:
         return all(not (group.required or group.preferred) for group, _ in self.everything())
 
     def simplified(self) -> "Group":
-        """The same demand without empty groups; pods that need not stay together belong to the group around them."""
+        """The same demand without empty groups; pods that need not stay together belong to the group around them.
+
+        A group that asks for nothing itself and has nothing but one other group in it gives way to that one.
+        """
         pods = [each for each in self.pods if each.count]
         tight = []
         for below in self.groups:
@@ -60,6 +66,8 @@ class Group:
                 heap = [(each, times * below.copies) for group, times in below.everything() for each in group.pods]
                 pods += [replace(each, count=each.count * times) for each, times in heap if each.count * times]
         filled = tuple(group for group in tight if group.copies and group.total())
+        if len(filled) == 1 and not pods and not (self.required or self.preferred):
+            return replace(filled[0], copies=self.copies * filled[0].copies)
         return replace(self, pods=tuple(pods), groups=filled)
 
     def total(self) -> dict[str, int]:
@@ -94,5 +102,9 @@ class Workload:
     groups: tuple[Group, ...]
     topology: str | None = None
     """The ClusterTopology whose levels count; None: it asks for none."""
+    levels: tuple[Level, ...] = ()
+    """The node labels that count where no topology is asked: pod affinity knows nothing else."""
+    placeable: bool = True
+    """False: too little is known to say whether it fits; the notes say what."""
     notes: tuple[str, ...] = field(default=())
     """What the admin should know about how the tree was made."""

@@ -34,6 +34,13 @@ class Ladder:
     levels: tuple[Level, ...]
     source: str = "ClusterTopology"
     """The kind of the object that says so."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Other names of label keys, as KAI's Topology may have them: alias and key."""
+
+    def by_key(self, term: str) -> Level | None:
+        """The level that a label key names, or an alias of one; a domain (`rack`) does not."""
+        key = dict(self.aliases).get(term, term)
+        return next((level for level in self.levels if level.key == key), None)
 
     def level(self, term: str) -> Level | None:
         """The level that a domain (`rack`) or a label key names."""
@@ -55,6 +62,15 @@ class Ladder:
 
 
 @dataclass(frozen=True, slots=True)
+class Holder:
+    """A running pod that keeps others out of its domain."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    """Those of its node."""
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What is known of the cluster that the workload is for."""
 
@@ -62,6 +78,17 @@ class Known:
     """Topologies by name."""
     labels: frozenset[str] = frozenset()
     """Label keys that nodes carry, whether a topology has them or not."""
+    holders: Mapping[str, tuple["Holder", ...]] = field(default_factory=dict)
+    """By pod label: where pods that carry it run, for the labels by which pods keep others out of their domain."""
+
+    def held(self, mark: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
+        """The values of the node label `key` where pods with the label `mark` run, in one namespace or in all."""
+        found = {
+            holder.labels[key]
+            for holder in self.holders.get(mark, ())
+            if key in holder.labels and namespace in (None, holder.namespace)
+        }
+        return tuple(sorted(found))
 
     def ladder(self, name: str | None) -> Ladder | None:
         """The topology of this name; without a name the only one there is."""
@@ -86,6 +113,8 @@ class Reading:
     workload: Workload | None
     """None where it asks for nothing that can be placed."""
     findings: tuple[Finding, ...] = ()
+    alternatives: tuple[Workload, ...] = ()
+    """Where its system chooses the topology: the same demands on each other one that has the levels."""
 
 
 class System(Protocol):

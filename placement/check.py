@@ -1,8 +1,8 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from demand.known import known_of, scope_of
 from demand.model import Workload
@@ -10,9 +10,12 @@ from demand.read import readings
 from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
 from placement.room import Node
-from placement.verdict import Verdict, judge
+from placement.verdict import Kind, Verdict, judge
 from survey.snapshot import Snapshot
 from topology.levels import Level
+
+_ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
+"""The best answer first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,26 @@ class Checker:
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
         """One answer for each system that is concerned with the document; empty when none is. Never raises."""
-        return tuple(
-            Checked(reading, self._verdict(reading.workload)) for reading in readings(document, self.known, before)
-        )
+        return tuple(self._checked(reading) for reading in readings(document, self.known, before))
+
+    def _checked(self, reading: Reading) -> Checked:
+        """With the verdict; where the system chooses the topology, for the one that offers most."""
+        verdict = self._verdict(reading.workload)
+        for other in reading.alternatives:
+            if verdict is None or verdict.kind == "fits":
+                break
+            another = self._verdict(other)
+            if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
+                reading, verdict = replace(reading, workload=other), another
+        return Checked(reading, verdict)
 
     def _verdict(self, workload: Workload | None) -> Verdict | None:
-        if workload is None or not any(group.copies and group.total() for group in workload.groups):
+        if workload is None or not workload.placeable:
+            return None
+        if not any(group.copies and group.total() for group in workload.groups):
             return None
         levels, nodes = self._place(workload.topology)
-        return judge(workload.groups, levels, nodes)
+        return judge(workload.groups, levels or workload.levels, nodes)
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""

@@ -54,7 +54,7 @@ class Search:
         self._room = room
         self._tries = tries
         self._needs: dict[int, list[tuple[int, int]]] = {}
-        self._taken: dict[str, set[Path]] = {}
+        self._taken: dict[str, set[str]] = {}
         self._last: dict[int, Path] = {}
         self._in_vain: set[tuple[int, int, Path]] = set()
         """Group, depth and domain in which nothing as narrow as preferred was found: not worth a second look."""
@@ -91,7 +91,8 @@ class Search:
         group = task.group
         taken = self._taken.setdefault(group.apart, set()) if group.apart else set()
         for domain in self._candidates(group, task.domain):
-            kept = domain[: self._room.depth[group.required]] if group.apart and group.required else None
+            # Anti-affinity compares the label's value, not what lies above it.
+            kept = domain[self._room.depth[group.required] - 1] if group.apart and group.required else None
             if kept is not None:
                 if kept in taken:
                     continue

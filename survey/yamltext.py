@@ -7,7 +7,7 @@ from typing import Any, Final
 import yaml
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]+|\.\.\.)\]")
+_PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
 
@@ -54,8 +54,9 @@ def without_bulk(text: bytes) -> bytes:
 
 
 def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
-    """Where a msgspec path (`$.metadata.labels[...]`) stands: the path with real keys, and the line, from 1.
+    """Where a path as msgspec says it (`$.metadata.labels[...]`) stands: the path with real keys, the line from 1.
 
+    A key with dots in it stands in brackets: `$.metadata.labels[example.com/rack]`.
     `inside` leads to the object that the path is about. Works for YAML and JSON; line 1 when it cannot be read so.
     """
     outer = _PATH.findall(inside)
@@ -81,7 +82,7 @@ def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             # `[...]` is some value of a mapping: the one that is no text is the one complained about.
-            if key.value == name or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
+            if key.value in (name, index) or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
                 return str(key.value), value
     if isinstance(node, yaml.SequenceNode) and index.isdigit() and int(index) < len(node.value):
         return f"[{index}]", node.value[int(index)]

@@ -1,9 +1,10 @@
 """What the readers of all systems share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from demand.document import Part
+from demand.reading import Ladder, near
 
 
 def is_kind(document: Mapping[str, Any], group: str, *kinds: str) -> bool:
@@ -21,3 +22,12 @@ def handle_of(root: Part) -> str:
     name = (metadata / "name").text() or ((metadata / "generateName").text() or "") + "?"
     namespace = (metadata / "namespace").text()
     return f"{kind}/{name}" + (f" -n {namespace}" if namespace else "")
+
+
+def key_fix(term: str, ladders: Iterable[Ladder]) -> str:
+    """What to write where a label key was expected and `term` is none of those that the topologies have."""
+    levels = [level for ladder in ladders for level in ladder.levels]
+    for level in levels:
+        if level.domain == term:
+            return f"label keys are taken here: write {level.key!r}"
+    return near(term, (level.key for level in levels))

@@ -21,7 +21,7 @@ PROBLEMS = """\
     would fit in 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 if 2 nodes were drained: gb200-01, gb200-02
 {file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
-4 workloads checked, 1 error, 2 without room, 1 object of other kinds passed over
+4 workloads checked, 1 error, 2 without room, 1 object of other kinds passed over (ConfigMap)
 """  # noqa: E501 - as it is printed
 
 

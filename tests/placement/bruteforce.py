@@ -48,7 +48,7 @@ def _valid(
     assignment: Sequence[int],
 ) -> bool:
     used: dict[tuple[int, str], int] = {}
-    domain_of: dict[int, object] = {}
+    domain_of: dict[int, tuple[str, ...]] = {}
     for (unit, bonds), where in zip(pods, assignment, strict=True):
         for resource, amount in (*unit.requests, ("pods", 1)):
             used[where, resource] = used.get((where, resource), 0) + amount
@@ -61,7 +61,7 @@ def _valid(
         assert isinstance(free, dict)
         if amount > free.get(resource, 0):
             return False
-    apart = [(families[number], domain) for number, domain in domain_of.items() if number in families]
+    apart = [(families[number], domain[-1]) for number, domain in domain_of.items() if number in families]
     return len(apart) == len(set(apart))
 
 

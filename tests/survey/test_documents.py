@@ -12,6 +12,7 @@ from survey.documents import documents
 from survey.files import load_files
 from survey.problems import BadInput, Problem
 from survey.snapshot import Snapshot
+from survey.yamltext import locate
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
@@ -168,3 +169,11 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
     [found] = documents([str(file)], problems.append)
     assert not problems
     assert found.read(dict)["data"]["s"] == script
+
+
+@pytest.mark.parametrize(
+    "text", [b"metadata:\n  annotations:\n    a.b/c: 1\n", b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}']
+)
+def test_a_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
+    assert locate(text, "$.metadata.annotations[a.b/c]")[1] == 3
+    assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)

@@ -1,0 +1,27 @@
+"""docs/workloads.md names every rule of its systems, and no rule that is not there."""
+
+import re
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RULE = r"(?:kai|kueue|leaderworkerset|jobset)/[a-z*][a-z*-]*"
+PAGE = set(re.findall(f"`({RULE})`", (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")))
+
+
+def rules() -> set[str]:
+    found = set()
+    for path in (ROOT / "demand" / "systems").glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        found |= set(re.findall(f'"({RULE})"', text))
+        for rest in re.findall(r'f"\{system\}(/[a-z-]+)"', text):
+            found |= {f"kai{rest}", f"kueue{rest}"}
+    return found
+
+
+def test_every_rule_is_documented() -> None:
+    assert {rule for rule in rules() if not any(fnmatchcase(rule, shown) for shown in PAGE)} == set()
+
+
+def test_every_documented_rule_exists() -> None:
+    assert {shown for shown in PAGE if not any(fnmatchcase(rule, shown) for rule in rules())} == set()

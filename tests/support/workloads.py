@@ -1,0 +1,71 @@
+"""Workloads as people write them, for the systems that keep their pods together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demand.reading import Known, Ladder, Reading
+from topology.levels import Level
+
+Object = dict[str, Any]
+
+ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
+HOST = Level("host", "kubernetes.io/hostname")
+LEVELS = (ZONE, RACK, HOST)
+KNOWN = Known({"cluster": Ladder("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
+GPU = "nvidia.com/gpu"
+
+
+def template(gpus: int = 8, annotations: Object | None = None, **spec: Any) -> Object:
+    """A pod template."""
+    container = {"name": "c", "image": "example.invalid/c", "resources": {"limits": {GPU: str(gpus)}}}
+    return {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [container], **spec}}
+
+
+def workload(version: str, kind: str, spec: Any, annotations: Object | None = None, **labels: str) -> Object:
+    """An object called `ml/train`."""
+    metadata = {"name": "train", "namespace": "ml", "annotations": annotations or {}, "labels": labels}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def job(pods: int = 4, annotations: Object | None = None, on_pods: Object | None = None, **spec: Any) -> Object:
+    """A Job for KAI."""
+    body = {"parallelism": pods, "completions": pods, "template": template(8, on_pods, schedulerName="kai-scheduler")}
+    return workload("batch/v1", "Job", body | spec, annotations)
+
+
+def jobset(*replicated: Object, annotations: Object | None = None, version: str = "jobset.x-k8s.io/v1alpha2") -> Object:
+    return workload(version, "JobSet", {"replicatedJobs": list(replicated)}, annotations)
+
+
+def replicated(
+    name: str, jobs: int, pods: int, annotations: Object | None = None, on_pods: Object | None = None
+) -> Object:
+    """One of a JobSet's kinds of Jobs."""
+    spec = {"parallelism": pods, "template": template(8, on_pods, schedulerName="kai-scheduler")}
+    return {
+        "name": name,
+        "replicas": jobs,
+        "template": {"metadata": {"annotations": annotations or {}}, "spec": spec},
+    }
+
+
+def leader_worker_set(
+    replicas: int,
+    size: int,
+    annotations: Object | None = None,
+    on_workers: Object | None = None,
+    *,
+    leader: bool = True,
+    **more: Any,
+) -> Object:
+    body: Object = {"size": size, "workerTemplate": template(8, on_workers, schedulerName="kai-scheduler"), **more}
+    if leader:
+        body["leaderTemplate"] = template(1, schedulerName="kai-scheduler")
+    spec = {"replicas": replicas, "leaderWorkerTemplate": body}
+    return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations)
+
+
+def said(reading: Reading) -> list[tuple[str, str, str]]:
+    """Severity, field and message of every finding."""
+    return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
