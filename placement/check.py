@@ -66,7 +66,9 @@ class Checker:
         if not any(group.copies and group.total() for group in workload.groups):
             return None
         levels, nodes = self._place(workload.topology)
-        return judge(workload.groups, levels or workload.levels, nodes)
+        if levels:
+            return judge(workload.groups, levels, nodes)
+        return judge(workload.groups, workload.levels, nodes, partial=True)
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""

@@ -20,7 +20,9 @@ class Remedy:
     nodes: tuple[str, ...]
 
 
-def remedies(levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room) -> tuple[Remedy, ...]:
+def remedies(
+    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool = False
+) -> tuple[Remedy, ...]:
     """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
     if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]) or not groups[0].pods:
         return ()
@@ -28,8 +30,8 @@ def remedies(levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Gr
     running = {node.name for node in nodes if not node.obstacle}
     found = []
     for act, after, may_change in (
-        ("open", Room(levels, nodes, groups, opened=True), closed),
-        ("drain", Room(levels, nodes, groups, emptied=True), running),
+        ("open", Room(levels, nodes, groups, opened=True, partial=partial), closed),
+        ("drain", Room(levels, nodes, groups, emptied=True, partial=partial), running),
     ):
         best = _fewest(groups[0], now, after, may_change)
         if best:

@@ -30,15 +30,15 @@ class Node:
     """Why no new pod may go there: `not Ready`, `cordoned`."""
 
 
-def path_of(node: Node, levels: Sequence[Level]) -> Path | str:
-    """The node's domain at the narrowest of `levels`, or the key that it lacks: then schedulers leave the node out."""
-    values = []
+def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
+    """The node's domain, as narrow as it can be told, and the key that it lacks for the next level; empty: none."""
+    values: list[str] = []
     for level in levels:
         value = node.labels.get(level.key)
         if value is None or value in BUILT_IN.placeholders:
-            return level.key
+            return tuple(values), level.key
         values.append(value)
-    return tuple(values)
+    return tuple(values), ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class Room:
     """Free resources by domain for the pods of `groups`, and how many pods of each shape every domain could take alone.
 
     `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none cordoned.
+    `partial`: a node that lacks a level serves whatever need not stay within it; schedulers that know topologies leave
+    it out altogether.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class Room:
         *,
         emptied: bool = False,
         opened: bool = False,
+        partial: bool = False,
     ) -> None:
         self.levels = tuple(levels)
+        self._partial = partial
         self.depth = {level: number + 1 for number, level in enumerate(self.levels)}
         self.excluded: dict[str, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
@@ -101,9 +105,9 @@ class Room:
         return tuple(asked.get(resource, 0) for resource in self.resources)
 
     def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: str) -> None:
-        path = path_of(node, self.levels)
-        if isinstance(path, str):
-            self.excluded.setdefault(f"lacks label {path}", []).append(node.name)
+        path, lacks = path_of(node, self.levels)
+        if lacks and not self._partial:
+            self.excluded.setdefault(f"lacks label {lacks}", []).append(node.name)
             return
         if obstacle:
             self.excluded.setdefault(f"is {obstacle}", []).append(node.name)

@@ -80,18 +80,23 @@ class Verdict:
         return self.names.get(domain) or "/".join(domain) or "the cluster"
 
 
-def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
-    """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology)."""
-    verdict, room = _judge(simplified(groups), levels, list(nodes))
+def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], *, partial: bool = False) -> Verdict:
+    """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology).
+
+    `partial` says what becomes of nodes that lack a level; see `Room`.
+    """
+    verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
     named = {each.domain for each in verdict.placed} | {each.domain for each in verdict.remedies}
     named |= {verdict.best.domain} if verdict.best else set()
     named |= {verdict.shortage.best} if verdict.shortage else set()
     return replace(verdict, names={domain: room.name_of(domain) for domain in named})
 
 
-def _judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> tuple[Verdict, Room]:
+def _judge(
+    groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node], *, partial: bool
+) -> tuple[Verdict, Room]:
     """The answer, and a room that knows the names of its domains."""
-    room = Room(levels, nodes, groups)
+    room = Room(levels, nodes, groups, partial=partial)
     steps = tuple(_steps(room, groups))
     excluded = tuple((reason, tuple(names)) for reason, names in sorted(room.excluded.items()))
     whole = Group("workload", groups=tuple(groups))
@@ -104,11 +109,11 @@ def _judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Nod
         if not _impossible(room, groups):
             return Verdict("unclear", steps=steps, excluded=excluded), room
     shortage = _shortage(room, groups)
-    empty = Room(levels, nodes, groups, emptied=True, opened=True)
+    empty = Room(levels, nodes, groups, emptied=True, opened=True, partial=partial)
     if not most_within(empty, whole, ()):
         shortage = _shortage(empty, groups) or shortage
         return Verdict("never", shortage=shortage, steps=steps, excluded=excluded), empty
-    ways = remedies(levels, nodes, groups, room)
+    ways = remedies(levels, nodes, groups, room, partial=partial)
     return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
 
 

@@ -46,6 +46,9 @@ class JobSet:
         root = Part(document)
         tree = _Tree(root, known)
         groups = tuple(group for each in (structure_of(root) or Structure(())).sets for group in tree.groups(each))
+        if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
+            tree.placeable = False
+            tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
         workload = Workload(
             self.name,
             handle_of(root),
