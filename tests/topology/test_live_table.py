@@ -31,6 +31,9 @@ SELECTORS: tuple[dict[str, Any], ...] = (
 TOPOLOGIES = [topology(nodeSelector=selector, required=["rack"]) for selector in SELECTORS]
 
 
+NOBODY = Table(())
+
+
 def any_node(dice: random.Random, name: str, mess: float) -> NodeFacts:
     rack = dice.randrange(12)
     labels: dict[str, str] = {
@@ -59,7 +62,7 @@ def any_node(dice: random.Random, name: str, mess: float) -> NodeFacts:
 
 def assessed(nodes: Table) -> list[tuple[Assessment, tuple[LevelSize, ...]]]:
     found = [assess(each, nodes, Absences(), 0.0) for each in TOPOLOGIES]
-    return [(replace(each, selected=Table(())), level_sizes(each.effective.levels, each.selected)) for each in found]
+    return [(replace(each, selected=NOBODY), level_sizes(each.effective.levels, each.selected)) for each in found]
 
 
 @pytest.mark.parametrize("seed", range(40))
