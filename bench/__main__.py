@@ -14,6 +14,7 @@ from bench.agent import memory_figures, rest_figures, start_figures
 from bench.controller import change_figures, sync_figures
 from bench.look import look_figures
 from bench.probe import probe_figures
+from bench.real import real_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
 
@@ -26,6 +27,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "events": event_figures,
     "sync": sync_figures,
     "change": change_figures,
+    "real": real_figures,
     "look": look_figures,
 }
 

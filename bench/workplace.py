@@ -46,12 +46,7 @@ class ApiServer:
     def environment(self) -> dict[str, str]:
         """The environment of a pod's container. The first run of a program in it compiles, and must not be counted."""
         where = urlsplit(self._url)
-        return {
-            **_with_bytecode(),
-            "KUBERNETES_SERVICE_HOST": str(where.hostname),
-            "KUBERNETES_SERVICE_PORT": str(where.port),
-            "BENCH_ACCOUNT": str(self._folder),
-        }
+        return pod_environment(self._folder, str(where.hostname), str(where.port))
 
     def client(self) -> ApiClient:
         """A client with the credentials that programs have."""
@@ -114,6 +109,16 @@ class Program:
         """The error that says what is wrong with it, with the end of its log."""
         said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
         return MeasurementFailed(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+
+
+def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
+    """The environment of a container whose service account lies in a folder."""
+    return {
+        **_with_bytecode(),
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "BENCH_ACCOUNT": str(account),
+    }
 
 
 @contextmanager

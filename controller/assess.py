@@ -139,8 +139,8 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
 
 
 def _agents_reporting(nodes: Table) -> Condition:
-    bare = {keys for keys in nodes.segments if GPUS not in keys}
-    unlabelled = [node for node in nodes if node.keys in bare] if bare else ()
+    labels = nodes.labels(GPUS) if any(GPUS not in keys for keys in nodes.segments) else ()
+    unlabelled = [node for node, label in zip(nodes, labels, strict=False) if label is None]
     silent = sorted(node.name for node in unlabelled if node.gpus or node.label(GPU_PRESENT) == "true")
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"

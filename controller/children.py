@@ -14,11 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from controller.effective import Absences
+from controller.publishers.objects import Caller
 from controller.publishers.target import MANAGER, owned_metadata
 from controller.segments import Listed, Segments
 from controller.spec import API_VERSION, KIND, PATH, Topology
 from kube.apply import create
-from kube.client import ApiClient, Request
+from kube.client import Request
 from kube.errors import ApiError
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def child_spec(parent: Topology, segment: Listed) -> dict[str, Any]:
 class Children:
     """Writes the children of ClusterTopologies."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: Caller) -> None:
         self._client = client
 
     def keep(

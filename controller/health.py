@@ -13,7 +13,6 @@ from topology.hardware import State
 from topology.hierarchy import MOST_NAMES
 from topology.keys import MATRIX, STATE
 from topology.levels import Level
-from topology.node import Hardware
 from topology.table import Table
 
 MOST_FINDINGS: Final = 5
@@ -40,7 +39,7 @@ class Health:
 
 def health(levels: Sequence[Level], nodes: Table) -> Health:
     """The health of `nodes`, whose levels are `levels`, broadest first."""
-    machines: Mapping[Hardware, int] = Counter(nodes.hardware)
+    machines = nodes.machines()
     states: Counter[str] = Counter()
     for hardware, count in machines.items():
         states[hardware.state] += count

@@ -32,12 +32,19 @@ class Index(Generic[T]):
         with self._lock:
             return list(self._items.values())
 
+    def get(self, name: str) -> T | None:
+        """One object, None when it is not there."""
+        with self._lock:
+            return self._items.get(name)
+
     def replace(self, items: Mapping[str, T]) -> None:
         """Take over a complete list."""
         with self._lock:
             same = self.synced and self._items == items
             self._items = dict(items)
             self.synced = True
+            if not same:
+                self._moved(None)
         if not same:
             self._changed()
 
@@ -51,6 +58,8 @@ class Index(Generic[T]):
             before = self._items.get(name)
             same = before is not None and self._same(before, item)
             self._items[name] = item
+            if not same:
+                self._moved(name)
         if not same:
             self._changed()
 
@@ -58,8 +67,13 @@ class Index(Generic[T]):
         """One object was deleted."""
         with self._lock:
             same = self._items.pop(name, None) is None
+            if not same:
+                self._moved(name)
         if not same:
             self._changed()
+
+    def _moved(self, name: str | None) -> None:
+        """Hear that one item changed, or all (None). The lock is held."""
 
     def failing(self, error: KubeError | None) -> None:
         """The collection cannot be followed just now, or can again."""

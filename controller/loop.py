@@ -5,7 +5,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +16,13 @@ from controller.config_file import ConfigFile
 from controller.fence import Alone, Fence, NotLeading
 from controller.index import Index
 from controller.metrics import ControllerMetrics
+from controller.node_index import NodeIndex
 from controller.options import Options
+from controller.publishers.watched import Watched
 from controller.reconcile import Reconciler
 from controller.requirements.sources import Requirements
 from controller.spec import Topology
+from controller.surroundings import Surroundings
 from controller.wake import Wake
 from kube.backoff import Backoff
 from kube.client import ApiClient
@@ -29,7 +32,7 @@ from kube.nodes import NodeDecoder
 from kube.reflector import Raw, Reflector
 from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS
-from topology.node import NodeFacts
+from topology.live_table import LiveTable
 
 log = logging.getLogger("controller")
 
@@ -78,6 +81,7 @@ class Controller:
         stop: threading.Event,
         fence: Fence | None = None,
         dice: random.Random | None = None,
+        published: Watched | None = None,
     ) -> None:
         self._client = client
         self._new_reconciler = new_reconciler
@@ -93,14 +97,17 @@ class Controller:
         self._turned = time.monotonic()
         # The echo of a status that we wrote must not make us look again; one that others wrote waits for the resync.
         self.topologies: Index[Topology] = Index(self._wake.set, _same_spec)
-        self.nodes: Index[NodeFacts] = Index(self._wake.set)
+        self.nodes = NodeIndex(self._wake.set)
         self._decoder = NodeDecoder(_TRACKED)
         watches = metrics.watches
         self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop, observer=watches)
         self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop, observer=watches)
         self.workloads = Requirements(client, self._wake.set, stop, observer=watches)
         self._config = ConfigFile(Path(options.config)) if options.config else None
-        self._refreshed = self._configured = -math.inf
+        self._surroundings = Surroundings(
+            client, self.workloads, published, self._wake.set, stop, time.monotonic, watches
+        )
+        self._configured = -math.inf
 
     def once(self) -> None:
         """List everything, reconcile once. Raises KubeError."""
@@ -120,6 +127,7 @@ class Controller:
             self._turned = time.monotonic()
         self._track()
         self._thread("nodes", self._follow_nodes.run)
+        self._surroundings.start()
         wait = 0.0
         while not self._stop.is_set():
             changed = self._wake.wait(wait)
@@ -143,26 +151,28 @@ class Controller:
 
     def _turn(self) -> float:
         """Reconcile if the nodes are known and it is our turn; seconds until the next turn though nothing changes."""
-        self._find_workloads()
+        look = self._surroundings.look()
         nodes = self._known_nodes() if self.nodes.synced else None
         if nodes is None and not self.nodes.error:
-            return _UNSYNCED_SECONDS
+            return min(look, _UNSYNCED_SECONDS)
         reconciler = self._of_this_term()
         if reconciler is None:
-            return RESYNC_SECONDS
+            return min(look, RESYNC_SECONDS)
         try:
             wait = self._act(reconciler, nodes)
         except NotLeading as error:
             log.info("a pass was abandoned: %s", error)
             self._metrics.reconciles.labels("abandoned").inc()
-            return RESYNC_SECONDS  # whoever tells that we lead again wakes us
+            return min(look, RESYNC_SECONDS)  # whoever tells that we lead again wakes us
         except KubeError as error:  # logged where it came from
             self._metrics.reconciles.labels("failed").inc()
             return self._backoff.failed(error)
         self._backoff.reset()
-        return wait
+        if self.nodes.settle():
+            self._wake.set()
+        return min(look, wait)
 
-    def _act(self, reconciler: Reconciler, nodes: Sequence[NodeFacts] | None) -> float:
+    def _act(self, reconciler: Reconciler, nodes: LiveTable | None) -> float:
         """Reconcile, or say why not; seconds until the next look though nothing changes. Raises KubeError."""
         began = time.monotonic()
         if not self._sees_what_was_written():
@@ -215,23 +225,16 @@ class Controller:
             reconciler.catalogue = self._config.catalogue
         return reconciler
 
-    def _pass(self, reconciler: Reconciler, nodes: Sequence[NodeFacts]) -> None:
+    def _pass(self, reconciler: Reconciler, nodes: LiveTable) -> None:
         try:
             reconciler.reconcile(self.topologies.items(), nodes, self.workloads)
         finally:
             self._metrics.show(reconciler.reports)
 
-    def _known_nodes(self) -> list[NodeFacts]:
-        nodes = self.nodes.items()
+    def _known_nodes(self) -> LiveTable:
+        nodes = self.nodes.table((self._config.catalogue if self._config else BUILT_IN).placeholders)
         self._metrics.nodes.set(len(nodes))
         return nodes
-
-    def _find_workloads(self) -> None:
-        """Look once a minute, and when one of them has gone, which kinds of workloads the cluster serves."""
-        now = time.monotonic()
-        if self.workloads.outdated or now - self._refreshed >= RESYNC_SECONDS:
-            self._refreshed = now
-            self.workloads.refresh()
 
     def _track(self) -> bool:
         """Keep every label that a spec or the configuration names; whether nodes have to be read again for that."""
@@ -267,4 +270,4 @@ class Controller:
         """Let the loop end after the pass in hand."""
         self._stop.set()
         self._wake.set()
-        self.workloads.close()
+        self._surroundings.close()

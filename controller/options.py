@@ -23,6 +23,7 @@ class Options:
     metrics_port: int | None
     log_format: str
     config: str | None = None
+    dry_run: bool = False
     leader_elect: bool = False
     lease_namespace: str = ""
     """Empty: the pod's own."""
@@ -41,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "read anew when it changes, need not be there",
     )
     parser.add_argument("--once", action="store_true", help="reconcile once, then exit: 0 when everything was written")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="write nothing at all: log what would change, each difference once (with --once: print it)",
+    )
     parser.add_argument(
         "--debounce",
         type=float,
@@ -74,6 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
     """The options in parsed arguments; ends the program with a clear error when one cannot be."""
+    if arguments.dry_run and arguments.leader_elect:
+        parser.error("--dry-run writes nothing, not even a Lease; leave out --leader-elect")
     if arguments.debounce < 0:
         parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
     if arguments.leader_elect and arguments.once:
@@ -87,6 +95,7 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
         config=arguments.config,
+        dry_run=arguments.dry_run,
         leader_elect=arguments.leader_elect,
         lease_namespace=arguments.lease_namespace,
         lease_seconds=arguments.lease_duration,

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Protocol
 
 from controller.announce import Announcement, announcements
@@ -13,10 +14,14 @@ from controller.budget import Budget
 from controller.children import Children
 from controller.conditions import LEVELS_AVAILABLE, previous, stamped
 from controller.demand import demand_of
+from controller.dry_run import Showing
 from controller.effective import Absences
 from controller.fence import NotLeading
 from controller.overlaps import Overlaps, overlaps
+from controller.publishers.diff import unified
+from controller.publishers.rehearsal import DRY_RUN, Rehearsal
 from controller.publishers.target import MANAGER, Published
+from controller.publishers.watched import Watched
 from controller.report import Report, report
 from controller.requirements.model import Need, WorkloadRef
 from controller.requirements.resolve import Resolved, resolve
@@ -29,7 +34,7 @@ from kube.events import event
 from topology.catalogue import BUILT_IN
 from topology.levels import Level
 from topology.node import NodeFacts
-from topology.table import Table
+from topology.table import Table, table_of
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +74,8 @@ class Reconciler:
     """Brings the API server up to date with the nodes. `monotonic` and `now` are its clocks.
 
     What it last wrote of each status is remembered until the watch shows it, so that one change is written once.
+    `watched` is what the publishers read through, if they do. `rehearsal` finds out what they would do, for topologies
+    that ask for a dry run. `dry_run` makes every pass one: nothing is written, and it is told each difference once.
     """
 
     def __init__(
@@ -78,15 +85,23 @@ class Reconciler:
         monotonic: Callable[[], float],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         instance: str = "",
+        watched: Watched | None = None,
+        rehearsal: Rehearsal | None = None,
+        *,
+        dry_run: Callable[[str], None] | None = None,
     ) -> None:
         self._client = client
         self._publishers = publishers
         self._monotonic = monotonic
         self._now = now
         self._instance = instance
+        self._watched = watched
+        self._rehearsal = rehearsal
+        self._show = dry_run
+        self._shown: dict[tuple[str, str], str] = {}
         self._absences = Absences()
         self._budget = Budget()
-        self._children = Children(client)
+        self._children = Children(Showing(client, dry_run) if dry_run else client)
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._told: set[tuple[str, str, str]] = set()
         self.catalogue = BUILT_IN
@@ -94,19 +109,22 @@ class Reconciler:
         self.reports: dict[str, Report] = {}
         """What was found out about each topology when it was last brought up to date, by name."""
 
-    def reconcile(self, topologies: Sequence[Topology], nodes: Sequence[NodeFacts], workloads: Workloads) -> None:
-        """Reconcile all topologies; see `reports`.
+    def reconcile(
+        self, topologies: Sequence[Topology], nodes: Table | Sequence[NodeFacts], workloads: Workloads
+    ) -> None:
+        """Reconcile all topologies over all nodes of the cluster; see `reports`.
 
         Raises the first KubeError, after all had their turn, and NotLeading at once: the rest is another's to do.
         """
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
+            self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
             self._absences.forget(gone)
             self._told = {each for each in self._told if each[0] != gone}
         self._looks.clear()
         latest = [self._latest(topology) for topology in topologies]
         asked = resolve({each.name: each.last_levels for each in latest}, workloads.needs(), self.catalogue)
-        everything = Table(nodes, self.catalogue.placeholders)
+        everything = table_of(nodes, self.catalogue.placeholders)
         shared = overlaps(latest, everything)
         self.reports = {name: report for name, report in self.reports.items() if name in asked}
         failed: KubeError | None = None
@@ -163,11 +181,11 @@ class Reconciler:
         now = self._monotonic()
         assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
         children = self._children.keep(topology, assessment.segments, everything, self._absences, now)
-        served = [each for each in self._publishers if each.served()]
-        published = [said for each in served for said in self._turn_to(each, topology, assessment.publishable)]
+        publish = partial(self._publish, topology, assessment.publishable)
+        published, wanted = self._watched.decide(publish) if self._watched else publish()
+        self._tell_differences(topology, published)
         now = self._monotonic()
         self._looks += [now + each.again_in for each in published if each.again_in is not None]
-        wanted = any(topology.publish.get(each.name) != "Never" for each in served)
         conditions = conditions_of(
             topology, assessment, published, anything_served=wanted, shared=shared, children=children
         )
@@ -179,15 +197,40 @@ class Reconciler:
         workloads = {**dict.fromkeys(topology.required, 0), **demand.required}
         self.reports[topology.name] = report(assessment, conditions, published, workloads)
 
+    def _publish(self, topology: Topology, levels: Sequence[Level] | None) -> tuple[list[Published], bool]:
+        """What the publishers say, and whether the cluster serves something that is wanted."""
+        served = [each for each in self._publishers if each.served()]
+        published = [said for each in served for said in self._turn_to(each, topology, levels)]
+        return published, any(topology.publish.get(each.name) != "Never" for each in served)
+
     def _turn_to(self, publisher: Publisher, topology: Topology, levels: Sequence[Level] | None) -> list[Published]:
-        if topology.publish.get(publisher.name) == "Never":
-            left = publisher.retract(topology)
+        mode = topology.publish.get(publisher.name, "Auto")
+        rehearsal = self._rehearsal if self._show or mode == DRY_RUN else None
+        if mode == "Never":
+            left = rehearsal.retract(publisher.name, topology) if rehearsal else publisher.retract(topology)
             return [left] if left else []
-        if levels:
-            return [publisher.publish(topology, levels)]
-        return _standing(publisher.group, topology)
+        if not levels or (mode == DRY_RUN and rehearsal is None):
+            return _standing(publisher.name, publisher.group, topology)
+        if rehearsal:
+            return [rehearsal.publish(publisher.name, topology, levels)]
+        return [publisher.publish(topology, levels)]
+
+    def _tell_differences(self, topology: Topology, published: Sequence[Published]) -> None:
+        """Show what a rehearsal found, once for each change of it."""
+        for each in published:
+            text = (
+                f"{each.handle} {each.message.splitlines()[0]}\n{each.diff}".rstrip() if each.reason == DRY_RUN else ""
+            )
+            if self._shown.get((topology.uid, each.handle), "") != text:
+                self._shown[topology.uid, each.handle] = text
+                if text:
+                    (self._show or log.info)(text)
 
     def _write(self, topology: Topology, status: dict[str, Any]) -> None:
+        if self._show:
+            self._show(unified({"status": topology.status}, {"status": status}, f"{KIND.lower()}/{topology.name}"))
+            self._pending[topology.uid].append(status)
+            return
         body = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -229,6 +272,8 @@ class Reconciler:
         about = f"{news.regarding['kind']} {news.regarding.get('namespace', '')}/{news.regarding['name']}"
         level = logging.WARNING if news.warning else logging.INFO
         log.log(level, "ClusterTopology %s: %s: %s", topology.name, about, news.note)
+        if self._show:
+            return
         kind = "Warning" if news.warning else "Normal"
         regarding = dict(news.regarding)
         request = event(regarding, kind, news.reason, news.note, REPORTER, self._instance, self._now())
@@ -241,14 +286,15 @@ class Reconciler:
             log.warning("cannot record an Event about %s: %s", about, error)
 
 
-def _standing(group: str, topology: Topology) -> list[Published]:
+def _standing(name: str, group: str, topology: Topology) -> list[Published]:
     """What was published before and is left as it is, because nothing is known that should replace it."""
+    reason = DRY_RUN if topology.publish.get(name) == DRY_RUN else "Waiting"
     return [
         Published(
             entry["apiVersion"],
             entry["kind"],
             entry["name"],
-            "" if entry["inSync"] else "Waiting",
+            "" if entry["inSync"] else reason,
             entry.get("message", ""),
         )
         for entry in topology.status.get("published") or ()

@@ -6,11 +6,13 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from controller.dry_run import ReadOnlyClient
 from controller.election import LeaderElector, Timing
 from controller.fence import Alone, Fence, FencedClient, Leadership
 from controller.leader_metrics import LeaderMetrics, LeadersView
@@ -20,8 +22,11 @@ from controller.options import HOME_NAMESPACE, LEASE, Options
 from controller.publishers.grove import GrovePublisher
 from controller.publishers.kai import KaiPublisher
 from controller.publishers.kueue import KueuePublisher
+from controller.publishers.objects import Caller
+from controller.publishers.rehearsal import Rehearsal
 from controller.publishers.replace import DELAY_SECONDS
-from controller.reconcile import Reconciler
+from controller.publishers.watched import Watched
+from controller.reconcile import Publisher, Reconciler
 from kube.client import ApiClient, Observe
 from kube.cluster import Cluster
 from kube.config import load, pod_namespace
@@ -64,14 +69,17 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     elector = _elector(options, cluster, stack, leadership_changed, observe) if options.leader_elect else None
     leadership: Leadership = elector or Alone()
     fence = Fence(leadership)
-    reader = writer = ApiClient(cluster, _USER_AGENT, observe=observe)
+    reader = writer = (ReadOnlyClient if options.dry_run else ApiClient)(cluster, _USER_AGENT, observe=observe)
     stack.callback(reader.close)
     if elector:
         writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe)
         stack.callback(writer.close)
     leader_metrics = LeaderMetrics(registry, leadership.may_write)
     registry.register(LeadersView(findings, fence.is_open))
-    controller = Controller(reader, _reconcilers(writer, options), metrics, options, threading.Event(), fence)
+    stop = threading.Event()
+    published = Watched(writer, stop, reader, metrics.watches)
+    reconcilers = _reconcilers(writer, published, options)
+    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published)
 
     def healthy() -> str:
         return controller.healthy() or (elector.healthy() if elector else "")
@@ -101,21 +109,44 @@ def _once(controller: Controller) -> int:
     return 0
 
 
-def _reconcilers(client: ApiClient, options: Options) -> Callable[[], Reconciler]:
+def _reconcilers(client: ApiClient, published: Watched, options: Options) -> Callable[[], Reconciler]:
     """How to make the reconciler of a term: everything that remembers anything is made anew with it."""
     instance = f"{socket.gethostname()}-{os.getpid()}"
     # A single pass has no later one to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
 
     def make() -> Reconciler:
-        publishers = (
-            GrovePublisher(client),
-            KaiPublisher(client, time.monotonic, delay),
-            KueuePublisher(client, time.monotonic, delay),
+        return Reconciler(
+            client,
+            make_publishers(published, delay),
+            time.monotonic,
+            instance=instance,
+            watched=published,
+            rehearsal=Rehearsal(published, make_publishers, time.monotonic),
+            dry_run=_show(options),
         )
-        return Reconciler(client, publishers, time.monotonic, instance=instance)
 
     return make
+
+
+def make_publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
+    """All publishers, in the order in which they take turns."""
+    return (
+        GrovePublisher(client, time.monotonic),
+        KaiPublisher(client, time.monotonic, delay),
+        KueuePublisher(client, time.monotonic, delay),
+    )
+
+
+def _show(options: Options) -> Callable[[str], None] | None:
+    """Where the differences of a dry run go; None: it is none."""
+    if not options.dry_run:
+        return None
+    return _print if options.once else log.info
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text.rstrip() + "\n")
 
 
 def _timing(options: Options) -> Timing:

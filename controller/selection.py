@@ -1,19 +1,28 @@
 """Which nodes a topology selects, by columns: nodes that are alike in what the selector looks at are asked once."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from itertools import compress
 from operator import attrgetter
 from typing import Any
 
 from controller.spec import Topology
+from topology.live_table import LiveTable
 from topology.node import NodeFacts
-from topology.table import Table
+from topology.table import Table, table_of
 
 
 def selected(topology: Topology, nodes: Table) -> Table:
     """The topology's nodes; the same table where that is all of them."""
+    if isinstance(nodes, LiveTable):
+        return nodes.part(topology.selector, topology.selects, partial(_chosen, topology))
+    return table_of(_chosen(topology, nodes), nodes.placeholders)
+
+
+def _chosen(topology: Topology, nodes: Table) -> Iterable[NodeFacts]:
+    """The topology's nodes; the table itself where that is all of them."""
     choice = _choice(topology, nodes)
-    return nodes if choice is None else Table(compress(nodes, choice), nodes.placeholders)
+    return nodes if choice is None else list(compress(nodes, choice))
 
 
 def mask(topology: Topology, nodes: Table) -> int:

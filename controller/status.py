@@ -13,6 +13,7 @@ from controller.fit import fitted
 from controller.health import MOST_FINDINGS, Health
 from controller.hints import Hint
 from controller.overlaps import Overlaps, disjoint_condition
+from controller.publishers.rehearsal import DRY_RUN
 from controller.publishers.target import Published
 from controller.segment_status import segments_condition, segments_status
 from controller.spec import Topology
@@ -31,19 +32,27 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
     """What the `Published` condition says."""
     if topology.problems:
         return Condition(PUBLISHED, "False", INVALID, "; ".join(topology.problems))
-    bad = [each for each in published if not each.in_sync]
+    bad = [each for each in published if not each.in_sync and each.reason != DRY_RUN]
     if bad:
         text = "; ".join(f"{each.handle}: {each.message}" for each in bad)
         return Condition(PUBLISHED, "False", bad[0].reason, text)
     if published:
-        names = ", ".join(each.handle for each in published)
-        return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
+        return _published_as_wanted(published)
     if set(topology.publish.values()) == {"Never"}:
         return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
     text = "This cluster serves no resource to publish; install Grove, KAI or Kueue, or set spec.publish to Never"
     return Condition(PUBLISHED, "False", "NotServed", text)
+
+
+def _published_as_wanted(published: Sequence[Published]) -> Condition:
+    rehearsed = [each for each in published if each.reason == DRY_RUN]
+    if rehearsed:  # as an admin wants it: no failure
+        text = "; ".join(f"{each.handle} {each.message.splitlines()[0].rstrip(':')}" for each in rehearsed)
+        return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing of this is written: {text}")
+    names = ", ".join(each.handle for each in published)
+    return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
 
 
 def conditions_of(

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import UNREADABLE, ApiClient, Request, Stream
+from kube.client import JSON, UNREADABLE, ApiClient, Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 
 log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
     """Follows one collection. `decode` turns an object's JSON into (name as `key` makes it, resourceVersion, item).
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
-    must not hide the others. `stop` is the only clock here.
+    must not hide the others. `stop` is the only clock here. `accept` is the form in which objects are asked for.
     """
 
     def __init__(
@@ -142,6 +142,7 @@ class Reflector(Generic[T]):
         stop: Stop,
         dice: random.Random | None = None,
         observer: Observer | None = None,
+        accept: str = JSON,
     ) -> None:
         self._client = client
         self._path = path
@@ -151,6 +152,7 @@ class Reflector(Generic[T]):
         self._handler = handler
         self._stop = stop
         self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._accept = accept
         self._streams = True
         self._again = False
         self._open: Stream | None = None
@@ -241,7 +243,7 @@ class Reflector(Generic[T]):
         query = {"limit": _PAGE_SIZE}
         while True:
             try:
-                page = _PAGE.decode(self._client.read(Request("GET", self._path, query)))
+                page = _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=self._accept)))
             except UNREADABLE as error:
                 raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
             for raw in page.items or ():
@@ -304,7 +306,7 @@ class Reflector(Generic[T]):
 
     def _events(self, query: dict[str, str]) -> Iterator[tuple[str, msgspec.Raw]]:
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
-        self._open = self._client.stream(Request("GET", self._path, query), _IDLE_SECONDS)
+        self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
         if self._again:
             return  # asked for before there was a stream to interrupt
         for line in self._open:

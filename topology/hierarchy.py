@@ -116,25 +116,26 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
 
 
 def _crossing(broad: Level, narrow: Level, table: Table) -> str:
-    inside, outside = table.column(narrow.key).values, table.column(broad.key).values
     parents: dict[str, list[str]] = {}
-    for inner, outer in dict.fromkeys(zip(inside, outside, strict=True)):
+    for inner, outer in table.pairs(broad.key, narrow.key):
         if inner is not None and outer is not None:
             parents.setdefault(inner, []).append(outer)
     several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
     if not several:
         return ""
+    # Values that one node has may not be among the pairs.
+    total = len(parents) if table.column(broad.key).missing else table.column(narrow.key).different
     first, second = nsmallest(2, parents[several[0]])
     if table.nests(narrow.key, broad.key):
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
-    elif len(several) == len(parents):
+    elif len(several) == total:
         advice = (
             f"right where each {broad.domain} uses the same names; where the two levels cut across each other, "
             "give each a ClusterTopology of its own"
         )
     else:
         advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
-    many = f" ({len(several)} of {len(parents)} values do so)" if len(several) > 1 else ""
+    many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
     return (
         f"{narrow.domain} {several[0]!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"schedulers treat it as one {narrow.domain} domain in each; {advice}"

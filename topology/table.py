@@ -5,7 +5,8 @@ interpreter's own loops (`set`, `zip`, `map`), and makes no object per node: a t
 in garbage collection.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -54,7 +55,7 @@ class Table:
         # Mostly there is one segment: copying its columns would touch every string once more.
         first = segments[0] if segments else _Segment(())
         self.nodes: Sequence[NodeFacts] = first.nodes
-        self.idle = first.idle
+        self.idle: Collection[int] = first.idle
         """Places of the nodes that take no pods (not Ready, or cordoned)."""
         self.hardware = first.hardware
         """What each node's agent says of its machine."""
@@ -81,6 +82,14 @@ class Table:
         labels = self._labels.setdefault(key, [])
         labels += [None] * (len(self) - len(labels))
         return labels
+
+    def counts(self, key: str) -> Mapping[str | None, int]:
+        """How many nodes have each value of the label, whatever it says; None where there is none."""
+        return Counter(self.labels(key))
+
+    def machines(self) -> Mapping[Hardware, int]:
+        """How many nodes have which hardware."""
+        return Counter(self.hardware)
 
     def column(self, key: str) -> Column:
         """Each node's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
@@ -123,9 +132,20 @@ class Table:
             if nested or column.singular:
                 counts.append(column.different)
             else:
-                paths = set(zip(*[self.column(above).values for above in keys[: depth + 1]], strict=True))
-                counts.append(sum(path[-1] is not None for path in paths))
+                counts.append(self.paths(keys[: depth + 1]))
         return counts
+
+    def paths(self, keys: Sequence[str]) -> int:
+        """How many different paths of values there are, from the broadest of `keys` down, that end in a value."""
+        found = set(zip(*[self.column(key).values for key in keys], strict=True))
+        return sum(path[-1] is not None for path in found)
+
+    def pairs(self, broad: str, narrow: str) -> Iterable[tuple[str | None, str | None]]:
+        """Each value of `narrow` with each value of `broad` found beside it.
+
+        A value that only one node has may be left out where every node has a value of `broad`.
+        """
+        return set(zip(self.column(narrow).values, self.column(broad).values, strict=True))
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:

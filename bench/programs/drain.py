@@ -3,6 +3,7 @@
 import http.client
 import os
 import ssl
+from pathlib import Path
 
 from bench.programs import done
 
@@ -16,11 +17,12 @@ _TAIL = 1000
 
 def main() -> int:
     """Read up to the bookmark that ends the list."""
-    context = ssl.create_default_context(cafile=os.environ["BENCH_ACCOUNT"] + "/ca.crt")
+    account = Path(os.environ["BENCH_ACCOUNT"])
+    context = ssl.create_default_context(cafile=account / "ca.crt")
     connection = http.client.HTTPSConnection(
         os.environ["KUBERNETES_SERVICE_HOST"], int(os.environ["KUBERNETES_SERVICE_PORT"]), context=context
     )
-    connection.request("GET", _TARGET)
+    connection.request("GET", _TARGET, headers={"Authorization": f"Bearer {(account / 'token').read_text()}"})
     answer = connection.getresponse()
     tail = b""
     while chunk := answer.read1(_READ):

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controller.publishers.objects import finalizers, find, remove, served_resources
-from controller.publishers.replace import DELAY_SECONDS, Clock, Patience, TopologyKeeper, level_keys
+from controller.publishers.backoff import Clock
+from controller.publishers.objects import Caller, finalizers, find, remove, served_resources
+from controller.publishers.replace import DELAY_SECONDS, Patience, TopologyKeeper, level_keys
 from controller.publishers.sharing import (
-    BINDINGS,
     GROVE_API,
     KAI_API,
     TOPOLOGIES,
-    binding_target,
+    grove_target,
     is_groves,
     is_made_from,
     kai_target,
@@ -18,7 +18,6 @@ from controller.publishers.sharing import (
 )
 from controller.publishers.target import Published, Target, is_ours
 from controller.spec import Topology
-from kube.client import ApiClient
 from kube.errors import ApiError
 from topology.levels import Level
 
@@ -29,7 +28,7 @@ class KaiPublisher:
     name = "kai"
     group = "kai.scheduler"
 
-    def __init__(self, client: ApiClient, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
+    def __init__(self, client: Caller, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
         self._client = client
         self._keeper = TopologyKeeper(client, monotonic, delay)
         self._patience = Patience(monotonic)
@@ -42,9 +41,10 @@ class KaiPublisher:
         """Make the Topology have `levels`, or say how Grove is getting on. Raises KubeError without an answer."""
         target = kai_target(topology.name)
         try:
-            binding = find(self._client, binding_target(topology.name).path)
+            groves = grove_target(served_resources(self._client, GROVE_API), topology.name)
+            binding = find(self._client, groves.path) if groves else None
             there = find(self._client, target.path)
-            if self._is_left_to_grove(topology, binding):
+            if groves and _is_left_to_grove(topology, binding):
                 if there is not None and is_ours(there, topology):
                     answer = self._hand_over(target, binding, there)
                 else:
@@ -63,12 +63,6 @@ class KaiPublisher:
     def retract(self, topology: Topology) -> Published | None:
         """Delete the Topology if it is ours; None when nothing of ours is left. Raises KubeError."""
         return self._keeper.retract(kai_target(topology.name), topology)
-
-    def _is_left_to_grove(self, topology: Topology, binding: Mapping[str, Any] | None) -> bool:
-        """Whether Grove makes the Topology of this name, or will as soon as its binding is written."""
-        if binding is not None:
-            return not names_kai_topology(binding)
-        return topology.publish.get("grove") != "Never" and BINDINGS in served_resources(self._client, GROVE_API)
 
     def _hand_over(self, target: Target, binding: Mapping[str, Any] | None, there: Mapping[str, Any]) -> Published:
         """Clear the name for Grove, whose operator would not start with ours in its way."""
@@ -105,3 +99,10 @@ class KaiPublisher:
             "spec.publish.kai"
         )
         return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+
+
+def _is_left_to_grove(topology: Topology, binding: Mapping[str, Any] | None) -> bool:
+    """Whether Grove, which is there, makes the Topology of this name, or will as soon as its binding is written."""
+    if binding is not None:
+        return not names_kai_topology(binding)
+    return topology.publish.get("grove", "Auto") == "Auto"

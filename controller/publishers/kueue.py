@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from controller.publishers.objects import finalizers, find, served_resources
-from controller.publishers.replace import DELAY_SECONDS, Clock, TopologyKeeper
+from controller.publishers.backoff import Clock
+from controller.publishers.kinds import KUEUE_TOPOLOGIES
+from controller.publishers.objects import Caller, finalizers, find, served_resources
+from controller.publishers.replace import DELAY_SECONDS, TopologyKeeper
 from controller.publishers.target import Published, Target
 from controller.spec import Topology
-from kube.client import ApiClient
 from topology.levels import Level
 
-_GROUP: Final = "kueue.x-k8s.io"
-_VERSIONS: Final = ("v1beta2", "v1beta1", "v1alpha1")
-"""Newest first; flavors and other kinds have versions in which there is no Topology."""
-_PLURAL: Final = "topologies"
+_GROUP: Final = KUEUE_TOPOLOGIES.group
+_VERSIONS: Final = KUEUE_TOPOLOGIES.versions
+_PLURAL: Final = KUEUE_TOPOLOGIES.plural
 _IN_USE: Final = f"finalizer {_GROUP}/resource-in-use"
 
 
@@ -23,7 +23,7 @@ class KueuePublisher:
     name = "kueue"
     group = _GROUP
 
-    def __init__(self, client: ApiClient, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
+    def __init__(self, client: Caller, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
         self._client = client
         self._keeper = TopologyKeeper(client, monotonic, delay, self._holders)
         self._version = _VERSIONS[0]

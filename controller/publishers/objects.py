@@ -1,25 +1,34 @@
 """What publishers ask of the API server: what it serves, what is there, whether a new object would do, deletion."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from controller.publishers.backoff import Backoff
 from controller.publishers.target import MANAGER, Published, Target, is_ours
 from controller.spec import Topology
 from kube.apply import get
-from kube.client import ApiClient, Request
+from kube.client import Request
 from kube.errors import ApiError
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
 """Names, in words, who must let go of an object before it can be deleted."""
+
+
+class Caller(Protocol):
+    """Sends requests: a client, or what stands before it."""
+
+    def call(self, request: Request) -> Any:
+        """Send a request and return the decoded answer. Raises KubeError."""
+
 
 _LONGEST_NAME: Final = 240
 _MOST_NAMES: Final = 5
 _SOON: Final = 1.0
 
 
-def find(client: ApiClient, path: str) -> dict[str, Any] | None:
+def find(client: Caller, path: str) -> dict[str, Any] | None:
     """The document at a path; None when there is none, or nothing of the kind is served. Raises KubeError."""
     try:
         document: dict[str, Any] = client.call(get(path))
@@ -30,7 +39,7 @@ def find(client: ApiClient, path: str) -> dict[str, Any] | None:
     return document
 
 
-def served_resources(client: ApiClient, api_version: str) -> frozenset[str]:
+def served_resources(client: Caller, api_version: str) -> frozenset[str]:
     """Plural names (and `plural/subresource`) that are served in a group and version. Raises KubeError.
 
     Asked of discovery and not of CRDs: a CRD may be there and yet not be served.
@@ -39,7 +48,7 @@ def served_resources(client: ApiClient, api_version: str) -> frozenset[str]:
     return frozenset(resource["name"] for resource in found["resources"])
 
 
-def rehearse(client: ApiClient, target: Target, body: Mapping[str, Any]) -> None:
+def rehearse(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
     """Have the server check a new object, under another name and without storing it. Raises ApiError if it refuses."""
     name = f"{target.name[:_LONGEST_NAME].rstrip('-.')}-dry-run"
     trial = {**body, "metadata": {**body["metadata"], "name": name}}
@@ -64,7 +73,7 @@ def listing(names: Sequence[str]) -> str:
 
 
 def remove(
-    client: ApiClient, target: Target, document: Mapping[str, Any], why: str, holders: Sequence[str]
+    client: Caller, target: Target, document: Mapping[str, Any], why: str, holders: Sequence[str]
 ) -> Published | None:
     """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
 
@@ -91,12 +100,21 @@ def remove(
     return going(target, left, holders, _SOON)
 
 
-def retract(client: ApiClient, target: Target, topology: Topology, holders: Holders) -> Published | None:
+def retract(client: Caller, target: Target, topology: Topology, holders: Holders, backoff: Backoff) -> Published | None:
     """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
     there = find(client, target.path)
     if there is None or not is_ours(there, topology):
         return None
-    return remove(client, target, there, f"because spec.publish.{target.option} is Never", holders(there))
+    wish = ("retract", there["metadata"]["uid"], topology.generation)
+    standing = backoff.standing(target.name, wish)
+    if standing:
+        return standing
+    try:
+        left = remove(client, target, there, f"because spec.publish.{target.option} is Never", holders(there))
+    except ApiError as error:
+        return backoff.note(target.name, wish, target.failed(error))
+    backoff.forget(target.name)
+    return left
 
 
 def going(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:

@@ -5,25 +5,29 @@ levels have been wanted for a while, is rehearsed first, and is left alone while
 levels are immutable is asked of the server, by trying, and not of a table of versions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from controller.publishers.objects import Holders, finalizers, find, going, is_terminating, rehearse, remove, retract
+from controller.publishers.backoff import Backoff, Clock
+from controller.publishers.objects import (
+    Caller,
+    Holders,
+    finalizers,
+    find,
+    going,
+    is_terminating,
+    rehearse,
+    remove,
+    retract,
+)
 from controller.publishers.target import MANAGER, Published, Target, is_ours
 from controller.spec import Topology
 from kube.apply import apply
-from kube.client import ApiClient
 from kube.errors import ApiError
 from topology.levels import Level, level_problems
 
-Clock = Callable[[], float]
-"""Monotonic seconds."""
-
 DELAY_SECONDS: Final = 30.0
 """How long the same levels must have been wanted before an existing object is changed."""
-_RETRY_SECONDS: Final = 30.0
-"""What was refused or held is not asked for again before."""
 _SOONEST: Final = 1.0
 _RAREST: Final = 60.0
 _INVALID: Final = 422
@@ -46,17 +50,6 @@ class Patience:
         self._since.pop(name, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """Levels that an object (by uid; none: the empty string) should get, and how that stands."""
-
-    keys: tuple[str, ...]
-    uid: str
-    due: float
-    """Monotonic time of the next attempt."""
-    answer: Published
-
-
 class TopologyKeeper:
     """Keeps `Topology` objects of one API equal to levels.
 
@@ -66,7 +59,7 @@ class TopologyKeeper:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: Caller,
         monotonic: Clock,
         delay: float,
         holders: Holders = finalizers,
@@ -76,7 +69,9 @@ class TopologyKeeper:
         self._delay = delay
         self._holders = holders
         self._patience = Patience(monotonic)
-        self._wishes: dict[str, _Wish] = {}
+        self._backoff = Backoff(monotonic)
+        self._wanted: dict[str, tuple[tuple[str, ...], float]] = {}
+        """Which levels each object should have, and since when."""
 
     def publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
         """Make the object have `levels`. Raises KubeError when the server does not answer."""
@@ -90,6 +85,8 @@ class TopologyKeeper:
     ) -> Published:
         """Make the object, which is `there` just now, have `levels`. Raises KubeError, ApiError only from reading."""
         wanted = tuple(level.key for level in levels)
+        if self._wanted.get(target.name, ((),))[0] != wanted:
+            self._wanted[target.name] = wanted, self._monotonic()
         problems = level_problems(levels)
         if problems:
             return self._settled(target.not_in_sync("Rejected", "; ".join(problems)))
@@ -108,37 +105,30 @@ class TopologyKeeper:
 
         Raises KubeError when the server does not answer.
         """
-        self._wishes.pop(target.name, None)
+        self._wanted.pop(target.name, None)
         try:
-            return retract(self._client, target, topology, self._holders)
+            return retract(self._client, target, topology, self._holders, self._backoff)
         except ApiError as error:
             return target.failed(error)
 
     def _settled(self, answer: Published) -> Published:
-        """Forget what was wanted before: a wish that comes back begins to wait anew."""
-        self._wishes.pop(answer.name, None)
+        self._backoff.forget(answer.name)
         self._patience.over(answer.name)
         return answer
 
     def _pursue(
         self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
     ) -> Published:
-        """Write when it is time; else repeat what was said last."""
-        now = self._monotonic()
-        uid = "" if there is None else there["metadata"]["uid"]
-        wish = self._wishes.get(target.name)
-        if wish is None or (wish.keys, wish.uid) != (wanted, uid):
+        """Write when it is time; else say what it waits for."""
+        name = target.name
+        # What is not there yet disturbs nobody; what was changed by hand is put back as soon as it is seen.
+        left = 0.0 if there is None else self._wanted[name][1] + self._delay - self._monotonic()
+        if left > 0:
             text = f"gets the levels {' > '.join(wanted)} once they have been wanted for {self._delay:g} s"
-            # What is not there yet disturbs nobody.
-            due = now if there is None else now + self._delay
-            wish = _Wish(wanted, uid, due, target.not_in_sync("Waiting", text))
-        if now >= wish.due:
-            answer = self._write(target, topology, wanted, there)
-            if answer.in_sync:
-                return self._settled(answer)
-            wish = replace(wish, due=now + (answer.again_in or _RETRY_SECONDS), answer=answer)
-        self._wishes[target.name] = wish
-        return replace(wish.answer, again_in=wish.due - now)
+            return target.not_in_sync("Waiting", text, left)
+        wish = (wanted, "" if there is None else there["metadata"]["uid"], topology.generation)
+        standing = self._backoff.standing(name, wish)
+        return standing or self._backoff.note(name, wish, self._write(target, topology, wanted, there))
 
     def _write(
         self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None

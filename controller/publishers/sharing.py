@@ -1,25 +1,46 @@
 """Who writes the KAI Topology of a name: Grove or Toposcope.
 
-From v0.1.0-alpha.9 on Grove makes a KAI Topology of its own for every ClusterTopologyBinding that does not name one in
-`schedulerTopologyBindings`. Its operator exits at its next start when somebody else's KAI Topology has that name.
+From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology of its own for every
+ClusterTopologyBinding that does not name one. Its operator exits at its next start when somebody else's has that name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from controller.publishers.kinds import GROVE_BINDINGS, GROVE_TOPOLOGIES, KAI_TOPOLOGIES
 from controller.publishers.target import Target
 
-GROVE_API: Final = "grove.io/v1alpha1"
+GROVE_API: Final = f"{GROVE_BINDINGS.group}/{GROVE_BINDINGS.versions[0]}"
 BINDING: Final = "ClusterTopologyBinding"
-BINDINGS: Final = "clustertopologybindings"
-KAI_API: Final = "kai.scheduler/v1alpha1"
-TOPOLOGIES: Final = "topologies"
+BINDINGS: Final = GROVE_BINDINGS.plural
+OLDER: Final = "ClusterTopology"
+OLDER_ONES: Final = GROVE_TOPOLOGIES.plural
+KAI_API: Final = f"{KAI_TOPOLOGIES.group}/{KAI_TOPOLOGIES.versions[0]}"
+TOPOLOGIES: Final = KAI_TOPOLOGIES.plural
 _KAI: Final = "kai-scheduler"
+_REFERENCES: Final = ("schedulerTopologyBindings", "schedulerTopologyReferences")
+"""Of the binding, and of the ClusterTopology that it grew from."""
+
+
+def grove_target(resources: Collection[str], name: str) -> Target | None:
+    """What is written for Grove, where these resources of its API are served; None: nothing of ours to write.
+
+    The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and is its operator's. The one of the development
+    versions after them has one, and is the binding under another name.
+    """
+    if BINDINGS in resources:
+        return binding_target(name)
+    return older_target(name) if f"{OLDER_ONES}/status" in resources else None
 
 
 def binding_target(name: str) -> Target:
     """Grove's binding of that name."""
     return Target("grove", GROVE_API, BINDING, BINDINGS, name)
+
+
+def older_target(name: str) -> Target:
+    """Grove's ClusterTopology of that name."""
+    return Target("grove", GROVE_API, OLDER, OLDER_ONES, name)
 
 
 def kai_target(name: str) -> Target:
@@ -29,14 +50,15 @@ def kai_target(name: str) -> Target:
 
 def names_kai_topology(binding: Mapping[str, Any]) -> bool:
     """Whether the binding names a KAI Topology that others write, so that Grove makes none."""
-    entries = (binding.get("spec") or {}).get("schedulerTopologyBindings") or ()
-    return any(entry["schedulerName"] == _KAI for entry in entries)
+    spec = binding.get("spec") or {}
+    return any(entry["schedulerName"] == _KAI for field in _REFERENCES for entry in spec.get(field) or ())
 
 
 def is_groves(kai: Mapping[str, Any], name: str) -> bool:
     """Whether Grove made the KAI Topology, from the present binding of that name or from an earlier one."""
     owner = _controller(kai)
-    return (owner.get("kind"), owner.get("name")) == (BINDING, name)
+    group = str(owner.get("apiVersion")).partition("/")[0]
+    return group == GROVE_BINDINGS.group and owner.get("kind") in {BINDING, OLDER} and owner.get("name") == name
 
 
 def is_made_from(kai: Mapping[str, Any], binding: Mapping[str, Any] | None) -> bool:

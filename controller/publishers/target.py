@@ -23,8 +23,8 @@ _UNTYPED: Final = "failed to create typed patch"
 class Published:
     """One published resource.
 
-    `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed` or `Waiting`. `again_in` tells in how
-    many seconds another look is worth while; None: the usual resync is soon enough.
+    `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed`, `Waiting` or `DryRun`. `again_in`
+    tells in how many seconds another look is worth while; None: the usual resync is soon enough.
     """
 
     api_version: str
@@ -33,6 +33,8 @@ class Published:
     reason: str = ""
     message: str = ""
     again_in: float | None = None
+    diff: str = ""
+    """Of a rehearsal: all of what would change; `message` has as much of it as a status can hold."""
 
     @property
     def in_sync(self) -> bool:

@@ -1,19 +1,19 @@
 """Follows every source that the cluster serves, each in a thread of its own, as they come and go."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from controller.discovery import Served, discover, is_gone
+from controller.following import Following, is_not_found
 from controller.index import Index
 from controller.requirements import dynamo, grove, jobset, kai, kueue, leaderworkerset, workloads
-from controller.requirements.discovery import discover, is_gone
 from controller.requirements.model import Need, Reading, WorkloadRef
 from controller.requirements.ownership import roll_up
 from controller.requirements.source import Source, read
 from kube.client import ApiClient
-from kube.errors import ApiError, KubeError
-from kube.reflector import Observer, Raw, Reflector, Stop, key
+from kube.errors import KubeError
+from kube.reflector import Observer, Raw, Stop, key
 
 log = logging.getLogger(__name__)
 
@@ -51,19 +51,24 @@ class Requirements:
         self._error = ""
         self._followed: Mapping[Source, _Followed] = {}
 
-    def refresh(self) -> None:
+    def refresh(self, served: Served | None = None) -> None:
         """Find what is served, and follow that. Where it cannot be found out, everything stays as it is.
 
-        To be called about once a minute, and at once when `outdated`.
+        To be called about once a minute, and at once when `outdated`. `served` is what discovery has just said; without
+        it discovery is asked.
         """
         try:
-            started = self._find()
+            started = self._find(served)
         except KubeError as error:
-            log.warning("cannot find out which workloads this cluster serves: %s", error)
-            self._error = str(error)
+            self.blind(error)
             return
         for followed in started:
             followed.start()
+
+    def blind(self, error: KubeError) -> None:
+        """What is served cannot be found out just now."""
+        log.warning("cannot find out which workloads this cluster serves: %s", error)
+        self._error = str(error)
 
     def sync(self) -> None:
         """Find what is served and list it once, without following it: for a single pass. Raises KubeError."""
@@ -100,10 +105,11 @@ class Requirements:
         failures = {source.name: str(f.error) for source, f in self._followed.items() if f.error}
         return failures | ({"discovery": self._error} if self._error else {})
 
-    def _find(self) -> list["_Followed"]:
+    def _find(self, said: Served | None = None) -> list["_Followed"]:
         """Bring what is followed in line with what is served; what is new, still to be started. Raises KubeError."""
         before = self._followed
-        served = discover(self._client, self._sources)
+        said = said or discover(self._client, self._sources)
+        served = {source: version for source in self._sources if (version := said.version(source))}
         for source, followed in before.items():
             if source not in served and followed.synced and not is_gone(self._client, followed.path):
                 served[source] = followed.version
@@ -132,7 +138,7 @@ class Requirements:
         return started
 
 
-class _Followed:
+class _Followed(Following[Reading]):
     """One source in one version. `before` is what was known from another version, until this one has been listed."""
 
     def __init__(
@@ -145,38 +151,15 @@ class _Followed:
         before: Iterable[Reading] = (),
         observer: Observer | None = None,
     ) -> None:
+        index = _Index(source.name, changed)
+        path = f"/apis/{source.group}/{version}/{source.plural}"
+        super().__init__(client, path, source.name, self._decode, index, index, stop, observer=observer)
         self.version = version
-        self.path = f"/apis/{source.group}/{version}/{source.plural}"
         self._source = source
         self._before = list(before)
-        self._index = _Index(source.name, changed)
-        self._end = _End(stop)
-        self._reflector = Reflector(client, self.path, self._decode, self._index, self._end, observer=observer)
-
-    def start(self) -> None:
-        threading.Thread(target=self._reflector.run, name=self._source.name, daemon=True).start()
-
-    def sync(self) -> None:
-        self._reflector.sync()
-
-    def end(self) -> None:
-        self._end.set()
-        self._reflector.relist()  # nothing else ends a stream that is silent
-
-    @property
-    def synced(self) -> bool:
-        return self._index.synced
-
-    @property
-    def error(self) -> KubeError | None:
-        return self._index.error
-
-    @property
-    def not_found(self) -> bool:
-        return _is_not_found(self._index.error)
 
     def readings(self) -> list[Reading]:
-        return self._index.items() if self._index.synced else self._before
+        return self.index.items() if self.synced else self._before
 
     def _decode(self, raw: Raw) -> tuple[str, str, Reading | None]:
         """Raises ValueError for an object without a name."""
@@ -210,30 +193,10 @@ class _Index(Index[Reading]):
 
     def failing(self, error: KubeError | None) -> None:
         super().failing(error)
-        if _is_not_found(error):
+        if is_not_found(error):
             self._wake()  # no longer served: to be noticed now, not in a minute
 
     def _tell(self, name: str, reading: Reading) -> None:
         known = self._items.get(name)
         if reading.problem and (known is None or known.problem != reading.problem):
             log.warning("%s %s: %s", self._source, name, reading.problem)
-
-
-class _End:
-    """The end of one source, or of the program."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        self._event = threading.Event()
-        self.set = self._event.set
-
-    def wait(self, timeout: float) -> bool:
-        self._event.wait(timeout)
-        return self.is_set()
-
-    def is_set(self) -> bool:
-        return self._event.is_set() or self._stop.is_set()
-
-
-def _is_not_found(error: KubeError | None) -> bool:
-    return isinstance(error, ApiError) and error.not_found

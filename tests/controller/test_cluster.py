@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kueue import KueuePublisher
+from controller.publishers.rehearsal import Rehearsal
+from controller.publishers.watched import Watched
 from controller.reconcile import Reconciler
+from controller.run import make_publishers
 from controller.spec import PATH
 from kube.client import ApiClient
 from kube.errors import KubeError
@@ -47,10 +47,14 @@ def time() -> Time:
 @pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    client = clients()
-    publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    reconciler = Reconciler(client, publishers, time, instance="test")
-    return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+    client, stop = clients(), threading.Event()
+    published = Watched(client, stop)
+    rehearsal = Rehearsal(published, make_publishers, time)
+    publishers = make_publishers(published)
+    reconciler = Reconciler(client, publishers, time, instance="test", watched=published, rehearsal=rehearsal)
+    return Controller(
+        client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, stop, published=published
+    )
 
 
 @pytest.fixture
@@ -197,6 +201,26 @@ def test_grove_accepts_what_is_published(api: ApiUnderTest, controller: Controll
     assert condition(api, "Ready")["status"] == "True"
 
 
+def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTest, running: Controller) -> None:
+    for crd in ("grove-clustertopologybindings-alpha10.yaml", "kueue-topologies-main.yaml"):
+        upstream(api, crd)
+    kueue = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
+    make_nodes(api)
+    make_topology(api, publish={"kai": "Never"})
+    wait_until(lambda: condition(api, "Ready").get("status") == "True" and status(api)["nodes"] == 3, "ready")
+    # All of this within the patience of a test, which is half of the time between two looks at everything.
+    edit = {"spec": {"levels": [{"domain": "rack", "key": "wrong/rack"}]}}
+    assert api.request("PATCH", f"{BINDINGS}/cluster", edit, content_type=MERGE)[0] == 200
+    wait_until(lambda: len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 5, "the binding is put back")
+    edit = {"spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}}
+    assert api.request("PATCH", kueue, edit, content_type=MERGE)[0] == 200
+    wait_until(lambda: len(api.get(kueue)["spec"]["levels"]) == 5, "Kueue's Topology is put back")
+    for path in (kueue, f"{BINDINGS}/cluster"):
+        assert api.request("DELETE", path)[0] == 200
+        wait_until(lambda path=path: api.request("GET", path)[0] == 200, f"{path} is made again")  # type: ignore[misc]  # mypy infers no default
+    assert running.healthy() == ""
+
+
 def test_a_binding_edited_by_hand_is_put_back(api: ApiUnderTest, controller: Controller) -> None:
     upstream(api, "grove-clustertopologybindings-alpha10.yaml")
     make_nodes(api)
@@ -235,6 +259,20 @@ def test_never_means_never(api: ApiUnderTest, controller: Controller) -> None:
     controller.once()
     assert api.get(BINDINGS)["items"] == []
     assert condition(api, "Published")["reason"] == "PublishingOff"
+
+
+def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUnderTest, running: Controller) -> None:
+    for crd in ("grove-clustertopologybindings-alpha10.yaml", "kueue-topologies-v0.19.yaml"):
+        upstream(api, crd)
+    paths = (f"{BINDINGS}/cluster", "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster")
+    make_nodes(api)
+    make_topology(api)
+    for mode, code in (("Auto", 200), ("Never", 404), ("Auto", 200)):
+        change = {"spec": {"publish": {"grove": mode, "kueue": mode}}}
+        assert api.request("PATCH", f"{PATH}/cluster", change, content_type=MERGE)[0] == 200
+        for path in paths:
+            wait_until(lambda path=path, code=code: api.request("GET", path)[0] == code, f"{mode}: {path}")  # type: ignore[misc]  # mypy infers no default
+    assert running.healthy() == ""
 
 
 def test_no_nodes_take_nothing_from_a_binding(api: ApiUnderTest, controller: Controller) -> None:

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from controller.spec import PATH
-from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.http_client import HttpClient
 from tests.support.proxy import RecordingProxy
 
@@ -27,6 +27,19 @@ ROOT = Path(__file__).parents[2]
 CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
+OLDER_GROVE = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clustertopologies.grove.io"},
+    "spec": {
+        "group": "grove.io",
+        "scope": "Cluster",
+        "names": {"kind": "ClusterTopology", "plural": "clustertopologies", "singular": "clustertopology"},
+        "versions": [
+            {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
 STATUS = ("PATCH", f"{PATH}/cluster/status")
 
 
@@ -112,10 +125,14 @@ def holder(api: ApiUnderTest) -> dict[str, Any]:
 
 @pytest.fixture
 def cluster(api: ApiUnderTest) -> ApiUnderTest:
-    """A node, a ClusterTopology, and a Lease that was given back: a new one would be waited for."""
+    """A node, a ClusterTopology, an older Grove, and a Lease that was given back: a new one would be waited for.
+
+    Where an older Grove is served, every pass asks whether the binding's CRD is there: a request to be held up.
+    """
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
     api.create(PATH, {**kind, "spec": {}})
+    api.install_crd(OLDER_GROVE)
     add_node(api, "n1")
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
     api.create(LEASES, {**lease, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
@@ -157,7 +174,7 @@ def changed(api: ApiUnderTest, nodes: int) -> Callable[[], bool]:
 def hold_a_pass(api: ApiUnderTest, leader: Replica) -> int:
     """Add nodes until the leader stands in the middle of a pass that has one to count; how many there are."""
     for nodes in itertools.count(counted(api) + 1):
-        leader.proxy.hold("GET", "/apis/grove.io/v1alpha1")
+        leader.proxy.hold("GET", f"{CRDS}/clustertopologybindings.grove.io")
         add_node(api, f"n{nodes}")
         leader.proxy.wait_until_held()
         if leader.sees(nodes):

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controller.publishers.grove import GrovePublisher
 from controller.publishers.kai import KaiPublisher
-from kube.client import ApiClient
+from kube.client import ApiClient, Request
 from tests.support.api import ApiUnderTest, wait_until
-from tests.support.cluster import RACK, topology
+from tests.support.cluster import RACK, ZONE, topology
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
     KAI,
     THREE,
     Time,
+    WatchedClient,
     found,
     install,
     install_narrowed,
@@ -35,8 +37,13 @@ TOPOLOGY = topology()
 
 
 @pytest.fixture
-def grove(clients: Callable[[], ApiClient]) -> GrovePublisher:
-    return GrovePublisher(clients())
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def grove(clients: Callable[[], ApiClient], time: Time) -> GrovePublisher:
+    return GrovePublisher(clients(), time)
 
 
 @pytest.fixture
@@ -140,24 +147,62 @@ def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     assert node_labels(api, f"{KAI}/cluster") == FOUR
 
 
-@pytest.mark.parametrize(
-    ("crd", "which"),
-    [
-        ("grove-clustertopologies-alpha4", "of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes"),
-        ("grove-clustertopologies-unreleased", "of a development version between v0.1.0-alpha.8 and alpha.9"),
-    ],
-)
-def test_older_shapes_are_reported_and_not_written(
-    api: ApiUnderTest, grove: GrovePublisher, crd: str, which: str
-) -> None:
-    install(api, crd)
+def test_the_one_of_alpha_4_is_its_operators(api: ApiUnderTest, grove: GrovePublisher) -> None:
+    install(api, "grove-clustertopologies-alpha4")
     assert grove.served()
     said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert said.reason == "NotServed"
-    assert which in said.message
+    assert (said.reason, said.kind) == ("NotServed", "ClusterTopologyBinding")
+    assert "of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes" in said.message
     assert "upgrade Grove to v0.1.0-alpha.9 or later" in said.message
     assert api.get(OLDER)["items"] == []
     assert grove.retract(TOPOLOGY) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ((("zone", ZONE), ("rack", RACK)), ""),
+        ((("zone", ZONE), ("rack", "wrong/rack")), f"level 'rack' has the key wrong/rack, nodes carry {RACK} for it"),
+        ((("numa", "a/b"),), "level 'numa' has the key a/b, nodes carry no such level"),
+        ((("rack", RACK), ("zone", ZONE)), "its order is rack > zone, that of the nodes zone > block > rack > host"),
+    ],
+)
+def test_what_the_operator_of_alpha_4_wrote_is_checked_and_not_written(
+    api: ApiUnderTest, grove: GrovePublisher, pairs: tuple[tuple[str, str], ...], says: str
+) -> None:
+    install(api, "grove-clustertopologies-alpha4")
+    body = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "grove-topology"},
+        "spec": {"levels": [{"domain": domain, "key": key} for domain, key in pairs]},
+    }
+    theirs = api.create(OLDER, body)
+    said = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (said.name, said.kind) == ("grove-topology", "ClusterTopology")
+    assert (said.in_sync, says in said.message) == (not says, True)
+    assert ("correct config.topologyAwareScheduling there" in said.message) == bool(says)
+    assert api.get(f"{OLDER}/grove-topology") == theirs
+
+
+def test_the_unreleased_shape_is_written_and_taken_back(
+    api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
+) -> None:
+    install(api, "grove-clustertopologies-unreleased", "kai-topologies-v0.17")
+    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
+    made = api.get(f"{OLDER}/cluster")
+    assert [level["domain"] for level in made["spec"]["levels"]] == ["zone", "block", "rack", "host"]
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "controller": True}
+    api.create(KAI, a_kai_topology(ownerReferences=[{**owner, "uid": made["metadata"]["uid"]}]))
+    assert kai.publish(TOPOLOGY, levels(RACK)).in_sync
+    assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
+    entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
+    patch(api, f"{OLDER}/cluster", {"spec": {"schedulerTopologyReferences": [entry]}})
+    assert api.request("DELETE", f"{KAI}/cluster")[0] == 200
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    assert grove.retract(TOPOLOGY) is None
+    assert found(api, f"{OLDER}/cluster") is None
 
 
 def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: GrovePublisher) -> None:
@@ -172,6 +217,30 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: G
     api.remove_crd("clustertopologies.grove.io")
     wait_until(lambda: api.request("GET", BINDINGS)[0] == 200, "bindings are served once the short name is free")
     assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
+
+
+def test_what_is_refused_is_tried_ever_more_rarely_and_at_once_when_something_else_is_wanted(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    install(api, "kai-topologies-v0.17")
+    install_narrowed(api, NEWEST, most=3)
+    writes: list[float] = []
+
+    def before(request: Request) -> None:
+        if request.method != "GET":
+            writes.append(time.seconds)
+
+    grove = GrovePublisher(WatchedClient(clients(), before), time)
+    for time.seconds in range(0, 4000, 5):
+        said = grove.publish(TOPOLOGY, levels(*FOUR))
+        assert (said.reason, "must have at most 3 items" in said.message) == ("Rejected", True)
+    assert writes == [0, 30, 90, 210, 450, 930, 1530, 2130, 2730, 3330, 3930]
+    assert grove.publish(topology(), levels(*FOUR)).again_in == 3930 + 600 - 3995
+    edited = replace(TOPOLOGY, generation=TOPOLOGY.generation + 1)
+    assert grove.publish(edited, levels(*FOUR)).again_in == 30
+    assert writes[-1] == 3995
+    assert grove.publish(edited, levels(*THREE)).in_sync
+    assert grove.publish(edited, levels(*FOUR)).again_in == 30
 
 
 def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, grove: GrovePublisher) -> None:

@@ -125,6 +125,23 @@ def test_what_somebody_deleted_is_made_again_at_once(api: ApiUnderTest, kai: Kai
     assert node_labels(api, OURS) == FOUR
 
 
+def test_what_somebody_edited_is_put_back_at_once_if_it_has_been_wanted_for_a_while(
+    api: ApiUnderTest, kai: KaiPublisher, time: Time
+) -> None:
+    install(api, NEWEST)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    time.seconds = 30
+    if api.is_real:  # there it cannot be edited, only be made anew
+        assert api.request("DELETE", OURS)[0] == 200
+        labels = {"app.kubernetes.io/managed-by": "toposcope"}
+        owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster"}
+        api.create(KAI, a_topology(RACK, labels=labels, ownerReferences=[{**owner, "uid": TOPOLOGY.uid}]))
+    else:
+        patch(api, OURS, {"spec": {"levels": [{"nodeLabel": RACK}]}})
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert node_labels(api, OURS) == FOUR
+
+
 def test_an_alias_given_by_hand_stays(api: ApiUnderTest, kai: KaiPublisher, time: Time) -> None:
     install(api, "kai-topologies-v0.17")
     kai.publish(TOPOLOGY, levels(*THREE))
@@ -187,6 +204,26 @@ def test_what_the_server_refuses_is_told_in_its_words_and_costs_nothing(
     assert kai.publish(TOPOLOGY, levels(*FOUR)) != said  # another again_in
     assert (kai.publish(TOPOLOGY, levels(*FOUR)).message, len(writes)) == (said.message, 3)
     assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+
+
+def test_a_deletion_that_is_refused_is_tried_ever_more_rarely(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
+) -> None:
+    install(api, NEWEST)
+    deletions: list[float] = []
+
+    def refuse(request: Request) -> None:
+        if request.method == "DELETE":
+            deletions.append(time.seconds)
+            raise ApiError(403, "Forbidden", "cannot delete resource")
+
+    kai = watched(clients(), time, refuse)
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    for time.seconds in range(0, 300, 10):
+        said = kai.retract(TOPOLOGY)
+        assert said is not None
+        assert (said.reason, said.message) == ("Rejected", "cannot delete resource")
+    assert deletions == [0, 30, 90, 210]
 
 
 @IMMUTABLE

@@ -350,8 +350,9 @@ _FOLLOWS = frozenset({"list", "watch"})
 FOREIGN_KINDS = {
     ("gpu.topology", "clustertopologies"): _KEEPS | _FOLLOWS,
     ("grove.io", "clustertopologybindings"): _KEEPS | _FOLLOWS,
-    ("kai.scheduler", "topologies"): _KEEPS,
-    ("kueue.x-k8s.io", "topologies"): _KEEPS,
+    ("grove.io", "clustertopologies"): _KEEPS | _FOLLOWS,
+    ("kai.scheduler", "topologies"): _KEEPS | _FOLLOWS,
+    ("kueue.x-k8s.io", "topologies"): _KEEPS | _FOLLOWS,
     ("kueue.x-k8s.io", "resourceflavors"): frozenset({"list"}),
     **dict.fromkeys(
         (

@@ -1,0 +1,228 @@
+"""The controller beside a real kube-apiserver with etcd: its first look, and how soon a change is written down.
+
+Nothing can be stopped or timed inside that server, so moments are those at which a client hears of them: a change
+counts from the answer to its PATCH to the watch event with the new status. Servers and controller share the CPUs.
+"""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bench.report import Figure, Peer, Sample, Target
+from bench.usage import cpu_seconds, idle, peak_memory
+from bench.workplace import MeasurementFailed, Program, pod_environment, program
+from controller.spec import API_VERSION, KIND, PATH
+from kube.apply import get
+from kube.client import ApiClient, Request
+from kube.config import load
+from kube.errors import ApiError, KubeError
+from kube.nodes import PATH as NODES
+from simulator import manifests
+from simulator.cluster import RACK_KEY, large_cluster
+from tests.apiserver.build import cache_folder, is_built
+from tests.support.real_apiserver import RealApiServer, find_binaries
+
+_NODES: Final = 5_000
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
+_MERGE: Final = "application/merge-patch+json"
+_ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
+_LOADERS: Final = 4
+_NOT_YET: Final = frozenset({404, 429})
+"""What a server answers about a CRD's objects before it is ready for them."""
+_PATIENCE: Final = 60.0
+_MIB: Final = 1 << 20
+_SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
+
+
+def real_figures(*, quick: bool) -> Iterator[Figure]:
+    """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
+    if not _is_there():
+        print("left out: there is no kube-apiserver (the tests build one where Go is installed)", file=sys.stderr)
+        return
+    nodes, runs, changes = (1_000, 1, 20) if quick else (_NODES, 3, 100)
+    with _cluster(nodes) as (folder, environment, client):
+        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
+        peers = [[_until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
+        names = ("read the bytes only", "read, decode, keep")
+        for i, (what, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
+            beside = tuple(Peer(name, _column(rows, i, unit)) for name, rows in zip(names, peers, strict=True))
+            yield Figure(
+                f"first look at {nodes:,} nodes, kube-apiserver, {what}", _column(looks, i, unit), None, beside
+            )
+        waits, trips = _changes(folder, environment, client, changes)
+    trip = Peer("one GET over TLS", Sample(trips, "ms"))
+    for share, limit in ((0.5, 5), (0.99, 20)):
+        name = f"label changed to status seen, {nodes:,} nodes, kube-apiserver, p{100 * share:.0f}"
+        yield Figure(name, Sample(waits, "ms", share), Target(limit), (trip,))
+
+
+def _is_there() -> bool:
+    return bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
+    """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer.start(find_binaries()) as server:
+        folder = Path(name)
+        (folder / "token").write_text(server.admin_token)
+        (folder / "namespace").write_text("toposcope-system")
+        shutil.copy(server.ca_file, folder / "ca.crt")
+        where = urlsplit(server.url)
+        environment = pod_environment(folder, str(where.hostname), str(where.port))
+        clients = [ApiClient(load(None, environment, folder), "toposcope-bench") for _ in range(_LOADERS)]
+        client = clients[0]
+        for crd in (manifests.cluster_topology_crd(), manifests.grove_binding_crd()):
+            _create(client, _CRDS, crd)
+        for path in (PATH, _BINDINGS):
+            _until_served(client, path)
+        with ThreadPoolExecutor(_LOADERS) as pool:
+            for i, each in enumerate(clients):
+                pool.submit(_load, each, nodes, i)
+        found = len(client.call(Request("GET", NODES, {}))["items"])
+        if found != nodes:
+            raise MeasurementFailed(f"{found} of {nodes} nodes were taken")
+        _create(client, PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
+        yield folder, environment, client
+
+
+def _load(client: ApiClient, nodes: int, first: int) -> None:
+    for i, node in enumerate(large_cluster(nodes)):
+        if i % _LOADERS == first:
+            metadata = {key: value for key, value in node["metadata"].items() if key not in _SERVERS}
+            _create(client, NODES, {**node, "metadata": metadata})
+
+
+def _create(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
+    client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+
+
+def _until_served(client: ApiClient, path: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            client.call(get(path))
+        except ApiError as error:
+            if error.status not in _NOT_YET or time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def _first_look(
+    folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
+) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    began = time.monotonic()
+    with _statuses(client) as news, program("controller", environment, folder, *_ARGUMENTS) as running:
+        status, came = news.after(running, bool)
+        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
+        if status["nodes"] != nodes:
+            raise running.failure(f"it counts {status['nodes']} of {nodes} nodes")
+    return used
+
+
+def _until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
+    began = time.monotonic()
+    with program(name, environment, folder) as running:
+        running.word()
+        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
+
+
+def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
+    return Sample(tuple(row[column] for row in rows), unit)
+
+
+def _changes(
+    folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Milliseconds from each change to the status that a client sees, and of as many plain requests."""
+    waits, trips = [], []
+    items = client.call(Request("GET", NODES, {"limit": str(count)}))["items"]
+    racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    with _statuses(client) as news, program("controller", environment, folder, *_ARGUMENTS) as running:
+        before, _ = news.after(running, lambda status: bool(status.get("published")))
+        for i in range(count):
+            idle(running.pid)
+            began = time.monotonic()
+            client.call(get("/apis/grove.io/v1alpha1"))
+            trips.append(1000 * (time.monotonic() - began))
+            name, rack = racks[i // 2]
+            labels = {RACK_KEY: rack if i % 2 else "a-rack-of-its-own"}
+            client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+            stored = time.monotonic()
+            before, came = news.after(running, partial(_differs, before))
+            waits.append(1000 * max(came - stored, 0.0))
+    return tuple(waits), tuple(trips)
+
+
+def _differs(before: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    return status.get("levels") != before.get("levels")
+
+
+def _merge(path: str, change: dict[str, Any]) -> Request:
+    return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
+
+
+class _Statuses:
+    """The latest status of the ClusterTopology that a watch has shown, and when."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._status: dict[str, Any] = {}
+        self._came = 0.0
+
+    def put(self, status: dict[str, Any]) -> None:
+        """Take down a status, from the thread that watches."""
+        with self._changed:
+            self._status, self._came = status, time.monotonic()
+            self._changed.notify_all()
+
+    def after(self, running: Program, done: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], float]:
+        """Wait for a status that will do; it, and when it came. Raises MeasurementFailed."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
+                raise running.failure(f"no such status within {_PATIENCE:.0f} s")
+            return self._status, self._came
+
+
+@contextmanager
+def _statuses(client: ApiClient) -> Iterator[_Statuses]:
+    """Watch the ClusterTopology, from its present state on."""
+    version = client.call(get(f"{PATH}/cluster"))["metadata"]["resourceVersion"]
+    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
+    stream = client.stream(Request("GET", PATH, query), _PATIENCE)
+    news = _Statuses()
+
+    def follow() -> None:
+        try:
+            for line in stream:
+                news.put(msgspec.json.decode(line)["object"].get("status") or {})
+        except KubeError as error:
+            if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits tells what is missing
+                print(f"the watch of statuses ended: {error}", file=sys.stderr)
+
+    ended = threading.Event()
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield news
+    finally:
+        ended.set()
+        stream.interrupt()
+        thread.join()

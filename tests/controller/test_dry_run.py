@@ -1,0 +1,270 @@
+"""A dry run: what it shows is what a real run then does, and nothing is written meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from cli.main import main as toposcope
+from controller.dry_run import ReadOnlyClient
+from controller.loop import Controller
+from controller.metrics import ControllerMetrics
+from controller.options import Options
+from controller.publishers.diff import shortened, unified
+from controller.publishers.rehearsal import Rehearsal
+from controller.publishers.target import Published
+from controller.reconcile import Reconciler
+from controller.run import make_publishers
+from controller.spec import PATH
+from kube.client import ApiClient, Request
+from kube.config import load
+from kube.errors import KubeError
+from simulator import manifests
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.cluster import BLOCK, RACK, ZONE, topology
+from tests.support.publishing import (
+    BINDINGS,
+    FOUR,
+    KAI,
+    THREE,
+    Time,
+    WatchedClient,
+    finalizer,
+    found,
+    install,
+    install_narrowed,
+    levels,
+    node_labels,
+    patch,
+)
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+GROVE_CRD, KAI_CRD, KUEUE_CRD = (
+    "grove-clustertopologybindings-alpha10",
+    "kai-topologies-v0.17",
+    "kueue-topologies-v0.19",
+)
+TOPOLOGY = topology()
+ALONE = topology(publish={"grove": "Never"})
+OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, log_format="text")
+
+
+class Site:
+    """A rehearsal, and every request that is sent for it."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.time = Time()
+        self.sent: list[tuple[str, bool]] = []
+        self.rehearsal = Rehearsal(WatchedClient(client, self._note), make_publishers, self.time)
+
+    def _note(self, request: Request) -> None:
+        self.sent.append((request.method, request.query.get("dryRun") == "All"))
+
+    def publish(self, name: str, *keys: str) -> Published:
+        return self.rehearsal.publish(name, ALONE if name == "kai" else TOPOLOGY, levels(*keys))
+
+    @property
+    def wrote(self) -> bool:
+        return any(method != "GET" and not trial for method, trial in self.sent)
+
+
+@pytest.fixture
+def site(clients: Callable[[], ApiClient]) -> Site:
+    return Site(clients())
+
+
+@pytest.mark.parametrize(
+    ("name", "crd", "path"),
+    [("grove", (GROVE_CRD, KAI_CRD), BINDINGS), ("kai", (KAI_CRD,), KAI), ("kueue", (KUEUE_CRD,), KUEUE)],
+)
+def test_a_rehearsal_shows_the_first_write_and_makes_none(
+    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient], name: str, crd: tuple[str, ...], path: str
+) -> None:
+    install(api, *crd)
+    said = site.publish(name, *FOUR)
+    assert (said.reason, said.message.splitlines()[0]) == ("DryRun", "would create:")
+    assert "+  name: cluster" in said.diff
+    assert all(f": {key}\n" in said.diff for key in FOUR)
+    assert not site.wrote
+    assert found(api, f"{path}/cluster") is None
+    # The real thing, after which there is nothing to show.
+    real = next(each for each in make_publishers(clients()) if each.name == name)
+    assert real.publish(ALONE if name == "kai" else TOPOLOGY, levels(*FOUR)).in_sync
+    assert site.publish(name, *FOUR).in_sync
+
+
+def test_a_change_in_place_shows_the_lines_that_change(
+    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]
+) -> None:
+    install(api, GROVE_CRD, KAI_CRD)
+    make_publishers(clients())[0].publish(TOPOLOGY, levels(*FOUR))
+    before = api.get(f"{BINDINGS}/cluster")
+    said = site.publish("grove", *THREE)
+    assert said.message.splitlines()[0] == "would change:"
+    assert [line for line in said.diff.splitlines() if line[0] in "+-"] == [
+        "--- live/grove.io/v1alpha1/clustertopologybindings/cluster",
+        "+++ wanted/grove.io/v1alpha1/clustertopologybindings/cluster",
+        "-  - domain: block",
+        f"-    key: {BLOCK}",
+    ]
+    assert api.get(f"{BINDINGS}/cluster") == before
+    assert not site.wrote
+
+
+@pytest.mark.real_api("immutability is a CEL rule")
+def test_what_cannot_be_changed_would_be_made_anew_unless_somebody_holds_it(
+    api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]
+) -> None:
+    install(api, KAI_CRD)
+    make_publishers(clients())[1].publish(ALONE, levels(*FOUR))
+    before = api.get(f"{KAI}/cluster")
+    said = site.publish("kai", *THREE)
+    assert said.message.splitlines()[0] == "would delete and create anew:"
+    assert f"-  - nodeLabel: {BLOCK}" in said.diff.splitlines()
+    assert api.get(f"{KAI}/cluster") == before
+    with finalizer(api, f"{KAI}/cluster", "example.com/keep"):
+        said = site.publish("kai", *THREE)
+        assert said.message.startswith("would wait: waits to be deleted to get the levels")
+        assert said.message.endswith("still held by finalizer example.com/keep")
+    assert node_labels(api, f"{KAI}/cluster") == FOUR
+
+
+def test_what_would_be_refused_is_told_before(api: ApiUnderTest, site: Site) -> None:
+    install(api, KAI_CRD)
+    install_narrowed(api, GROVE_CRD, most=3)
+    said = site.publish("grove", *FOUR)
+    assert said.reason == "DryRun"
+    assert said.message.startswith("would not be written: ")
+    assert "must have at most 3 items" in said.message
+
+
+def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: ApiUnderTest, site: Site) -> None:
+    install(api, GROVE_CRD, KAI_CRD)
+    site.publish("grove", *FOUR)
+    trials = site.sent.count(("PATCH", True))
+    site.publish("grove", *FOUR)
+    assert site.sent.count(("PATCH", True)) == trials == 1
+    site.time.seconds = 60
+    site.publish("grove", *FOUR)
+    assert site.sent.count(("PATCH", True)) == 2
+
+
+def test_never_would_take_back_what_is_ours(api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]) -> None:
+    install(api, KUEUE_CRD)
+    assert site.rehearsal.retract("kueue", TOPOLOGY) is None
+    kueue = make_publishers(clients())[2]
+    assert kueue.served()
+    kueue.publish(TOPOLOGY, levels(*FOUR))
+    said = site.rehearsal.retract("kueue", TOPOLOGY)
+    assert said is not None
+    assert (said.handle, said.message.splitlines()[0]) == ("topology.kueue.x-k8s.io/cluster", "would delete:")
+    assert found(api, f"{KUEUE}/cluster") is not None
+    assert not site.wrote
+
+
+def test_a_diff_in_a_status_is_cut_at_a_line_and_says_so() -> None:
+    spec = {"levels": [{"domain": f"level-{i}", "key": f"example.com/level-{i}"} for i in range(16)]}
+    diff = unified(None, {"kind": "A", "spec": spec}, "a")
+    cut = shortened(diff)
+    assert len(cut) < 800
+    assert cut.splitlines()[-1].startswith("... ")
+    shown = len(cut.splitlines()) - 1
+    assert cut.splitlines()[-1] == f"... {len(diff.splitlines()) - 2 - shown} more lines"
+    assert unified({"spec": spec}, {"spec": spec}, "a") == ""
+
+
+def cluster(api: ApiUnderTest, **publish: str) -> None:
+    """Three nodes and a topology, nothing written yet."""
+    api.install_crd(manifests.cluster_topology_crd())
+    install(api, GROVE_CRD, KAI_CRD)
+    for i in range(3):
+        ours = {"gpu.topology/gpus": "8", "gpu.topology/nvlink-domain": f"n{i}", "kubernetes.io/hostname": f"n{i}"}
+        api.create(NODES, node(f"n{i}", labels={ZONE: "z", BLOCK: "b", RACK: f"r{i}"} | ours))
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        assert api.request("PATCH", f"{NODES}/n{i}/status", {"status": status}, content_type=MERGE)[0] == 200
+    body = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "cluster"},
+        "spec": {"publish": {"kai": "Never", **publish}},
+    }
+    api.create(PATH, body)
+
+
+def condition(api: ApiUnderTest, kind: str) -> dict[str, Any]:
+    return next(c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == kind)
+
+
+def controller(client: ApiClient) -> Controller:
+    rehearsal = Rehearsal(client, make_publishers, Time())
+    reconciler = Reconciler(client, make_publishers(client), Time(), rehearsal=rehearsal)
+    return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+
+
+def test_a_target_in_dry_run_is_no_failure_and_its_status_shows_the_difference(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster(api, grove="DryRun")
+    dry = controller(clients())
+    with caplog.at_level("INFO"):
+        dry.once()
+        dry.once()
+    assert found(api, f"{BINDINGS}/cluster") is None
+    (entry,) = api.get(f"{PATH}/cluster")["status"]["published"]
+    assert entry["inSync"] is False
+    assert entry["message"].startswith("would create:\n")
+    assert "+  - domain: zone" in entry["message"]
+    said = condition(api, "Published")
+    assert (said["status"], said["reason"]) == ("True", "DryRun")
+    assert said["message"].endswith("clustertopologybinding.grove.io/cluster would create")
+    assert condition(api, "Ready")["status"] == "True"
+    assert len([r for r in caplog.records if "would create" in r.getMessage()]) == 1
+    # Then for real, and back: what is there stays and is compared.
+    patch(api, f"{PATH}/cluster", {"spec": {"publish": {"grove": "Auto"}}})
+    dry.once()
+    assert condition(api, "Published")["reason"] == "InSync"
+    patch(api, f"{PATH}/cluster", {"spec": {"publish": {"grove": "DryRun"}}})
+    dry.once()
+    assert api.get(f"{PATH}/cluster")["status"]["published"][0]["inSync"] is True
+    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": "wrong/rack"}]}})
+    dry.once()
+    assert api.get(f"{PATH}/cluster")["status"]["published"][0]["message"].startswith("would change:\n")
+    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 1
+
+
+def test_the_flag_writes_nothing_at_all_and_prints_what_a_run_would_write(
+    api: ApiUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster(api)
+    before = [api.get(path)["metadata"]["resourceVersion"] for path in (f"{PATH}/cluster", f"{NODES}/n0")]
+    assert toposcope(["controller", "--once", "--dry-run", "--kubeconfig", str(api.kubeconfig)]) == 0
+    shown = capsys.readouterr().out
+    assert "clustertopologybinding.grove.io/cluster would create" in shown
+    assert "+  levelPath: zone > block > rack > nvlink-domain > host\n" in shown
+    assert found(api, f"{BINDINGS}/cluster") is None
+    assert "status" not in api.get(f"{PATH}/cluster")
+    after = [api.get(path)["metadata"]["resourceVersion"] for path in (f"{PATH}/cluster", f"{NODES}/n0")]
+    assert after == before
+    assert toposcope(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
+    written = api.get(f"{BINDINGS}/cluster")["spec"]["levels"]
+    plus = "".join(line[1:] + "\n" for line in shown.splitlines() if line.startswith("+") and line[1:4] != "++ ")
+    assert yaml.safe_load(plus.partition("status:")[0])["spec"]["levels"] == written
+    capsys.readouterr()
+    assert toposcope(["controller", "--once", "--dry-run", "--kubeconfig", str(api.kubeconfig)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_gets_past_a_client_that_only_reads(api: ApiUnderTest) -> None:
+    client = ReadOnlyClient(load(str(api.kubeconfig)))
+    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}'
+    path = "/api/v1/namespaces/default/configmaps"
+    client.read(Request("POST", path, {"dryRun": "All"}, body))
+    with pytest.raises(KubeError, match=r"--dry-run: POST .* is not sent"):
+        client.read(Request("POST", path, {}, body))
+    client.close()
+    assert api.get(path)["items"] == []

@@ -1,0 +1,175 @@
+"""The published kinds, followed: what is answered from memory, what never is, what survives CRDs that come and go."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from controller.discovery import discover
+from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.publishers.kinds import ALL, KAI_TOPOLOGIES
+from controller.publishers.kueue import KueuePublisher
+from controller.publishers.target import Published
+from controller.publishers.watched import Watched
+from kube.client import ApiClient, Request
+from kube.errors import ApiError
+from tests.support.api import ApiUnderTest, wait_until
+from tests.support.cluster import RACK, topology
+from tests.support.publishing import BINDINGS, FOUR, KAI, THREE, Time, WatchedClient, found, install, levels, patch
+
+TOPOLOGY = topology()
+CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
+THREADS = {f"{kind.plural}.{kind.group}" for kind in ALL}
+
+
+@dataclass
+class Site:
+    """Publishers that read through what is followed, and every request that got past it."""
+
+    client: ApiClient
+    time: Time = field(default_factory=Time)
+    stop: threading.Event = field(default_factory=threading.Event)
+    asked: Counter[str] = field(default_factory=Counter)
+    news: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        through = cast("ApiClient", WatchedClient(self.client, self._note))
+        self.watched = Watched(through, self.stop, reader=self.client)
+        self.publishers = (
+            GrovePublisher(self.watched, self.time),
+            KaiPublisher(self.watched, self.time, 0.0),
+            KueuePublisher(self.watched, self.time, 0.0),
+        )
+
+    def _note(self, request: Request) -> None:
+        self.asked[request.method] += 1
+
+    def look(self) -> None:
+        """Find out what is served."""
+        self.watched.refresh(discover(self.client, ALL), self.news.set)
+
+    def publish(self, *keys: str) -> list[Published]:
+        """One turn of all publishers whose kind is served."""
+        return self.watched.decide(lambda: [p.publish(TOPOLOGY, levels(*keys)) for p in self.publishers if p.served()])
+
+    def asks_nothing(self, *keys: str) -> bool:
+        """Whether a turn gets along without a request."""
+        self.asked.clear()
+        self.publish(*keys)
+        return not self.asked
+
+
+@pytest.fixture
+def site(clients: Callable[[], ApiClient]) -> Iterator[Site]:
+    made = Site(clients())
+    yield made
+    made.watched.close()
+    for thread in following():
+        thread.join(30)
+    assert not following()
+
+
+def following() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name in THREADS]
+
+
+def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Site) -> None:
+    install(api, *CRDS)
+    assert site.publish(*FOUR)[0].in_sync  # nothing is followed yet
+    assert site.asked["PATCH"] == 2
+    site.look()
+    wait_until(lambda: site.asks_nothing(*FOUR), "everything is known")
+    assert [said.reason for said in site.publish(*FOUR)] == ["", "Waiting", ""]  # Grove does not run here
+    site.publish(*THREE)
+    assert site.asked["PATCH"] > 0
+    wait_until(lambda: site.asks_nothing(*THREE), "what was written is known too")
+
+
+def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest, site: Site) -> None:
+    install(api, *CRDS[:2])
+    site.publish(*FOUR)
+    site.look()
+    wait_until(lambda: site.asks_nothing(*FOUR), "the binding is known")
+    site.news.clear()
+    status = {"status": {"observedGeneration": 7}}
+    code, _ = api.request("PATCH", f"{BINDINGS}/cluster/status", status, content_type="application/merge-patch+json")
+    assert code == 200
+    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
+    assert site.news.wait(30)
+    wait_until(lambda: not site.asks_nothing(*FOUR), "the edit is seen")
+    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
+
+
+def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: ApiUnderTest, site: Site) -> None:
+    install(api, *CRDS[:2])
+    body: dict[str, Any] = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": [{"nodeLabel": RACK}]},
+    }
+    api.create(KAI, body)
+    site.look()
+    kai = site.watched._followed[KAI_TOPOLOGIES].index
+    wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")
+    kai.gone("cluster")  # as if the watch had not come that far
+    said = site.publish(*FOUR)
+    assert said[0].reason == "Conflict"
+    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in said[0].message
+    assert found(api, f"{BINDINGS}/cluster") is None
+    assert site.asked["PATCH"] == 0
+
+
+def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: Site) -> None:
+    site.look()
+    assert not following()
+    assert site.publish(*FOUR) == []
+    install(api, CRDS[1])
+    site.look()
+    assert [thread.name for thread in following()] == ["topologies.kai.scheduler"]
+    site.publish(*FOUR)
+    wait_until(lambda: site.asks_nothing(*FOUR), "KAI's Topology is known")
+    api.remove_crd("topologies.kai.scheduler")
+    if api.is_real:  # the embedded one lets watches of a kind outlive it
+        wait_until(lambda: site.watched.outdated, "the watch notices")
+    site.look()
+    for thread in following():
+        thread.join(30)
+    assert not following()
+    assert not site.watched.outdated
+    assert site.publish(*FOUR) == []
+
+
+def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient], api: ApiUnderTest) -> None:
+    install(api, *CRDS[:2])
+
+    class Blind(ApiClient):
+        """May read objects, and neither list nor watch them."""
+
+        def __init__(self) -> None:
+            pass
+
+        def read(self, request: Request) -> bytes:
+            if request.path == BINDINGS:
+                raise ApiError(403, "Forbidden", "cannot list resource")
+            return behind.read(request)
+
+        def stream(self, request: Request, idle_timeout: float) -> Any:
+            raise ApiError(403, "Forbidden", f"cannot watch {request.path} for {idle_timeout} s")
+
+    behind, stop = clients(), threading.Event()
+    watched = Watched(behind, stop, reader=Blind())
+    watched.refresh(discover(behind, ALL), threading.Event().set)
+    grove = GrovePublisher(watched)
+    assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
+    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
+    assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
+    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
+    stop.set()
+    watched.close()

@@ -1,0 +1,128 @@
+"""A table that is kept says, after any changes, what a new table of the same nodes says."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.assess import Assessment, assess
+from controller.effective import Absences
+from controller.index import Index
+from controller.node_index import NodeIndex
+from tests.support.cluster import topology
+from topology.hierarchy import cover, crossings
+from topology.keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from topology.levels import Level
+from topology.live_table import LiveTable
+from topology.node import Hardware, NodeFacts
+from topology.sizes import LevelSize, level_sizes
+from topology.table import Table
+
+ZONE, BLOCK = "topology.kubernetes.io/zone", "cloud.google.com/gce-topology-block"
+RACK = "cloud.google.com/gce-topology-subblock"
+LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME))
+SELECTORS: tuple[dict[str, Any], ...] = (
+    {},
+    {"matchLabels": {"pool": "a"}},
+    {"matchExpressions": [{"key": "pool", "operator": "DoesNotExist"}]},
+    {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["a"]}]},
+)
+TOPOLOGIES = [topology(nodeSelector=selector, required=["rack"]) for selector in SELECTORS]
+
+
+NOBODY = Table(())
+
+
+def any_node(dice: random.Random, name: str, mess: float) -> NodeFacts:
+    rack = dice.randrange(12)
+    labels: dict[str, str] = {
+        ZONE: f"z{rack // 6}",
+        BLOCK: f"b{rack // 3}",
+        RACK: f"r{rack}",
+        NVLINK_DOMAIN: dice.choice((name, f"clique-{rack // 2}.{rack}")),
+        HOSTNAME: name,
+        GPUS: "8",
+    }
+    if dice.random() < mess:
+        key = dice.choice(tuple(labels))
+        # Other nodes' names, placeholders, values of other levels.
+        labels[key] = dice.choice(("no-topology", "n1", "n2", "", "r1", "z0", "4"))
+    if dice.random() < mess:
+        del labels[dice.choice(tuple(labels))]
+    labels |= dice.choice(({}, {}, {"pool": "a"}, {"pool": "b"}, {GPU_PRESENT: "true"}))
+    keys = tuple(sorted(labels))
+    values = tuple(labels[key] for key in keys)
+    usable = dice.random() >= mess
+    state = dice.choice(("ok", "ok", "ok", "degraded", "unknown")) if dice.random() < mess else "ok"
+    spans = labels.get(NVLINK_DOMAIN, "")
+    hardware = Hardware(spans if "." in spans else None, f"chassis-{rack}", state, dice.choice((4, 8)))
+    return NodeFacts(name, f"u{name}", keys, values, usable, True, dice.choice((0, 8)), hardware)
+
+
+def assessed(nodes: Table) -> list[tuple[Assessment, tuple[LevelSize, ...]]]:
+    found = [assess(each, nodes, Absences(), 0.0) for each in TOPOLOGIES]
+    return [(replace(each, selected=NOBODY), level_sizes(each.effective.levels, each.selected)) for each in found]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_sequence_of_changes_ends_where_a_new_table_begins(seed: int) -> None:
+    dice = random.Random(seed)
+    mess = dice.choice((0.0, 0.02, 0.3))
+    nodes = {name: any_node(dice, name, mess) for name in (f"n{i}" for i in range(dice.choice((1, 3, 60))))}
+    live = LiveTable(nodes.values())
+    for turn in range(40):
+        names = [dice.choice((*nodes, f"n{60 + turn}", "n1")) for _ in range(dice.choice((0, 1, 1, 3, 30)))]
+        changes: dict[str, NodeFacts | None] = {}
+        for name in names:
+            gone = dice.random() < 0.3
+            changes[name] = None if gone else any_node(dice, name, mess)
+        live.update(changes)
+        nodes = {name: node for name, node in (nodes | changes).items() if node is not None}
+        fresh = Table(nodes.values())
+        if dice.random() < 0.3:
+            continue  # several updates between two looks
+        assert sorted(live, key=str) == sorted(fresh, key=str)
+        assert live.segments.keys() == fresh.segments.keys()
+        assert {live.nodes[i].name for i in live.idle} == {fresh.nodes[i].name for i in fresh.idle}
+        for level in LEVELS:
+            kept, new = live.column(level.key), fresh.column(level.key)
+            assert (kept.different, kept.missing) == (new.different, new.missing)
+            assert (kept.singular, kept.uniform) == (new.singular, new.uniform)
+            assert dict(zip((n.name for n in live), kept.values, strict=True)) == dict(
+                zip((n.name for n in fresh), new.values, strict=True)
+            )
+            assert dict(live.counts(level.key)) == dict(fresh.counts(level.key))
+            assert live.machines() == fresh.machines()
+            for other in LEVELS:
+                assert live.nests(other.key, level.key) == fresh.nests(other.key, level.key)
+        assert cover(LEVELS, live) == cover(LEVELS, fresh)
+        assert crossings(LEVELS, live) == crossings(LEVELS, fresh)
+        if dice.random() < 0.7:  # topologies come and go
+            assert assessed(live) == assessed(fresh)
+
+
+def test_an_index_gives_the_same_table_brought_up_to_date_and_a_new_one_after_a_new_list() -> None:
+    dice = random.Random(1)
+    nodes = {f"n{i}": any_node(dice, f"n{i}", 0.0) for i in range(100)}
+    told: list[None] = []
+    index = NodeIndex(lambda: told.append(None))
+    index.replace(nodes)
+    first = index.table()
+    moved = any_node(dice, "n5", 0.0)
+    index.put("n5", moved)
+    index.put("n5", moved)  # a heartbeat
+    index.gone("n6")
+    index.put("n100", any_node(dice, "n100", 0.0))
+    assert len(told) == 4
+    assert index.table() is first
+    assert sorted(first, key=str) == sorted(index.items(), key=str)
+    assert index.table() is first
+    for i in range(20):
+        index.gone(f"n{i}")
+    many = index.table()
+    assert many is not first
+    assert sorted(many, key=str) == sorted(index.items(), key=str)
+    index.replace(nodes)
+    assert sorted(index.table(), key=str) == sorted(nodes.values(), key=str)
+    assert isinstance(index, Index)
