@@ -64,10 +64,7 @@ class Agent:
         self._container = Container()
 
     def turn(self) -> bool:
-        """Probe once and publish what may be published by now; whether hardware and API server did well.
-
-        Raises KeeperGone.
-        """
+        """Probe once and publish what may be published by now; whether hardware and API server did well."""
         readable = self._refresh()
         description = self._look()
         published = readable and self._publish(description)
@@ -114,7 +111,7 @@ class Agent:
         except ProbeFailed as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
-        self._metrics.node(description)
+        self._metrics.description = description
         if description.problem:
             self._metrics.probe_failed(description.reason, took)
         else:

@@ -1,7 +1,7 @@
 """The agent from outside: memory, start, a cycle, and an hour at rest.
 
 The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
-port, three processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
+port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
 """
 
 import argparse
@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 import psutil
-from prometheus_client import CollectorRegistry
 
 from agent.isolation import ProbeProcess
 from agent.loop import Agent
@@ -37,7 +36,7 @@ _INTERVAL: Final = 60.0
 _HOUR: Final = 3600.0
 _MIB: Final = 1 << 20
 _PATIENCE: Final = 20.0
-_ROLES: Final = ("agent", "keeper", "worker")
+_ROLES: Final = ("agent", "worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +180,9 @@ def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float,
 
 
 def cycle_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU of all three processes for one turn: probe, describe, compare, the messages between them, and the wait.
+    """CPU of both processes for one turn: probe, describe, compare, the messages between them, and the wait.
 
-    Then for a minute of waiting alone, in which worker and keeper look for events every other second.
+    Then for a minute of waiting alone, in which both look for events every other second.
     """
     cycles, seconds = (3, 4.0) if quick else (11, 12.0)
     with _site(1) as site:
@@ -194,7 +193,7 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
                 busy(pids[-1], _PATIENCE)
                 clocks.append(idle(*pids))
         costs = tuple(1000 * (after - before) for before, after in pairwise(clocks))
-        yield Figure("agent, CPU per cycle, three processes", Sample(costs, "ms"), Target(5))
+        yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
         with _agent(site, "node-0", _INTERVAL) as agent:
             pids = [process.pid for process in agent.after_probes(1)]
             before = idle(*pids)
@@ -221,7 +220,7 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
             _options("--node-name", "node-0", "--spread", "0"),
             cast("ProbeProcess", _KnownHardware(site.machine.raw)),
             Publisher(site.server.client(), "node-0"),
-            AgentMetrics(CollectorRegistry()),
+            AgentMetrics(),
             now=lambda: clock[0],
             monotonic=lambda: clock[0],
             dice=random.Random(0),  # noqa: S311 - jitter, not a secret
