@@ -13,6 +13,7 @@ from agent.isolation import ProbeFailed, ProbeProcess
 from agent.metrics import AgentMetrics, Outcome
 from agent.options import Options
 from agent.publish import Publisher
+from agent.raw import RawNode
 from kube.errors import ApiError, KubeError
 
 log = logging.getLogger("agent")
@@ -62,6 +63,7 @@ class Agent:
         self._said = ""
         self._trouble = ""
         self._container = Container()
+        self._described_last: tuple[RawNode, str | None, Description] | None = None
 
     def turn(self) -> bool:
         """Probe once and publish what may be published by now; whether hardware and API server did well."""
@@ -107,7 +109,7 @@ class Agent:
         try:
             raw = self._probe.probe()
             self._container.look(raw, self._monotonic())
-            description = describe(raw, self._options.node_name, remembered)
+            description = self._described(raw, remembered)
         except ProbeFailed as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
@@ -120,6 +122,13 @@ class Agent:
             log.log(logging.WARNING if description.problem else logging.INFO, "%s", description.sentence)
         self._said = description.sentence
         return description
+
+    def _described(self, raw: RawNode, remembered: str | None) -> Description:
+        """What the answers mean; at rest they are the same each time, and so is that."""
+        if self._described_last is None or self._described_last[:2] != (raw, remembered):
+            description = describe(raw, self._options.node_name, remembered)
+            self._described_last = (raw, remembered, description)
+        return self._described_last[2]
 
     def _publish(self, description: Description) -> bool:
         if not self._publisher.pending(description):
