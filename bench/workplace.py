@@ -143,10 +143,11 @@ def _bytecode() -> TemporaryDirectory[str]:
 def _with_bytecode() -> dict[str, str]:
     """This process' environment, changed so that programs keep their bytecode from the first run on.
 
-    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start.
+    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start. Like the
+    image's, it has no docstrings.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": _bytecode().name}
+    return kept | {"PYTHONPYCACHEPREFIX": _bytecode().name, "PYTHONOPTIMIZE": "2"}
 
 
 def _open(pipe: IO[bytes] | None) -> IO[bytes]:

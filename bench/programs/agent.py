@@ -22,5 +22,5 @@ def main() -> int:
         from agent.run import run  # noqa: PLC0415 - after the fork, as in cli.agent
         from kube.config import load  # noqa: PLC0415 - same
 
-        load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]))
+        load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
         return run(chosen, probe)
