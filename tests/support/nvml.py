@@ -61,3 +61,19 @@ def losing_a_gpu(faults: Path) -> SimulatedNvml:
 
     made = SimulatedNvml(load_profile(PROFILE), faults_file=faults, wait=lose)
     return made
+
+
+def upgradable(driver: Path) -> SimulatedNvml:
+    """Remembers the driver (the file's text) that it was started with, and refuses to work with another one."""
+
+    class Upgradable(SimulatedNvml):
+        def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
+            self.known = driver.read_text()
+            super().nvmlInit()
+
+        def nvmlDeviceGetCount(self) -> int:  # noqa: N802 - NVML's name
+            if driver.read_text() != self.known:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+            return super().nvmlDeviceGetCount()
+
+    return Upgradable(load_profile(PROFILE))
