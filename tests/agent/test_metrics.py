@@ -255,7 +255,7 @@ def stat(pid: int, name: str, user: int, system: int, pages: int) -> str:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """Three processes, the worker with a name that would mislead a careless reader."""
+    """An agent and two processes that may be its worker, one with a name that would mislead a careless reader."""
     for folder, line in (
         ("self", stat(1, "python", 150, 50, 100)),
         ("20", stat(20, "python", 1, 0, 10)),
