@@ -4,9 +4,8 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agent.compat import CompatPublisher
 from agent.container import Container
 from agent.describe import Description, describe, unknown
 from agent.isolation import ProbeFailed, ProbeProcess
@@ -15,6 +14,9 @@ from agent.options import Options
 from agent.publish import Publisher
 from agent.raw import RawNode
 from kube.errors import ApiError, KubeError
+
+if TYPE_CHECKING:
+    from agent.compat import CompatPublisher
 
 log = logging.getLogger("agent")
 
@@ -40,7 +42,7 @@ class Agent:
         probe: ProbeProcess,
         publisher: Publisher,
         metrics: AgentMetrics,
-        compat: CompatPublisher | None = None,
+        compat: "CompatPublisher | None" = None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         dice: random.Random | None = None,
@@ -154,7 +156,7 @@ class Agent:
                 log.warning("cannot record an Event: %s", explain(error))
         return True
 
-    def _publish_well_known(self, compat: CompatPublisher, description: Description) -> None:
+    def _publish_well_known(self, compat: "CompatPublisher", description: Description) -> None:
         """Publish the labels that others may own; nothing of ours depends on it."""
         if not self._published or self._monotonic() < self._compat_at:
             return

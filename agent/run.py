@@ -7,8 +7,8 @@ import select
 import signal
 import socket
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from agent.compat import CompatPublisher
 from agent.isolation import ProbeProcess
 from agent.loop import Agent, explain
 from agent.metrics import AgentMetrics
@@ -19,6 +19,9 @@ from kube.config import load
 from kube.errors import ConfigError, KubeError
 from telemetry.logs import set_up
 from telemetry.server import Page, TelemetryServer
+
+if TYPE_CHECKING:
+    from agent.compat import CompatPublisher
 
 log = logging.getLogger("agent")
 
@@ -39,7 +42,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
         stack.callback(client.close)
         if options.cleanup:
             return _clean_up(publisher, options.node_name)
-        compat = CompatPublisher(client, options.node_name) if options.nvidia_labels else None
+        compat = _well_known(client, options)
         metrics = AgentMetrics()
         agent = Agent(options, probe, publisher, metrics, compat)
         if options.metrics_port is not None:
@@ -55,6 +58,14 @@ def run(options: Options, probe: ProbeProcess) -> int:
         _live(agent, probe)
     # The labels stay: they describe the node, not this process.
     return 0
+
+
+def _well_known(client: ApiClient, options: Options) -> "CompatPublisher | None":
+    if not options.nvidia_labels:
+        return None
+    from agent.compat import CompatPublisher  # noqa: PLC0415 - few want it
+
+    return CompatPublisher(client, options.node_name)
 
 
 def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> Page:
