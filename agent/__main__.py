@@ -6,7 +6,6 @@ import sys
 from agent.isolation import ProbeProcess
 from agent.nvml import open_pynvml
 from agent.options import add_arguments, options
-from agent.run import run
 
 
 def main() -> int:
@@ -16,6 +15,8 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
     with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
+        from agent.run import run  # noqa: PLC0415 - after the fork: see agent.launch
+
         return run(chosen, probe)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from agent.describe import Description
 from kube.apply import apply
 from kube.client import ApiClient
-from kube.nodes import PATH
+from kube.paths import NODES
 from topology import keys
 
 MANAGER: Final = "toposcope-agent-nvidia"
@@ -57,7 +57,7 @@ class CompatPublisher:
 
     def __init__(self, client: ApiClient, node_name: str) -> None:
         self._client = client
-        self._path = f"{PATH}/{node_name}"
+        self._path = f"{NODES}/{node_name}"
         self._name = node_name
 
     def publish(self, description: Description, metadata: Mapping[str, Any]) -> bool:

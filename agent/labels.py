@@ -113,4 +113,4 @@ def _numa(topology: NodeTopology) -> dict[str, str]:
 def _products(topology: NodeTopology) -> str:
     """The product that most GPUs of the node are; nodes with several are rare, and one label holds one value."""
     names = Counter(gpu.product for gpu in topology.gpus if gpu.product)
-    return names.most_common(1)[0][0] if names else ""
+    return max(names, key=names.__getitem__, default="")

@@ -4,16 +4,19 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from agent.compat import CompatPublisher
 from agent.container import Container
 from agent.describe import Description, describe, unknown
 from agent.isolation import ProbeFailed, ProbeProcess
 from agent.metrics import AgentMetrics, Outcome
 from agent.options import Options
 from agent.publish import Publisher
+from agent.raw import RawNode
 from kube.errors import ApiError, KubeError
+
+if TYPE_CHECKING:
+    from agent.compat import CompatPublisher
 
 log = logging.getLogger("agent")
 
@@ -39,7 +42,7 @@ class Agent:
         probe: ProbeProcess,
         publisher: Publisher,
         metrics: AgentMetrics,
-        compat: CompatPublisher | None = None,
+        compat: "CompatPublisher | None" = None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         dice: random.Random | None = None,
@@ -62,12 +65,10 @@ class Agent:
         self._said = ""
         self._trouble = ""
         self._container = Container()
+        self._described_last: tuple[RawNode, str | None, Description] | None = None
 
     def turn(self) -> bool:
-        """Probe once and publish what may be published by now; whether hardware and API server did well.
-
-        Raises KeeperGone.
-        """
+        """Probe once and publish what may be published by now; whether hardware and API server did well."""
         readable = self._refresh()
         description = self._look()
         published = readable and self._publish(description)
@@ -110,11 +111,11 @@ class Agent:
         try:
             raw = self._probe.probe()
             self._container.look(raw, self._monotonic())
-            description = describe(raw, self._options.node_name, remembered)
+            description = self._described(raw, remembered)
         except ProbeFailed as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
-        self._metrics.node(description)
+        self._metrics.description = description
         if description.problem:
             self._metrics.probe_failed(description.reason, took)
         else:
@@ -123,6 +124,13 @@ class Agent:
             log.log(logging.WARNING if description.problem else logging.INFO, "%s", description.sentence)
         self._said = description.sentence
         return description
+
+    def _described(self, raw: RawNode, remembered: str | None) -> Description:
+        """What the answers mean; at rest they are the same each time, and so is that."""
+        if self._described_last is None or self._described_last[:2] != (raw, remembered):
+            description = describe(raw, self._options.node_name, remembered)
+            self._described_last = (raw, remembered, description)
+        return self._described_last[2]
 
     def _publish(self, description: Description) -> bool:
         if not self._publisher.pending(description):
@@ -148,7 +156,7 @@ class Agent:
                 log.warning("cannot record an Event: %s", explain(error))
         return True
 
-    def _publish_well_known(self, compat: CompatPublisher, description: Description) -> None:
+    def _publish_well_known(self, compat: "CompatPublisher", description: Description) -> None:
         """Publish the labels that others may own; nothing of ours depends on it."""
         if not self._published or self._monotonic() < self._compat_at:
             return

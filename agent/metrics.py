@@ -1,22 +1,12 @@
-"""The agent's Prometheus metrics, each explained in docs/metrics.md; the registry is an argument, never global."""
+"""What one agent counts; `agent.exposition` shows it to Prometheus. Written by the agent's loop, read by scrapes."""
 
-from collections.abc import Iterable, Iterator
-from enum import StrEnum
-from itertools import combinations
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+from math import inf
 from typing import Final, Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from agent.describe import Description
-from agent.fabric import HEALTH_BITS
-from agent.process import usage
-from topology.hardware import Fabric, GpuFabric, NodeTopology, State
-from topology.matrix import nv_links
-from topology.version import __version__
-
-_PREFIX: Final = "toposcope_agent_"
 
 Outcome = Literal["written", "unchanged", "failed", "forbidden", "conflict", "throttled"]
 """How an attempt to publish can end."""
@@ -24,224 +14,51 @@ Outcome = Literal["written", "unchanged", "failed", "forbidden", "conflict", "th
 REASONS: Final = ("nvml-unavailable", "hang", "crash", "garbage", "no-devices", "other")
 """Why a probe can fail."""
 
+_BOUNDS: Final = (0.005, 0.02, 0.1, 0.5, 2, 10, 60, inf)
+
+
+class Durations:
+    """A histogram of seconds."""
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+        self._counts = [0] * len(_BOUNDS)
+
+    def observe(self, seconds: float) -> None:
+        """Count one."""
+        self._counts[bisect_left(_BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+    def cumulative(self) -> Iterator[tuple[float, int]]:
+        """Each bound, and how many were not above it; the last bound is infinite."""
+        return zip(_BOUNDS, accumulate(self._counts), strict=True)
+
 
 class AgentMetrics:
-    """What one agent tells about its probes, its writes, its node and its processes.
+    """What one agent tells about its probes, its writes and its node; moments are in Unix time, 0 for never."""
 
-    `keeper` is the process id of the keeper (None: of the three processes only the agent's own is shown). `pairs` adds
-    one series for each pair of devices: 190 on a node with 8 GPUs and 12 NICs.
-    """
-
-    def __init__(self, registry: CollectorRegistry, keeper: int | None = None, *, pairs: bool = False) -> None:
-        self._last_probe = Gauge(
-            f"{_PREFIX}last_successful_probe_timestamp_seconds",
-            "When the hardware last answered, in Unix time; 0 until it has.",
-            registry=registry,
-        )
-        self._last_publish = Gauge(
-            f"{_PREFIX}last_successful_publish_timestamp_seconds",
-            "When the Node was last known to carry what the hardware says, in Unix time; 0 until it was.",
-            registry=registry,
-        )
-        self._probe_seconds = Histogram(
-            f"{_PREFIX}probe_duration_seconds",
-            "How long probes of the hardware took, failed ones included.",
-            buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60),
-            registry=registry,
-        )
-        self._probe_failures = Counter(
-            f"{_PREFIX}probe_failures",
-            f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}.",
-            ["reason"],
-            registry=registry,
-        )
-        outcomes = get_args(Outcome)
-        self._publishes = Counter(
-            f"{_PREFIX}publishes",
-            f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(outcomes)}.",
-            ["outcome"],
-            registry=registry,
-        )
+    def __init__(self) -> None:
+        self.last_probe = 0.0
+        self.last_publish = 0.0
+        self.durations = Durations()
         # A series that begins at 1 shows no increase: rate() would miss the first failure.
-        for reason in REASONS:
-            self._probe_failures.labels(reason)
-        for outcome in outcomes:
-            self._publishes.labels(outcome)
-        Info(f"{_PREFIX}build", "Version of this agent.", registry=registry).info({"version": __version__})
-        self._node = _Node(pairs=pairs)
-        registry.register(self._node)
-        registry.register(_Processes(keeper))
+        self.failures = dict.fromkeys(REASONS, 0)
+        self.publishes = dict.fromkeys(get_args(Outcome), 0)
+        self.description: Description | None = None
+        """What the last probe said about the node."""
 
     def probe_succeeded(self, seconds: float, now: float) -> None:
-        """Count a probe that took `seconds` and that the hardware answered; `now` in Unix time."""
-        self._probe_seconds.observe(seconds)
-        self._last_probe.set(now)
+        """Count a probe that took `seconds` and that the hardware answered."""
+        self.durations.observe(seconds)
+        self.last_probe = now
 
     def probe_failed(self, reason: str, seconds: float) -> None:
         """Count a probe that took `seconds` and gave nothing; a reason that is none of `REASONS` counts as other."""
-        self._probe_seconds.observe(seconds)
-        self._probe_failures.labels(reason if reason in REASONS else "other").inc()
+        self.durations.observe(seconds)
+        self.failures[reason if reason in self.failures else "other"] += 1
 
     def published(self, outcome: Outcome, now: float) -> None:
-        """Count an attempt to publish; `now` in Unix time."""
-        self._publishes.labels(outcome).inc()
+        """Count an attempt to publish."""
+        self.publishes[outcome] += 1
         if outcome in ("written", "unchanged"):
-            self._last_publish.set(now)
-
-    def node(self, description: Description) -> None:
-        """Show what the last probe said about the node."""
-        self._node.description = description
-
-
-class _Node(Collector):
-    """The node as last described. A scrape makes its series anew: none outlives its GPU, none shows half a probe."""
-
-    def __init__(self, *, pairs: bool) -> None:
-        self.description: Description | None = None
-        self._pairs = pairs
-
-    def collect(self) -> Iterator[Metric]:
-        """The families, without samples for what is not known: what was true before a failed probe may not be now."""
-        description = self.description
-        topology = description.topology if description else None
-        expected = description.expected if description else None
-        seen = len(topology.gpus) if topology else 0
-        yield _gauge(
-            "gpus_expected",
-            "GPUs on the PCI bus.",
-            (),
-            [] if expected is None else [((), expected)],
-        )
-        yield _gauge(
-            "gpus_seen", "GPUs that NVML sees.", (), [] if description is None or description.problem else [((), seen)]
-        )
-        yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
-        yield _one_of(
-            "fabric_state",
-            "1 for the state of the multi-node NVLink registration over all GPUs",
-            Fabric,
-            topology.fabric if topology else None,
-        )
-        yield from _gpus(topology)
-        if self._pairs:
-            yield _gauge(
-                "pair_nvlinks",
-                "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`.",
-                ("a", "b", "path"),
-                _pairs(topology) if topology else [],
-            )
-
-
-def _state(description: Description | None) -> State | None:
-    if description is None:
-        return None
-    if description.topology:
-        return description.topology.state
-    return State.UNKNOWN if description.problem else State.OK
-
-
-def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
-    """The families with a series, or several, for each GPU by its PCI address: the index changes as GPUs are lost."""
-    gpus = topology.gpus if topology else ()
-    by_gpu = ("gpu",)
-    yield _gauge("gpu_nvlinks", "NVLinks that the GPU has.", by_gpu, (((g.pci,), len(g.links)) for g in gpus))
-    yield _gauge(
-        "gpu_nvlinks_active",
-        "NVLinks of the GPU that are up, those asleep to save power included.",
-        by_gpu,
-        (((g.pci,), g.links_active) for g in gpus),
-    )
-    yield _gauge(
-        "gpu_nvlinks_expected",
-        "NVLinks of the GPU that ought to be up: as many as its like, as its product, as it has shown before.",
-        by_gpu,
-        (((g.pci,), g.links_expected) for g in gpus),
-    )
-    yield _gauge(
-        "gpu_nvlink_bandwidth_bytes_per_second",
-        "What the GPU's active NVLinks give together, in each direction.",
-        by_gpu,
-        (
-            ((g.pci,), g.links_active * (g.link_mbps or 0) * 1_000_000)
-            for g in gpus
-            if g.link_mbps is not None or not g.links_active
-        ),
-    )
-    yield _gauge(
-        "gpu_numa_node",
-        "NUMA node of the CPUs next to the GPU; -1 when not known.",
-        by_gpu,
-        (((g.pci,), -1 if g.numa is None else g.numa) for g in gpus),
-    )
-    yield _gauge(
-        "gpu_mig_devices",
-        "MIG devices on a GPU whose product can be partitioned.",
-        by_gpu,
-        (((g.pci,), g.mig_devices) for g in gpus if g.mig is not None),
-    )
-    yield _gauge(
-        "gpu_fabric_state",
-        f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
-        ("gpu", "state"),
-        (((g.pci, state), g.fabric is state) for g in gpus for state in GpuFabric),
-    )
-    in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
-    yield _gauge(
-        "gpu_fabric_health_bad",
-        "1 for each bit of the GPU's fabric health that is bad; nothing where there is no fabric.",
-        ("gpu", "bit"),
-        (
-            ((g.pci, bit), g.registration is not None and bit in g.registration.health)
-            for g in gpus
-            if in_fabric
-            for bit in HEALTH_BITS
-        ),
-    )
-
-
-def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every pair once. The path of NVLinks is `NV`: their number is the value, and may change without a new series."""
-    names = [*(gpu.pci for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
-    for (i, a), (j, b) in combinations(enumerate(names), 2):
-        cell = topology.matrix.cells[i][j]
-        links = nv_links(cell)
-        yield (a, b, "NV" if links else cell), links
-
-
-class _Processes(Collector):
-    """The agent's own processes, read when they are scraped."""
-
-    def __init__(self, keeper: int | None) -> None:
-        self._keeper = keeper
-
-    def collect(self) -> Iterator[Metric]:
-        found = usage(self._keeper)
-        yield _gauge(
-            "process_resident_memory_bytes",
-            "Resident memory of the agent's processes; pages that they share count in each.",
-            ("process",),
-            (((name,), used.resident) for name, used in found.items()),
-        )
-        cpu = CounterMetricFamily(
-            f"{_PREFIX}process_cpu_seconds",
-            "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0.",
-            labels=("process",),
-        )
-        for name, used in found.items():
-            cpu.add_metric((name,), used.cpu)
-        yield cpu
-
-
-def _gauge(
-    name: str, text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(_PREFIX + name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> GaugeMetricFamily:
-    """A series for each state, 1 for the one that holds; none while no state is known."""
-    samples = [((each.value,), each is state) for each in states] if state is not None else []
-    return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)
+            self.last_publish = now

@@ -5,9 +5,8 @@ but NCCL still guards every call with a mutex because of past bugs.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 NOT_SUPPORTED: Final = 3
 INVALID_ARGUMENT: Final = 2
@@ -26,8 +25,7 @@ _MISMATCHED_FILES: Final = -1
 """pynvml's NVMLLibraryMismatchError: no NVMLError and without a code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """NVML's error as data."""
 
     code: int

@@ -1,15 +1,17 @@
-"""The agent's command line, shared by `toposcope agent` and `python -m agent`."""
+"""The agent's command line, shared by `toposcope agent` and `python -m agent`.
+
+It is read before the worker is forked (see `agent.launch`), so what it loads is kept small: no dataclasses, no logging.
+"""
 
 import argparse
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from telemetry.logs import FORMATS
+from telemetry.formats import FORMATS
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What an agent needs to know beside the hardware."""
 
     node_name: str

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from agent.nvml import UNKNOWN, Nvml, Refusal
 from agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
-from agent.structs import read_fabric, read_platform
+from agent.structs import read_fabric, read_fields, read_platform
 from agent.sysfs import Sysfs
 from topology.pci import normal_address
 
@@ -20,7 +20,6 @@ _STATE: Final = 165
 _C2C_COUNT: Final = 170
 _C2C_STATE: Final = 171
 _C2C_ACTIVE: Final = 1
-_SUCCESS: Final = 0
 _INACTIVE: Final = 0
 
 
@@ -133,10 +132,12 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, in
 
     The count of links comes from field 91: the binding's constant is that of another driver version.
     """
-    common = _fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
+    common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
     count = common.get((_LINK_COUNT, 0)) or 0
     numbers = range(count)
-    fields = _fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
+    fields = (
+        read_fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
+    )
     links = []
     for link in numbers:
         state = fields.get((_STATE, link))
@@ -157,21 +158,8 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, in
             )
         )
     c2c = range(common.get((_C2C_COUNT, 0)) or 0)
-    c2c_states = _fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
+    c2c_states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
     return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
-
-
-def _fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
-    """The field values that were answered, by (field, scope).
-
-    The call as a whole succeeds even when entries fail, and a failed entry holds zero: each entry's own status counts.
-    """
-    answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
-    return {
-        (int(entry.fieldId), int(entry.scopeId)): int(entry.value.uiVal)
-        for entry in answer or ()
-        if entry.nvmlReturn == _SUCCESS
-    }
 
 
 def _ancestors(nvml: Nvml, handles: list[tuple[int, Any]]) -> list[RawAncestor]:

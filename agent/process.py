@@ -1,7 +1,7 @@
 """What the agent's own processes use, from /proc.
 
 Read here and not by psutil: on a node with 8 GPUs that would cost the agent 1.4 to 1.9 MB of memory (0.1 MB this way)
-and 1.1 ms a scrape (0.1 ms), much of it to look through all of /proc for the keeper's child.
+and 1.1 ms a scrape (0.1 ms).
 """
 
 import contextlib
@@ -22,18 +22,14 @@ class Usage:
     cpu: float
 
 
-def usage(keeper: int | None, proc: Path = Path("/proc")) -> dict[str, Usage]:
-    """What `agent`, `keeper` and `worker` use; one that is not there, or that /proc does not tell of, is left out.
+def usage(worker: int | None, proc: Path = Path("/proc")) -> dict[str, Usage]:
+    """What `agent` and `worker` use; one that is not there, or that /proc does not tell of, is left out.
 
-    `keeper` is the keeper's process id; it has at most one child, the worker. A kernel built without
-    CONFIG_PROC_CHILDREN does not name it.
+    `worker` is the worker's process id.
     """
     folders = {"agent": proc / "self"}
-    if keeper is not None:
-        folders["keeper"] = proc / str(keeper)
-        with contextlib.suppress(OSError):
-            for worker in (proc / f"{keeper}/task/{keeper}/children").read_text().split()[:1]:
-                folders["worker"] = proc / worker
+    if worker is not None:
+        folders["worker"] = proc / str(worker)
     found = {}
     for name, folder in folders.items():
         with contextlib.suppress(OSError):  # it ended meanwhile

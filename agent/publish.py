@@ -18,7 +18,7 @@ from kube.apply import apply, get
 from kube.client import METADATA, ApiClient, Request
 from kube.errors import ApiError
 from kube.events import event
-from kube.nodes import PATH
+from kube.paths import NODES
 from topology.keys import MATRIX, PREFIX, REFERENCE
 
 MANAGER: Final = "toposcope-agent"
@@ -49,7 +49,7 @@ class Publisher:
         self, client: ApiClient, node_name: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._client = client
-        self._path = f"{PATH}/{node_name}"
+        self._path = f"{NODES}/{node_name}"
         self._name = node_name
         self._now = now
         self._uid = ""

@@ -1,13 +1,15 @@
 """What NVML and sysfs answered, word for word, before anything is concluded from it.
 
-Plain data that travels from the probe's child process to its parent as JSON. None always means "did not tell".
+Plain data that travels from the worker to the agent as JSON arrays. None always means "did not tell".
+
+Named tuples, where the rest of the house has frozen dataclasses: to define those takes a package that the worker needs
+for nothing else, 1.3 MB and 10 ms on every GPU node.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class RawLink:
+class RawLink(NamedTuple):
     """One NVLink of one GPU."""
 
     link: int
@@ -21,8 +23,7 @@ class RawLink:
     mbps: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RawFabric:
+class RawFabric(NamedTuple):
     """NVML's fabric information of one GPU; `uuid` is 32 hex digits."""
 
     state: int
@@ -36,8 +37,7 @@ class RawFabric:
     health_summary: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RawPlatform:
+class RawPlatform(NamedTuple):
     """Where a GPU's tray sits (GB200 and later)."""
 
     chassis: str
@@ -47,11 +47,10 @@ class RawPlatform:
     module: int
 
 
-@dataclass(frozen=True, slots=True)
-class RawGpu:
+class RawGpu(NamedTuple):
     """One GPU that NVML gave a handle for; a MIG device is part of its GPU."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # NVML's word, and of the tuple's own method nobody here has use
     pci: str
     uuid: str | None
     name: str | None
@@ -75,8 +74,7 @@ class RawGpu:
     platform: RawPlatform | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RawAncestor:
+class RawAncestor(NamedTuple):
     """The nearest common PCI ancestor of two GPUs by NVML: 0 same board, 10, 20, 30, 40, 50 outwards."""
 
     a: int
@@ -84,8 +82,7 @@ class RawAncestor:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class RawPci:
+class RawPci(NamedTuple):
     """One PCI function: its real sysfs path from the root complex down to itself, and where it belongs."""
 
     address: str
@@ -95,8 +92,7 @@ class RawPci:
     driver: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RawPort:
+class RawPort(NamedTuple):
     """One port of a NIC: what its files `link_layer` and `state` say."""
 
     number: int
@@ -104,8 +100,7 @@ class RawPort:
     state: str
 
 
-@dataclass(frozen=True, slots=True)
-class RawNic:
+class RawNic(NamedTuple):
     """One entry of /sys/class/infiniband that is no virtual function."""
 
     name: str
@@ -114,8 +109,7 @@ class RawNic:
     ports: tuple[RawPort, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RawNuma:
+class RawNuma(NamedTuple):
     """One NUMA node of the kernel."""
 
     id: int
@@ -124,18 +118,16 @@ class RawNuma:
     """ACPI distances to all nodes, in their order."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawFault:
+class RawFault(NamedTuple):
     """NVML could not be used at all, or one GPU could not be asked."""
 
     code: int
     text: str
-    index: int | None = None
+    index: int | None = None  # type: ignore[assignment]  # as above
     """The GPU's NVML index; None: NVML as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawNode:
+class RawNode(NamedTuple):
     """One probe of one node."""
 
     driver: str | None

@@ -1,14 +1,15 @@
 """Wires an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
 
 import contextlib
+import functools
 import logging
 import select
 import signal
 import socket
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from agent.compat import CompatPublisher
-from agent.isolation import KeeperGone, ProbeProcess
+from agent.isolation import ProbeProcess
 from agent.loop import Agent, explain
 from agent.metrics import AgentMetrics
 from agent.options import Options
@@ -17,8 +18,10 @@ from kube.client import ApiClient
 from kube.config import load
 from kube.errors import ConfigError, KubeError
 from telemetry.logs import set_up
-from telemetry.registry import new_registry
-from telemetry.server import TelemetryServer
+from telemetry.server import Page, TelemetryServer
+
+if TYPE_CHECKING:
+    from agent.compat import CompatPublisher
 
 log = logging.getLogger("agent")
 
@@ -26,7 +29,7 @@ log = logging.getLogger("agent")
 def run(options: Options, probe: ProbeProcess) -> int:
     """Run an agent until it is told to end (or once); the program's exit code.
 
-    `probe` was made before anything here starts a thread.
+    `probe` was made before anything here starts a thread, and before most of what is imported here was loaded.
     """
     set_up(options.log_format)
     try:
@@ -34,31 +37,42 @@ def run(options: Options, probe: ProbeProcess) -> int:
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
         return 1
-    registry = new_registry()
     publisher = Publisher(client, options.node_name)
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
         if options.cleanup:
             return _clean_up(publisher, options.node_name)
-        compat = CompatPublisher(client, options.node_name) if options.nvidia_labels else None
-        metrics = AgentMetrics(registry, probe.keeper, pairs=options.pair_metrics)
+        compat = _well_known(client, options)
+        metrics = AgentMetrics()
         agent = Agent(options, probe, publisher, metrics, compat)
         if options.metrics_port is not None:
             try:
-                server = TelemetryServer(options.metrics_port, registry, agent.healthy, agent.ready)
+                scraped = functools.partial(_scraped, metrics, probe, pairs=options.pair_metrics)
+                server = TelemetryServer(options.metrics_port, scraped, agent.healthy, agent.ready)
             except OSError as error:
                 log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
                 return 1
             stack.callback(server.close)
-        try:
-            if options.once:
-                return 0 if agent.turn() else 1
-            _live(agent, probe)
-        except KeeperGone as error:
-            log.error("%s; ending, so that the container is made anew", error)  # noqa: TRY400 - as above
-            return 1
+        if options.once:
+            return 0 if agent.turn() else 1
+        _live(agent, probe)
     # The labels stay: they describe the node, not this process.
     return 0
+
+
+def _well_known(client: ApiClient, options: Options) -> "CompatPublisher | None":
+    if not options.nvidia_labels:
+        return None
+    from agent.compat import CompatPublisher  # noqa: PLC0415 - few want it
+
+    return CompatPublisher(client, options.node_name)
+
+
+def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> Page:
+    from agent.exposition import AgentCollector  # noqa: PLC0415 - see there
+    from telemetry.exposition import page  # noqa: PLC0415 - same
+
+    return page(AgentCollector(metrics, lambda: probe.worker, pairs=pairs))
 
 
 def _live(agent: Agent, probe: ProbeProcess) -> None:

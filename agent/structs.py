@@ -1,8 +1,9 @@
-"""The two NVML answers that have to be read from raw memory: fabric and platform information.
+"""The NVML answers that are read from raw memory: field values, fabric and platform information.
 
 The binding's own view of these structs is wrong in places: it reads four bytes where C has one and padding, types
 numbers as characters, and cuts byte strings at a zero. Layouts: nvml.h, nvmlGpuFabricInfo_t, _v2_t, _v3_t, _v4_t and
-nvmlPlatformInfo_v2_t.
+nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t) are right there, but there are 300 of them in a probe, and the
+binding makes each look at one a call of a Python function.
 """
 
 import struct
@@ -25,6 +26,24 @@ _FABRIC: Final = (
 """Newest first; the first two bindings that are supported lack the v4 struct."""
 
 _PLATFORM: Final = struct.Struct("<I16s16s5B")
+
+
+_FIELD: Final = struct.Struct("=IIqqIII4x")
+"""Field, scope, timestamp, latency, type, status, and the value as an unsigned integer of four bytes."""
+_SUCCESS: Final = 0
+
+
+def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
+    """The field values that were answered, by (field, scope).
+
+    The call as a whole succeeds even when entries fail, and a failed entry holds zero: each entry's own status counts.
+    """
+    answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
+    return {
+        (field, scope): value
+        for field, scope, _, _, _, status, value in _FIELD.iter_unpack(bytes(answer or b""))
+        if status == _SUCCESS
+    }
 
 
 def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | Refusal:

@@ -16,19 +16,25 @@ _GPU_CLASSES: Final = ("0x0300", "0x0302")
 """VGA and 3D controllers; a data-centre GPU is the second, one with a display output the first."""
 _SWITCH_CLASS: Final = "0x0680"
 _LARGEST: Final = 1 << 16
+_DELETED: Final = " (deleted)"
+"""What the kernel adds to the name of something that went away meanwhile."""
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 
 
 class Files:
     """How a probe reads the tree: the file system, unless somebody who wants to watch the reads passes another."""
 
-    def names(self, folder: str) -> list[str]:
-        """What is in a folder, in no order; nothing when it cannot be read."""
+    def entries(self, folder: str) -> list[tuple[str, int]]:
+        """What is in a folder, in no order: names and inode numbers; nothing when it cannot be read."""
         try:
             with os.scandir(folder) as entries:
-                return [entry.name for entry in entries]
+                return [(entry.name, entry.inode()) for entry in entries]
         except OSError:
             return []
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, names alone."""
+        return [name for name, _ in self.entries(folder)]
 
     def text(self, path: str) -> str:
         """A file without the white space around it; nothing when it cannot be read."""
@@ -46,7 +52,18 @@ class Files:
 
     def real(self, path: str) -> str:
         """The path with all links followed."""
-        return os.path.realpath(path)
+        try:
+            # The kernel follows them in one call; os.path.realpath asks it about every folder on the way.
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return os.path.realpath(path)
+        try:
+            found = os.readlink(f"/proc/self/fd/{descriptor}")
+        except OSError:  # no /proc
+            return os.path.realpath(path)
+        finally:
+            os.close(descriptor)
+        return os.path.realpath(path) if found.endswith(_DELETED) else found
 
     def exists(self, path: str) -> bool:
         """Whether there is something at the end of the links."""
@@ -63,6 +80,7 @@ class Sysfs:
     def __init__(self, root: Path, files: Files | None = None) -> None:
         self._root = str(root)
         self._files = files or Files()
+        self._kinds: dict[tuple[str, int], tuple[str, str]] = {}
 
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
         """The GPUs and the addresses of the NVSwitches on the PCI bus, by address.
@@ -72,16 +90,29 @@ class Sysfs:
         """
         gpus, switches = [], []
         bus = f"{self._root}/bus/pci/devices"
-        for address in sorted(self._files.names(bus)):
-            folder = f"{bus}/{address}"
-            if self._files.text(f"{folder}/vendor") != _NVIDIA:
+        for address, (vendor, kind) in sorted(self._functions_on(bus).items()):
+            if vendor != _NVIDIA:
                 continue
-            kind = self._files.text(f"{folder}/class")
+            folder = f"{bus}/{address}"
             if kind.startswith(_GPU_CLASSES) and not self._files.lexists(f"{folder}/physfn"):
                 gpus.append(self._function(folder))
             elif kind.startswith(_SWITCH_CLASS):
                 switches.append(address)
         return tuple(gpus), tuple(switches)
+
+    def _functions_on(self, bus: str) -> dict[str, tuple[str, str]]:
+        """Vendor and class of each PCI function by address.
+
+        A server has some hundred functions, and what a function is cannot change: these two are read once. A function
+        that went and came back has a new inode number, which the kernel does not give away twice.
+        """
+        kinds = {}
+        for entry in self._files.entries(bus):
+            folder = f"{bus}/{entry[0]}"
+            known = self._kinds.get(entry)
+            kinds[entry] = known or (self._files.text(f"{folder}/vendor"), self._files.text(f"{folder}/class"))
+        self._kinds = {entry: kind for entry, kind in kinds.items() if all(kind)}
+        return {address: kind for (address, _), kind in kinds.items()}
 
     def bus_visible(self) -> bool:
         """Whether the PCI bus can be seen at all."""

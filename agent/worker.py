@@ -1,9 +1,10 @@
 """The process that holds NVML: probes when told to, and says before each step what it is about to ask.
 
-NVML can hang for minutes or take its process down with it (one lost GPU has done both), so nothing else lives here.
-Between probes it listens to NVML's events.
+NVML can hang for minutes or take its process down with it (one lost GPU has done both), so nothing else lives here,
+and nothing is loaded that a probe does not need. Between probes it listens to NVML's events.
 """
 
+import json
 import os
 import select
 import socket
@@ -11,10 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from agent.events import EventWatch
-from agent.frames import Broken, Message, receive, send
+from agent.frames import Broken, Frame, Kind, receive, send
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode
@@ -32,17 +31,22 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, annou
     so only a new process notices a driver that was installed or upgraded meanwhile.
     """
     try:
+        announce("load the NVML binding")
         nvml = Nvml(open_nvml(), announce)
         tree = Sysfs(sysfs)
         events = EventWatch(nvml)
-        started = nvml.start()
-        while receive(parent, timeout=None):
+        announce("wait")
+        receive(parent, timeout=None)
+        started = nvml.start()  # not before somebody wants to know: it wakes GPUs that nobody uses
+        while True:
             raw = probe(nvml, tree, started, container_facts())
             final = any(fault.index is None for fault in raw.faults)
-            send(parent, Message(result=msgspec.Raw(msgspec.json.encode(raw)), final=final))
+            send(parent, Frame(Kind.LAST if final else Kind.RESULT, encode(raw)))
             if final:
                 return
+            announce("wait for events")
             _listen(parent, events)
+            receive(parent, timeout=None)
     except Broken:
         return
 
@@ -54,7 +58,7 @@ def _listen(parent: socket.socket, events: EventWatch) -> None:
             return
         happened = events.wait(_LISTEN_SECONDS)
         if happened:
-            send(parent, Message(event=happened))
+            send(parent, Frame(Kind.EVENT, happened.encode(errors="replace")))
             return  # the probe that follows tells the rest; a storm of XIDs must not become a storm of probes
 
 
@@ -64,6 +68,6 @@ def container_facts(environ: Mapping[str, str] = os.environ, dev: Path = Path("/
     return (*facts, (CONTROL_DEVICE, "present" if (dev / CONTROL_DEVICE).exists() else "absent"))
 
 
-def decode(result: msgspec.Raw) -> RawNode:
-    """A worker's result. Raises msgspec.ValidationError for anything that no probe can have sent."""
-    return msgspec.json.decode(result, type=RawNode)
+def encode(raw: RawNode) -> bytes:
+    """A probe's result as JSON arrays; a byte in a file name that is not UTF-8 becomes a question mark."""
+    return json.dumps(raw, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

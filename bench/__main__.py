@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.agent import memory_figures, rest_figures, start_figures
+from bench.agent import memory_figures, start_figures
 from bench.controller import change_figures, sync_figures
+from bench.hour import flapping_figures, rest_figures
 from bench.look import look_figures
 from bench.probe import probe_figures
 from bench.real import real_figures
@@ -23,6 +24,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "start": start_figures,
     "probe": probe_figures,
     "rest": rest_figures,
+    "flapping": flapping_figures,
     "recompute": recompute_figures,
     "events": event_figures,
     "sync": sync_figures,

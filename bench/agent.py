@@ -1,11 +1,9 @@
-"""The agent from outside: memory, start, a cycle, and an hour at rest.
+"""The agent from outside: memory, start and a cycle.
 
 The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
-port, three processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
+port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
 """
 
-import argparse
-import random
 import socket
 import time
 import urllib.request
@@ -15,33 +13,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final
 
 import psutil
-from prometheus_client import CollectorRegistry
 
-from agent.isolation import ProbeProcess
-from agent.loop import Agent
-from agent.metrics import AgentMetrics
-from agent.options import Options, add_arguments, options
-from agent.publish import Publisher
-from agent.raw import RawNode
 from bench.record import RecordedMachine, record
 from bench.report import Figure, Peer, Sample, Target
 from bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
-from bench.workplace import ApiServer, MeasurementFailed, Program, program
+from bench.workplace import ApiServer, Program, program
 
 PROFILE: Final = "dgx-h200"
 _FAILURES: Final = "toposcope_agent_probe_failures_total"
 _INTERVAL: Final = 60.0
-_HOUR: Final = 3600.0
 _MIB: Final = 1 << 20
 _PATIENCE: Final = 20.0
-_ROLES: Final = ("agent", "keeper", "worker")
+_ROLES: Final = ("agent", "worker")
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class Site:
     """A server with bare Nodes, and the machine that every one of them is."""
 
     folder: Path
@@ -49,6 +39,7 @@ class _Site:
     machine: RecordedMachine
 
     def environment(self, node: str) -> dict[str, str]:
+        """That of an agent's container."""
         return {
             **self.server.environment,
             "NODE_NAME": node,
@@ -58,9 +49,10 @@ class _Site:
 
 
 @contextmanager
-def _site(nodes: int) -> Iterator[_Site]:
+def site_with(nodes: int) -> Iterator[Site]:
+    """A site with so many bare Nodes, `node-0` and on."""
     with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), machines=nodes) as server:
-        yield _Site(Path(name), server, record(PROFILE, Path(name)))
+        yield Site(Path(name), server, record(PROFILE, Path(name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ class _RunningAgent:
         raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
 
 
-def _flags(site: _Site, interval: float, port: int) -> tuple[str, ...]:
+def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
     return (
         *("--metrics-port", str(port), "--interval", str(interval)),
         *("--spread", "0", "--sysfs", str(site.machine.sysfs)),
@@ -101,7 +93,7 @@ def _flags(site: _Site, interval: float, port: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _agent(site: _Site, node: str, interval: float) -> Iterator[_RunningAgent]:
+def _agent(site: Site, node: str, interval: float) -> Iterator[_RunningAgent]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with program("agent", site.environment(node), site.folder, *_flags(site, interval, port)) as running:
@@ -111,7 +103,7 @@ def _agent(site: _Site, node: str, interval: float) -> Iterator[_RunningAgent]:
 def memory_figures(*, quick: bool) -> Iterator[Figure]:
     """Memory of the process tree after three probes, one write and as many scrapes as that took."""
     runs = 1 if quick else 3
-    with _site(1 + runs) as site:
+    with site_with(1 + runs) as site:
         trees, parts = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
         bare, one_pass = (
             [_memory_of(name, site) for _ in range(1 + runs)][1:] for name in ("interpreter", "nvml_pass")
@@ -136,7 +128,7 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure(f"  {role}, anonymous (shared pages split)", _mib([each.anonymous for each in values]))
 
 
-def _agent_memory(site: _Site, node: str) -> tuple[Memory, list[Memory]]:
+def _agent_memory(site: Site, node: str) -> tuple[Memory, list[Memory]]:
     """Memory of an agent's processes together, and of each."""
     with _agent(site, node, interval=0.5) as agent:
         processes = agent.after_probes(3)
@@ -145,7 +137,7 @@ def _agent_memory(site: _Site, node: str) -> tuple[Memory, list[Memory]]:
         return memory(processes), [memory([process]) for process in processes]
 
 
-def _memory_of(name: str, site: _Site) -> Memory:
+def _memory_of(name: str, site: Site) -> Memory:
     with program(name, site.environment("node-0"), site.folder) as running:
         running.word()
         return memory(tree(running.pid))
@@ -158,7 +150,7 @@ def _mib(values: Sequence[int]) -> Sample:
 def start_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU and time from the start of the program to its first PATCH, which the server holds while clocks are read."""
     runs = 1 + (3 if quick else 9)
-    with _site(2 * runs) as site:
+    with site_with(2 * runs) as site:
         flags = _flags(site, _INTERVAL, port=0)
         agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)][1:]
         patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
@@ -169,7 +161,7 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
     yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
 
 
-def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float, float]:
+def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, float]:
     """CPU of a program and all its processes until its PATCH reaches the server, and the time it took; milliseconds."""
     site.server.tell("hold", "PATCH", "/api/v1/nodes/")
     began = time.monotonic()
@@ -181,12 +173,12 @@ def _until_patch(site: _Site, name: str, node: str, *flags: str) -> tuple[float,
 
 
 def cycle_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU of all three processes for one turn: probe, describe, compare, the messages between them, and the wait.
+    """CPU of both processes for one turn: probe, describe, compare, the messages between them, and the wait.
 
-    Then for a minute of waiting alone, in which worker and keeper look for events every other second.
+    Then for a minute of waiting alone, in which both look for events every other second.
     """
     cycles, seconds = (3, 4.0) if quick else (11, 12.0)
-    with _site(1) as site:
+    with site_with(1) as site:
         with _agent(site, "node-0", interval=1.0) as agent:
             pids = [process.pid for process in agent.after_probes(2)]
             clocks = [idle(*pids)]
@@ -194,51 +186,10 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
                 busy(pids[-1], _PATIENCE)
                 clocks.append(idle(*pids))
         costs = tuple(1000 * (after - before) for before, after in pairwise(clocks))
-        yield Figure("agent, CPU per cycle, three processes", Sample(costs, "ms"), Target(5))
+        yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
         with _agent(site, "node-0", _INTERVAL) as agent:
             pids = [process.pid for process in agent.after_probes(1)]
             before = idle(*pids)
             time.sleep(seconds)
             used = sum(map(cpu_seconds, pids)) - before
     yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownHardware:
-    """Stands for the process that probes: the same answer each time."""
-
-    raw: RawNode
-
-    def probe(self) -> RawNode:
-        return self.raw
-
-
-def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
-    """API requests in an hour of the agent's own clock, after the labels were written."""
-    clock = [0.0]
-    with _site(1) as site:
-        agent = Agent(
-            _options("--node-name", "node-0", "--spread", "0"),
-            cast("ProbeProcess", _KnownHardware(site.machine.raw)),
-            Publisher(site.server.client(), "node-0"),
-            AgentMetrics(CollectorRegistry()),
-            now=lambda: clock[0],
-            monotonic=lambda: clock[0],
-            dice=random.Random(0),  # noqa: S311 - jitter, not a secret
-        )
-        if not agent.turn():
-            raise MeasurementFailed("the agent could not publish")
-        site.server.tell("forget")
-        while clock[0] < _HOUR:
-            clock[0] += _INTERVAL
-            agent.turn()
-        methods = [entry[0] for entry in site.server.tell("entries")]
-    writes = sum(method != "GET" for method in methods)
-    yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
-    yield Figure("agent at rest, reads in an hour", Sample((methods.count("GET"),), ""), Target(6))
-
-
-def _options(*flags: str) -> Options:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return options(parser, parser.parse_args(flags))

@@ -22,7 +22,7 @@ from controller.publishers.sharing import GROVE_API as GROVE
 from controller.spec import PATH
 from kube.apply import get
 from kube.client import ApiClient, Request
-from kube.nodes import PATH as NODES
+from kube.paths import NODES
 from simulator.cluster import RACK_KEY
 
 _MIB: Final = 1 << 20

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,19 +34,28 @@ class _NotedFiles(Files):
 def probe_figures(*, quick: bool) -> Iterator[Figure]:
     """CPU of a whole cycle, then of its parts: NVML and sysfs, and what is concluded from them."""
     runs = 20 if quick else 100
-    yield from cycle_figures(quick=quick)
+    (cycle, waiting) = cycle_figures(quick=quick)
     with TemporaryDirectory(prefix="toposcope-bench-") as name:
         machine = record(PROFILE, Path(name))
         replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)
         nvml = Nvml(replay)
-        probe(nvml, Sysfs(machine.sysfs, noted := _NotedFiles()), None)
+        noted = _NotedFiles()
+        noting = Sysfs(machine.sysfs, noted)
+        probe(nvml, noting, None)
+        noted.asked.clear()  # what is read once in a process is no part of a cycle
+        probe(nvml, noting, None)
         files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
+        alone = _cpu(lambda: _ask(replay, machine.calls), runs)
+        yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls)} calls alone", alone),))
+        share = Sample((100 * alone.value / cycle.sample.value,), "%")
+        yield Figure("  NVML's share of it", share)
+        yield waiting
         yield Figure(
             f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
             _cpu(lambda: probe(nvml, sysfs, None), runs),
             None,
             (
-                Peer(f"its {len(machine.calls)} NVML calls alone", _cpu(lambda: _ask(replay, machine.calls), runs)),
+                Peer(f"its {len(machine.calls)} NVML calls alone", alone),
                 Peer(f"its {len(files)} sysfs files alone", _cpu(lambda: _read(files), runs)),
             ),
         )

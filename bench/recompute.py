@@ -18,7 +18,8 @@ from controller.index import Index
 from controller.spec import read
 from controller.status import conditions_of, status_of
 from kube.client import ApiClient, Request
-from kube.nodes import PATH, NodeDecoder
+from kube.nodes import NodeDecoder
+from kube.paths import NODES
 from kube.reflector import Reflector
 from simulator.cluster import large_cluster
 from topology.catalogue import BUILT_IN
@@ -111,7 +112,7 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
         stop = threading.Event()
         client = _Replayed(listed, changed, stop)
         index: Index[NodeFacts] = Index(_no_news)
-        Reflector(cast("ApiClient", client), PATH, NodeDecoder(_TRACKED), index, stop).run()
+        Reflector(cast("ApiClient", client), NODES, NodeDecoder(_TRACKED), index, stop).run()
         if not all(_changed(facts) for facts in index.items()):
             raise MeasurementFailed("not every event came through")
         rates.append(nodes / client.cpu)

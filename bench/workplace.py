@@ -148,10 +148,12 @@ def _bytecode() -> TemporaryDirectory[str]:
 def _with_bytecode() -> dict[str, str]:
     """This process' environment, changed so that programs keep their bytecode from the first run on.
 
-    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start.
+    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start. Like the
+    image's, it has neither docstrings nor columns, and no tables of a locale are loaded.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPYCACHEPREFIX": _bytecode().name}
+    stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C"}
+    return kept | stripped | {"PYTHONPYCACHEPREFIX": _bytecode().name}
 
 
 def _open(pipe: IO[bytes] | None) -> IO[bytes]:

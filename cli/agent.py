@@ -5,7 +5,6 @@ import sys
 
 from agent.options import add_arguments as add_agent_arguments
 from agent.options import options
-from agent.run import run as run_agent
 from cli.hardware import HardwareError, add_profile_argument, hardware
 
 
@@ -20,6 +19,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     chosen = options(parser, arguments)
     try:
         with hardware(arguments, chosen.node_name) as probe:
+            from agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see agent.launch
+
             return run_agent(chosen, probe)
     except HardwareError as error:
         print(f"toposcope agent: {error}", file=sys.stderr)

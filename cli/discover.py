@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent.describe import Description, describe
-from agent.isolation import KeeperGone, ProbeFailed
+from agent.isolation import ProbeFailed
 from agent.raw import RawNode
 from cli.colours import matrix_text
 from cli.hardware import HardwareError, Source, add_profile_argument, source
@@ -56,7 +56,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         with source(arguments, arguments.node_name) as machine:
             raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
         found = describe(raw, arguments.node_name)
-    except (HardwareError, ProbeFailed, KeeperGone) as error:
+    except (HardwareError, ProbeFailed) as error:
         return _fail(str(error))
     if found.topology is None:
         problem = found.problem or "no NVIDIA GPU on this machine: there is none on the PCI bus that NVML could see"

@@ -2,18 +2,15 @@
 
 import argparse
 import contextlib
+import functools
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent.isolation import ProbeProcess
 from agent.nvml import Nvml, open_pynvml
-from agent.probe import probe
-from agent.sysfs import Sysfs
 
 if TYPE_CHECKING:
     from simulator.machine import Machine
@@ -24,8 +21,7 @@ class HardwareError(Exception):
     """What was asked for cannot be had; the message names the file or field and the fix."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """What a probe needs of a machine: `open_nvml` gives `pynvml` or what stands in for it, `sysfs` is /sys."""
 
     open_nvml: Callable[[], Any]
@@ -101,17 +97,18 @@ def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]
 
 @contextlib.contextmanager
 def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
-    from simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
-    from simulator.sysfs import write_sysfs  # noqa: PLC0415 - same
+    from simulator.sysfs import write_sysfs  # noqa: PLC0415 - production agents never load the simulator
 
     with _temporary_sysfs() as root:
         write_sysfs(machine, root)
-        yield Source(lambda: SimulatedNvml(machine, faults_file=faults, wait=time.sleep), root, simulated=True)
+        yield Source(functools.partial(_open_simulated, machine, faults), root, simulated=True)
 
 
 @contextlib.contextmanager
 def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
     """A recorded machine. Raises HardwareError for a recording that does not answer what a probe asks."""
+    from agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
+    from agent.sysfs import Sysfs  # noqa: PLC0415 - same
     from simulator.replay import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
 
     with _temporary_sysfs() as root:
@@ -127,11 +124,28 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
             f"driver {recording.driver or 'unknown'}",
             file=sys.stderr,
         )
-        yield Source(lambda: ReplayedNvml(recording), root, recording.simulated)
+        yield Source(functools.partial(_open_replayed, recording), root, recording.simulated)
+
+
+# Functions of the module, because a worker that has to be replaced gets its opener pickled.
+
+
+def _open_simulated(machine: "Machine", faults: Path | None) -> Any:
+    from simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
+
+    return SimulatedNvml(machine, faults_file=faults, wait=time.sleep)
+
+
+def _open_replayed(recording: "Recording") -> Any:
+    from simulator.replay import ReplayedNvml  # noqa: PLC0415 - production agents never load the simulator
+
+    return ReplayedNvml(recording)
 
 
 @contextlib.contextmanager
 def _temporary_sysfs() -> Iterator[Path]:
+    import tempfile  # noqa: PLC0415 - it brings a dozen modules that no production agent needs
+
     with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
         yield Path(folder) / "sys"
 

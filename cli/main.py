@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = words[0]
         # Only the chosen command is imported: an agent must not pay for what the demo needs.
         command = importlib.import_module(f"cli.{name}")
-        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=command.__doc__)
+        # The image carries no docstrings.
+        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=command.__doc__ or COMMANDS[name])
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code

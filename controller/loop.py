@@ -27,8 +27,8 @@ from controller.wake import Wake
 from kube.backoff import Backoff
 from kube.client import ApiClient
 from kube.errors import KubeError
-from kube.nodes import PATH as NODES
 from kube.nodes import NodeDecoder
+from kube.paths import NODES
 from kube.reflector import Raw, Reflector
 from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.election import Timing
-from telemetry.logs import FORMATS
+from telemetry.formats import FORMATS
 
 LEASE: Final = "toposcope-controller"
 HOME_NAMESPACE: Final = "toposcope-system"

@@ -1,6 +1,7 @@
 """Wires a controller together and runs it: the program behind `toposcope controller` and `python -m controller`."""
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -31,8 +32,8 @@ from kube.client import ApiClient, Observe
 from kube.cluster import Cluster
 from kube.config import load, pod_namespace
 from kube.errors import ConfigError, KubeError
+from telemetry.exposition import new_registry, page
 from telemetry.logs import set_up
-from telemetry.registry import new_registry
 from telemetry.server import TelemetryServer
 
 log = logging.getLogger("controller")
@@ -86,7 +87,8 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
 
     if options.metrics_port is not None:
         try:
-            server = TelemetryServer(options.metrics_port, registry, healthy, controller.ready)
+            scraped = functools.partial(page, registry)
+            server = TelemetryServer(options.metrics_port, scraped, healthy, controller.ready)
         except OSError as error:
             log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
             return 1

@@ -175,7 +175,7 @@ class ApiClient:
         where = urlsplit(self._cluster.server)
         host = where.hostname or ""
         if self._cluster.tls is None:
-            return http.client.HTTPConnection(host, where.port, timeout=timeout)
+            return _Connection(host, where.port, timeout=timeout)
         return _TlsConnection(host, where.port, timeout, self._cluster.tls(), self._cluster.server_name or host)
 
     def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
@@ -195,17 +195,33 @@ class ApiClient:
         """Called when nothing is left but to send the request; what it raises takes the request's place."""
 
 
-class _TlsConnection(http.client.HTTPSConnection):
+class _Connection(http.client.HTTPConnection):
+    """A connection that takes its host's name as it is.
+
+    A name given as text goes through the codec for international names, which costs 0.3 MB and 2 ms; ours are ASCII
+    (`checked_url` sees to it), and bytes are left alone.
+    """
+
+    def connect(self) -> None:
+        address: Any = (self.host.encode(), self.port)
+        self.sock = socket.create_connection(address, self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _TlsConnection(_Connection):
     """A connection to a server whose certificate must carry `name`, whatever its address."""
 
+    default_port = http.client.HTTPS_PORT
+
     def __init__(self, host: str, port: int | None, timeout: float, tls: ssl.SSLContext, name: str) -> None:
-        super().__init__(host, port, timeout=timeout, context=tls)
+        super().__init__(host, port, timeout=timeout)
         self.tls = tls
         self._name = name
 
     def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self.tls.wrap_socket(self.sock, server_hostname=self._name)
+        super().connect()
+        name = self._name.encode() if self._name.isascii() else self._name  # as above; a `tls-server-name` may be any
+        self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
 
 
 class Stream:

@@ -33,6 +33,18 @@ class Cluster:
         return urlsplit(self.server).path.rstrip("/")
 
 
+def checked_url(where: str, value: str | None) -> str:
+    """The URL of an API server, without the slash at its end. Raises ConfigError that begins with `where`."""
+    try:
+        parts = urlsplit(value or "")
+        legal = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:  # a port out of range, a broken IPv6 address
+        legal = False
+    if not (value and legal and value.isascii() and value.isprintable() and " " not in value):
+        raise ConfigError(f"{where}: {value!r} is no URL of an API server; write https://HOST:PORT")
+    return value.rstrip("/")
+
+
 def usable(where: str, token: str) -> str:
     """The token as it may stand in a header. Raises ConfigError, which does not show the token."""
     token = token.strip()

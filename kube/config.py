@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kube import kubeconfig as kubeconfigs
-from kube.cluster import Cluster, token_file
+from kube.cluster import Cluster, checked_url, token_file
 from kube.errors import ConfigError
 from kube.tls import RotatingTls, tls_context
 
@@ -24,10 +23,13 @@ def load(
     Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` stands in
     a kubeconfig, so that the service account is not asked. Raises ConfigError.
     """
+    named = kubeconfig or context
+    if not named and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
+        return _in_cluster(environ, account)
+    from kube import kubeconfig as kubeconfigs  # noqa: PLC0415 - a program in a pod never needs it
+
     if kubeconfig:
         return kubeconfigs.read(kubeconfig, context)
-    if not context and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
-        return _in_cluster(environ, account)
     found = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
     if kubeconfigs.existing(found):
         return kubeconfigs.read(found, context)
@@ -43,7 +45,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> Cluster:
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     ca = str(account / "ca.crt")
     return Cluster(
-        kubeconfigs.checked_url("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", f"https://{authority}"),
+        checked_url("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT", f"https://{authority}"),
         RotatingTls(lambda: tls_context(f"service account {ca}", ca), (ca,)),
         token_file(f"service account {account}/token", account / "token"),
         pod_namespace(account) or "default",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from kube.cluster import Cluster, Token, token_file, usable
+from kube.cluster import Cluster, Token, checked_url, token_file, usable
 from kube.errors import ConfigError
 from kube.tls import RotatingTls, Tls, load_client_certificate, tls_context
 
@@ -115,18 +115,6 @@ def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Ent
     namespace = context.text("namespace") or "default"
     tls = _tls(cluster, identity) if has_tls else None
     return Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
-
-
-def checked_url(where: str, value: str | None) -> str:
-    """The URL of an API server, without the slash at its end. Raises ConfigError that begins with `where`."""
-    try:
-        parts = urlsplit(value or "")
-        legal = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
-    except ValueError:  # a port out of range, a broken IPv6 address
-        legal = False
-    if not (value and legal and value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{where}: {value!r} is no URL of an API server; write https://HOST:PORT")
-    return value.rstrip("/")
 
 
 def _document(path: Path) -> _Entry:

@@ -9,8 +9,6 @@ from topology.fabric import spans_nodes
 from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, NVLINK_DOMAIN, STATE
 from topology.node import Hardware, NodeFacts
 
-PATH: Final = "/api/v1/nodes"
-
 _MOST_SHARED: Final = 1 << 16
 """Far more values than a cluster has racks; values that come and go for months must not pile up."""
 

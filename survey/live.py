@@ -11,7 +11,7 @@ import msgspec
 from controller.spec import API_VERSION, PATH, Topology
 from kube.client import UNREADABLE, ApiClient, Request
 from kube.errors import ApiError, Expired, Unreachable
-from kube.nodes import PATH as NODES
+from kube.paths import NODES
 from survey.decode import Decoder, KeepMatrix, published, troubled
 from survey.documents import decoder
 from survey.files import Progress, silent, topology_of, unhurried_collection

@@ -3,11 +3,8 @@
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Final
 
 import msgspec
-
-FORMATS: Final = ("text", "json")
 
 
 class _Json(logging.Formatter):
@@ -31,7 +28,7 @@ def _utf8(text: str) -> str:
 
 
 def set_up(log_format: str, *, verbose: bool = False) -> None:
-    """Send the log of this process to stderr, in one of `FORMATS`."""
+    """Send the log of this process to stderr, in one of `telemetry.formats.FORMATS`."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(_Json() if log_format == "json" else text)

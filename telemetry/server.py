@@ -10,8 +10,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+Page = tuple[bytes, str]
+"""A text, and its content type."""
 
 Check = Callable[[], str]
 """Returns what is wrong, in one sentence; the empty string when nothing is."""
@@ -39,7 +39,7 @@ class TelemetryServer:
     Port 0 takes a free one (see `port`). Raises OSError when the port is taken.
     """
 
-    def __init__(self, port: int, registry: CollectorRegistry, healthy: Check, ready: Check) -> None:
+    def __init__(self, port: int, metrics: Callable[[], Page], healthy: Check, ready: Check) -> None:
         checks = {"/healthz": healthy, "/readyz": ready}
 
         class Handler(BaseHTTPRequestHandler):
@@ -49,7 +49,7 @@ class TelemetryServer:
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
-                    self._answer(HTTPStatus.OK, generate_latest(registry), CONTENT_TYPE_LATEST)
+                    self._answer(HTTPStatus.OK, *metrics())
                 elif path in checks:
                     problem = checks[path]()
                     status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK

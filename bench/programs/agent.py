@@ -1,24 +1,33 @@
 """`toposcope agent` as it runs in a pod, except for the hardware: NVML's answers come from a tape."""
 
 import argparse
+import functools
 import os
 from pathlib import Path
+from typing import Any
 
 from agent.isolation import ProbeProcess
 from agent.options import options
-from agent.run import run
-from bench.replay import Replay
 from cli.agent import add_arguments
-from kube.config import load
 
 
 def main() -> int:
     """Run the agent; `BENCH_TAPE` names the tape."""
-    load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]))
     tape = Path(os.environ["BENCH_TAPE"])
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
-    with ProbeProcess(lambda: Replay(tape), arguments.sysfs) as probe:
+    with ProbeProcess(functools.partial(_open, tape), arguments.sysfs) as probe:
+        from agent.run import run  # noqa: PLC0415 - after the fork, as in cli.agent
+        from kube.config import load  # noqa: PLC0415 - same
+
+        load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
         return run(chosen, probe)
+
+
+def _open(tape: Path) -> Any:
+    """The tape, loaded in the worker and nowhere else, as `agent.nvml.open_pynvml` loads the binding."""
+    from bench.replay import Replay  # noqa: PLC0415 - see above
+
+    return Replay(tape)

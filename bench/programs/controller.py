@@ -10,5 +10,5 @@ from kube.config import load
 
 def main() -> int:
     """Run the controller."""
-    load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]))
+    load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
     return toposcope(["controller", *sys.argv[1:]])

@@ -8,7 +8,8 @@ import msgspec
 from bench.programs import done
 from kube.client import ApiClient, Request
 from kube.config import load
-from kube.nodes import PATH, NodeDecoder
+from kube.nodes import NodeDecoder
+from kube.paths import NODES
 from topology.catalogue import BUILT_IN
 from topology.node import NodeFacts
 
@@ -32,7 +33,7 @@ def main() -> int:
     decode_event, decode = msgspec.json.Decoder(_Event).decode, NodeDecoder(BUILT_IN.tracked)
     client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
     facts: dict[str, NodeFacts] = {}
-    for line in client.stream(Request("GET", PATH, _QUERY), _IDLE_SECONDS):
+    for line in client.stream(Request("GET", NODES, _QUERY), _IDLE_SECONDS):
         event = decode_event(line)
         if event.type == "BOOKMARK":
             return done(len(facts))

@@ -26,8 +26,8 @@ from controller.spec import API_VERSION, KIND, PATH
 from kube.client import ApiClient, Request
 from kube.config import load
 from kube.errors import ApiError, KubeError
-from kube.nodes import PATH as NODES
 from kube.nodes import NodeDecoder
+from kube.paths import NODES
 from simulator import manifests
 from simulator.apiserver import EmbeddedApiServer
 from simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster

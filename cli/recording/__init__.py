@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +25,7 @@ def record(source: Source, file: Path, today: date, clock: Callable[[], int] = t
     """
     # Memory that crosses the processes: what the machine really answered never reaches a disk.
     with open(os.memfd_create("recording"), "w+b", buffering=0) as journal:  # noqa: PTH123 - no path leads to it
-        listening = replace(source, open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock))
+        listening = source._replace(open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock))
         try:
             with listening.probe_process() as process:
                 return process.probe()

@@ -15,28 +15,28 @@ def recorded_sysfs(root: Path) -> list[Entry]:
     files = _RecordingFiles(top)
     # A probe to which NVML is of no use still reads all of sysfs.
     probe(Nvml(None), Sysfs(Path(top), files), Refusal(UNKNOWN, "not asked"))
-    return sorted(files.entries.values(), key=lambda entry: entry.path)
+    return sorted(files.noted.values(), key=lambda entry: entry.path)
 
 
 class _RecordingFiles(Files):
     """Notes files, folders and links under the path where they really are."""
 
     def __init__(self, top: str) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.noted: dict[str, Entry] = {}
         self._top = top
 
-    def names(self, folder: str) -> list[str]:
-        names = super().names(folder)
+    def entries(self, folder: str) -> list[tuple[str, int]]:
+        found = super().entries(folder)
         place = self._follow(folder)
-        if names and place:
-            self.entries[place] = Folder(place, sorted(names))
-        return names
+        if found and place:
+            self.noted[place] = Folder(place, sorted(name for name, _ in found))
+        return found
 
     def text(self, path: str) -> str:
         text = super().text(path)
         place = self._follow(path)
         if place and Path(path).is_file():
-            self.entries[place] = File(place, text)
+            self.noted[place] = File(place, text)
         return text
 
     def real(self, path: str) -> str:
@@ -51,7 +51,7 @@ class _RecordingFiles(Files):
     def lexists(self, path: str) -> bool:
         place = self._follow(path)
         if place and Path(path).is_dir():
-            self.entries.setdefault(place, Folder(place, []))
+            self.noted.setdefault(place, Folder(place, []))
         return super().lexists(path)
 
     def _follow(self, path: str) -> str | None:
@@ -64,7 +64,7 @@ class _RecordingFiles(Files):
                 return None
             if real != step:
                 place = self._place(step)
-                self.entries[place] = Link(place, os.path.relpath(real, here))
+                self.noted[place] = Link(place, os.path.relpath(real, here))
             here = real
         return self._place(here)
 

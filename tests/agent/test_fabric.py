@@ -45,25 +45,25 @@ def gpus(*answers: RawFabric | None) -> list[RawGpu]:
     ],
 )
 def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
-    assert health_bits(replace(MEMBER, health_mask=mask)) == bad
+    assert health_bits(MEMBER._replace(health_mask=mask)) == bad
 
 
 def test_bad_health_is_told_though_uuid_and_clique_look_right() -> None:
     """dra-driver-nvidia-gpu#626."""
-    node = gpus(MEMBER, replace(MEMBER, health_mask=1, health_summary=2))
+    node = gpus(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
     assert node_fabric(node) == (Fabric.COMPLETED, "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766")
     assert fabric_reasons(node) == ["GPU 1: fabric health: degraded bandwidth"]
-    assert fabric_reasons(gpus(replace(MEMBER, health_summary=3))) == ["GPU 0: fabric health: limited capacity"]
+    assert fabric_reasons(gpus(MEMBER._replace(health_summary=3))) == ["GPU 0: fabric health: limited capacity"]
 
 
 def test_a_uuid_that_begins_with_a_zero_byte_is_a_uuid() -> None:
     """flashinfer#5143."""
-    odd = replace(MEMBER, uuid="00" + UUID[2:])
+    odd = MEMBER._replace(uuid="00" + UUID[2:])
     assert node_fabric(gpus(odd, odd))[0] is Fabric.COMPLETED
 
 
 def test_pairs_are_the_identity() -> None:
-    other = replace(MEMBER, uuid="f" * 32)
+    other = MEMBER._replace(uuid="f" * 32)
     assert node_fabric(gpus(MEMBER, other)) == (Fabric.FAILED, None)
     assert "in 2 fabric cliques" in fabric_reasons(gpus(MEMBER, other))[-1]
 
@@ -73,7 +73,7 @@ def test_one_gpu_outside_is_named() -> None:
 
 
 def test_a_node_half_registered_is_still_registering() -> None:
-    node = gpus(MEMBER, replace(MEMBER, state=2, uuid="0" * 32))
+    node = gpus(MEMBER, MEMBER._replace(state=2, uuid="0" * 32))
     assert node_fabric(node) == (Fabric.IN_PROGRESS, None)
     assert fabric_reasons(node) == ["GPU 1: still registering with the NVLink fabric"]
 

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.describe import Description, describe, unknown
+from agent.exposition import AgentCollector
 from agent.fabric import HEALTH_BITS
 from agent.isolation import ProbeProcess
 from agent.metrics import REASONS, AgentMetrics, Outcome
@@ -34,9 +35,10 @@ PREFIX = "toposcope_agent_"
 class Scraped:
     """An agent's metrics, as the last scrape saw them."""
 
-    def __init__(self, keeper: int | None = None, *, pairs: bool = False) -> None:
+    def __init__(self, worker: int | None = None, *, pairs: bool = False) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = AgentMetrics(self.registry, keeper, pairs=pairs)
+        self.metrics = AgentMetrics()
+        self.registry.register(AgentCollector(self.metrics, lambda: worker, pairs=pairs))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(PREFIX + name, labels)
@@ -86,7 +88,7 @@ def test_prometheus_own_linter_has_no_objection(tmp_path: Path) -> None:
     scraped.metrics.probe_succeeded(0.01, 1.0)
     scraped.metrics.published("written", 1.0)
     for description in (unknown("crash", "NVML is gone"), of("gb200-nvl72-tray", tmp_path)):
-        scraped.metrics.node(description)
+        scraped.metrics.description = description
         text = generate_latest(scraped.registry)
         checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
@@ -120,7 +122,7 @@ def test_the_node_is_up_to_date_when_it_was_written_or_needed_no_write(scraped: 
 
 
 def test_a_whole_node(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.node(of("dgx-h200", tmp_path))
+    scraped.metrics.description = of("dgx-h200", tmp_path)
     gpus = [gpu.function.address for gpu in load_profile("dgx-h200").gpus]
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 8)
     assert scraped.by("state", "node_state") == {"ok": 1, "degraded": 0, "unknown": 0}
@@ -135,9 +137,9 @@ def test_a_whole_node(scraped: Scraped, tmp_path: Path) -> None:
 
 def test_a_lost_gpu_takes_its_series_along(scraped: Scraped, tmp_path: Path) -> None:
     lost = load_profile("dgx-h200").gpus[3].function.address
-    scraped.metrics.node(of("dgx-h200", tmp_path))
+    scraped.metrics.description = of("dgx-h200", tmp_path)
     assert f'gpu="{lost}"' in generate_latest(scraped.registry).decode()
-    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(lost=frozenset({3}))))
+    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(lost=frozenset({3})))
     assert f'gpu="{lost}"' not in generate_latest(scraped.registry).decode()
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 7)
     assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 1, "unknown": 0}
@@ -145,7 +147,7 @@ def test_a_lost_gpu_takes_its_series_along(scraped: Scraped, tmp_path: Path) -> 
 
 def test_dead_links_show_in_their_number_and_bandwidth(scraped: Scraped, tmp_path: Path) -> None:
     weak, dead, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
-    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: None})))
+    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={0: frozenset({5}), 1: None}))
     for name, factor in (("gpu_nvlinks_active", 1), ("gpu_nvlink_bandwidth_bytes_per_second", 26_562e6)):
         values = scraped.by("gpu", name)
         assert (values[weak], values[dead]) == (17 * factor, 0)
@@ -157,30 +159,30 @@ def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scrap
     first, *others = description.topology.gpus
     silent = tuple(replace(link, mbps=None) for link in first.links)
     topology = replace(description.topology, gpus=(replace(first, links=silent, numa=None), *others))
-    scraped.metrics.node(replace(description, topology=topology))
+    scraped.metrics.description = replace(description, topology=topology)
     assert first.pci not in scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second")
     assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1
 
 
 def test_what_a_failed_probe_cannot_know_is_not_shown(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.node(of("dgx-h200", tmp_path))
-    scraped.metrics.node(unknown("hang", "the driver hangs"))
+    scraped.metrics.description = of("dgx-h200", tmp_path)
+    scraped.metrics.description = unknown("hang", "the driver hangs")
     assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 0, "unknown": 1}
     assert not {name for name in scraped.names() if name.startswith(("gpu", "fabric"))}
-    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(init_error=9)))
+    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(init_error=9))
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, None)
 
 
 def test_a_node_without_gpus_is_well(scraped: Scraped, tmp_path: Path) -> None:
-    bare = replace(probed(load_profile("t4-1"), tmp_path), gpus=(), gpu_functions=())
-    scraped.metrics.node(describe(bare, "n1"))
+    bare = probed(load_profile("t4-1"), tmp_path)._replace(gpus=(), gpu_functions=())
+    scraped.metrics.description = describe(bare, "n1")
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (0, 0)
     assert scraped.by("state", "node_state") == {each: each is State.OK for each in State}
 
 
 def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) -> None:
     route_unhealthy = 1 << 4
-    scraped.metrics.node(of("gb200-nvl72-tray", tmp_path, Faults(fabric={1: {"health_mask": route_unhealthy}})))
+    scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric={1: {"health_mask": route_unhealthy}}))
     well, sick, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
     assert scraped.by("bit", "gpu_fabric_health_bad", gpu=well) == dict.fromkeys(HEALTH_BITS, 0)
     assert scraped.by("bit", "gpu_fabric_health_bad", gpu=sick) == {
@@ -194,7 +196,7 @@ def test_how_far_each_gpus_registration_is(scraped: Scraped, tmp_path: Path) -> 
     first, second, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
 
     def states(faults: dict[int, dict[str, int]]) -> tuple[str, ...]:
-        scraped.metrics.node(of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults)))
+        scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults))
         found = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
         return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *found])
 
@@ -212,28 +214,28 @@ def test_links_that_ought_to_be_up(scraped: Scraped, tmp_path: Path) -> None:
     loose = probed(machine, tmp_path, Faults(links_down={0: frozenset({3})}))
     gpus = [gpu.function.address for gpu in machine.gpus]
     for remembered, ought in ((None, 3), (whole.annotations[REFERENCE], 4)):
-        scraped.metrics.node(describe(loose, "n1", remembered))
+        scraped.metrics.description = describe(loose, "n1", remembered)
         assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 3)
         assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, ought)
-    scraped.metrics.node(of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None})))
+    scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None}))
     assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
 
 
 def test_mig_devices(scraped: Scraped, tmp_path: Path) -> None:
     machine = load_profile("dgx-h200")
     split = replace(machine.gpus[0], mig=("MIG-a", "MIG-b"))
-    scraped.metrics.node(describe(probed(replace(machine, gpus=(split, *machine.gpus[1:])), tmp_path), "n1"))
+    scraped.metrics.description = describe(probed(replace(machine, gpus=(split, *machine.gpus[1:])), tmp_path), "n1")
     assert list(scraped.by("gpu", "gpu_mig_devices").values()) == [2, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_product_without_mig_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
-    scraped.metrics.node(of("t4-1", tmp_path))
+    scraped.metrics.description = of("t4-1", tmp_path)
     assert scraped.by("gpu", "gpu_mig_devices") == {}
 
 
 def test_pairs_are_shown_where_asked_for(tmp_path: Path) -> None:
     scraped = Scraped(pairs=True)
-    scraped.metrics.node(of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})})))
+    scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})}))
     first, second, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
     devices = 8 + 12
     samples = [sample for family in scraped.registry.collect() for sample in family.samples]
@@ -253,7 +255,7 @@ def stat(pid: int, name: str, user: int, system: int, pages: int) -> str:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """Three processes, the worker with a name that would mislead a careless reader."""
+    """An agent and two processes that may be its worker, one with a name that would mislead a careless reader."""
     for folder, line in (
         ("self", stat(1, "python", 150, 50, 100)),
         ("20", stat(20, "python", 1, 0, 10)),
@@ -261,27 +263,19 @@ def proc(tmp_path: Path) -> Path:
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "stat").write_text(line)
-    (tmp_path / "20" / "task" / "20").mkdir(parents=True)
-    (tmp_path / "20" / "task" / "20" / "children").write_text("21 ")
     return tmp_path
 
 
 def test_memory_and_cpu_are_read_from_proc(proc: Path) -> None:
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-    assert usage(20, proc) == {
-        "agent": Usage(100 * page, 200 / ticks),
-        "keeper": Usage(10 * page, 1 / ticks),
-        "worker": Usage(20 * page, 5 / ticks),
-    }
+    agent = Usage(100 * page, 200 / ticks)
+    assert usage(20, proc) == {"agent": agent, "worker": Usage(10 * page, 1 / ticks)}
+    assert usage(21, proc) == {"agent": agent, "worker": Usage(20 * page, 5 / ticks)}
 
 
 def test_a_process_that_is_not_there_has_no_usage(proc: Path) -> None:
     assert set(usage(None, proc)) == {"agent"}
     assert set(usage(99, proc)) == {"agent"}
-    (proc / "21" / "stat").unlink()
-    assert set(usage(20, proc)) == {"agent", "keeper"}
-    (proc / "20" / "task" / "20" / "children").write_text("")
-    assert set(usage(20, proc)) == {"agent", "keeper"}
 
 
 def test_the_processes_of_a_live_agent(tmp_path: Path) -> None:
@@ -289,9 +283,9 @@ def test_the_processes_of_a_live_agent(tmp_path: Path) -> None:
     write_sysfs(machine, tmp_path)
     with ProbeProcess(lambda: SimulatedNvml(machine), tmp_path) as probe:
         probe.probe()
-        scraped = Scraped(probe._pid)
+        scraped = Scraped(probe.worker)
         resident = scraped.by("process", "process_resident_memory_bytes")
         cpu = scraped.by("process", "process_cpu_seconds_total")
-    assert resident.keys() == cpu.keys() == {"agent", "keeper", "worker"}
+    assert resident.keys() == cpu.keys() == {"agent", "worker"}
     assert all(1 << 20 < value < 1 << 30 for value in resident.values())
     assert cpu["agent"] > 0

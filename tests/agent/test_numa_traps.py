@@ -1,6 +1,5 @@
 """What NUMA nodes and the list of devices in sysfs do otherwise than one would think."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v
 
 def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
     """What becomes of the node when sysfs says other things about its GPUs."""
-    return discover(replace(raw, gpu_functions=tuple(replace(each, **functions) for each in raw.gpu_functions)))
+    return discover(raw._replace(gpu_functions=tuple(each._replace(**functions) for each in raw.gpu_functions)))
 
 
 # NUMA
@@ -80,9 +79,9 @@ def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -
     machine = load_profile(H200)
     raw = probed(machine, tmp_path)
     whole = discover(raw)
-    broken = replace(raw, numa=tuple(replace(node, cpus="0-") for node in raw.numa), nics=())
+    broken = raw._replace(numa=tuple(node._replace(cpus="0-") for node in raw.numa), nics=())
     assert discover(broken).matrix.cells[1][0] == "NV18"
-    bare = discover(replace(raw, numa=(), nics=(), gpu_functions=(), switch_functions=(), bus_visible=False))
+    bare = discover(raw._replace(numa=(), nics=(), gpu_functions=(), switch_functions=(), bus_visible=False))
     assert [row[:8] for row in bare.matrix.cells] == [row[:8] for row in whole.matrix.cells[:8]]
     assert bare.state is State.OK
     assert keys.NUMA_NODES not in labels_for(bare, "n1").known
@@ -95,8 +94,8 @@ def test_what_is_lent_to_virtual_machines_is_not_missed(tmp_path: Path) -> None:
     raw = probed(load_profile("l40s-4"), tmp_path, Faults(lost=frozenset({3})))
     last = raw.gpu_functions[3]
     for driver, missed in (("vfio-pci", 0), ("nvgrace_gpu_vfio_pci", 0), ("nvidia", 1), ("nouveau", 1), (None, 1)):
-        functions = (*raw.gpu_functions[:3], replace(last, driver=driver))
-        reasons = discover(replace(raw, gpu_functions=functions)).reasons
+        functions = (*raw.gpu_functions[:3], last._replace(driver=driver))
+        reasons = discover(raw._replace(gpu_functions=functions)).reasons
         named = [reason for reason in reasons if last.address in reason]
         assert len(named) == missed, driver
         assert ("held by the driver nouveau" in "".join(named)) == (driver == "nouveau")

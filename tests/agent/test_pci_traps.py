@@ -151,9 +151,9 @@ def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
 def test_both_ends_of_a_link_have_to_agree(tmp_path: Path) -> None:
     raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
     first, second = raw.gpus
-    half = replace(first, links=tuple(replace(link, state=0) if link.link > 1 else link for link in first.links))
-    assert discover(replace(raw, gpus=(half, second))).matrix.cells[1][0] == "NV2"
-    assert discover(replace(raw, gpus=(second, half))).matrix.cells[1][0] == "NV2"
+    half = first._replace(links=tuple(link._replace(state=0) if link.link > 1 else link for link in first.links))
+    assert discover(raw._replace(gpus=(half, second))).matrix.cells[1][0] == "NV2"
+    assert discover(raw._replace(gpus=(second, half))).matrix.cells[1][0] == "NV2"
 
 
 def test_through_switches_the_gpu_with_fewer_links_counts(tmp_path: Path) -> None:

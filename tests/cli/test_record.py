@@ -2,7 +2,6 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -79,16 +78,15 @@ def anonymous(raw: RawNode) -> RawNode:
         return identity if zero else numbers.setdefault(identity, f"{len(numbers) + 1:032x}")
 
     gpus = tuple(
-        replace(
-            gpu,
+        gpu._replace(
             uuid=number(gpu.uuid),
-            fabric=gpu.fabric and replace(gpu.fabric, uuid=number(gpu.fabric.uuid)),
-            platform=gpu.platform and replace(gpu.platform, chassis=number(gpu.platform.chassis)),
+            fabric=gpu.fabric and gpu.fabric._replace(uuid=number(gpu.fabric.uuid)),
+            platform=gpu.platform and gpu.platform._replace(chassis=number(gpu.platform.chassis)),
         )
         for gpu in raw.gpus
     )
-    nics = tuple(replace(nic, guid=number(nic.guid)) for nic in raw.nics)
-    return replace(raw, gpus=gpus, nics=nics, container=())
+    nics = tuple(nic._replace(guid=number(nic.guid)) for nic in raw.nics)
+    return raw._replace(gpus=gpus, nics=nics, container=())
 
 
 def identities(machine: Machine) -> set[str]:

@@ -12,7 +12,7 @@ from kube.apply import get
 from kube.client import Request
 from kube.config import load
 from simulator.apiserver import EmbeddedApiServer
-from telemetry.registry import new_registry
+from telemetry.exposition import new_registry
 from tests.support.turns import Turns
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

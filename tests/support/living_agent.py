@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from agent.describe import Description
+from agent.exposition import AgentCollector
 from agent.isolation import ProbeFailed
 from agent.loop import Agent
 from agent.metrics import AgentMetrics
@@ -93,13 +93,15 @@ class Node:
         """How far the clock on the wall is off."""
         self.cluster = Cluster()
         self.registry = CollectorRegistry()
+        metrics = AgentMetrics()
+        self.registry.register(AgentCollector(metrics))
         self.seconds = 0.0
         self.probes = 0
         self.agent = Agent(
-            replace(OPTIONS, **options),
+            OPTIONS._replace(**options),
             self,  # type: ignore[arg-type]  # the probe
             self.cluster,  # type: ignore[arg-type]  # the publisher
-            AgentMetrics(self.registry),
+            metrics,
             now=lambda: self.seconds + self.wall_offset,
             monotonic=lambda: self.seconds,
             dice=random.Random(1),
@@ -110,7 +112,7 @@ class Node:
         if self.failure:
             raise ProbeFailed(self.reason, self.failure)
         raw = probed(self.machine, self.folder, self.faults)
-        return self.change(replace(raw, container=tuple(self.container.items())))
+        return self.change(raw._replace(container=tuple(self.container.items())))
 
     def metric(self, name: str, **labels: str) -> float | None:
         """One of the agent's metrics, as a scrape would see it."""

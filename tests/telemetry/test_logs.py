@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from telemetry.logs import FORMATS, set_up
+from telemetry.formats import FORMATS
+from telemetry.logs import set_up
 
 
 @pytest.fixture

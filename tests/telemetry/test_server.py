@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from telemetry.server import TelemetryServer
+from telemetry.exposition import page
+from telemetry.server import Page, TelemetryServer
+
+
+def bare() -> Page:
+    """The metrics of a program that has none."""
+    return page(CollectorRegistry())
 
 
 @dataclass
@@ -35,7 +41,7 @@ def running() -> Iterator[Program]:
     registry = CollectorRegistry()
     problem = {"healthz": "", "readyz": ""}
     gauge = Gauge("toposcope_test", "Things.", ["name"], registry=registry)
-    server = TelemetryServer(0, registry, lambda: problem["healthz"], lambda: problem["readyz"])
+    server = TelemetryServer(0, lambda: page(registry), lambda: problem["healthz"], lambda: problem["readyz"])
     yield Program(server, problem, gauge)
     server.close()
 
@@ -100,7 +106,7 @@ def test_a_probe_is_answered_while_another_hangs() -> None:
         answer.wait(30)
         return ""
 
-    server = TelemetryServer(0, CollectorRegistry(), hanging, lambda: "not yet")
+    server = TelemetryServer(0, bare, hanging, lambda: "not yet")
     program = Program(server, {}, Gauge("x", "X.", registry=CollectorRegistry()))
     slow = threading.Thread(target=program.get, args=("/healthz",))
     slow.start()
@@ -113,16 +119,16 @@ def test_a_probe_is_answered_while_another_hangs() -> None:
 
 def test_a_port_that_is_taken(program: Program) -> None:
     with pytest.raises(OSError, match="Address already in use"):
-        TelemetryServer(program.server.port, CollectorRegistry(), str, str)
+        TelemetryServer(program.server.port, bare, str, str)
 
 
 def test_a_closed_server_leaves_its_port_to_the_next() -> None:
-    first = TelemetryServer(0, CollectorRegistry(), str, str)
+    first = TelemetryServer(0, bare, str, str)
     idle = socket.create_connection(("127.0.0.1", first.port), timeout=10)
     first.close()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", first.port), timeout=10)
-    second = TelemetryServer(first.port, CollectorRegistry(), str, str)
+    second = TelemetryServer(first.port, bare, str, str)
     assert second.port == first.port
     second.close()
     idle.close()
