@@ -67,9 +67,9 @@ def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: P
     faults.write_text(HANG)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         _wait_until_ready(probe)
-        probe._step_seconds = 0.5
+        probe._step_seconds = 2.0
         with pytest.raises(
-            ProbeFailed, match=r"no answer within 0\.5 s in step: nvmlDeviceGetHandleByIndex GPU 2"
+            ProbeFailed, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2"
         ) as seen:
             probe.probe()
         assert seen.value.reason == "hang"
@@ -80,7 +80,16 @@ def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: P
 
 def _wait_until_ready(probe: ProbeProcess) -> None:
     """Until a new worker has loaded everything: how long that takes says nothing about a probe."""
-    while probe._step != "wait":
+    _wait_for_step(probe, "wait")
+
+
+def _wait_until_idle(probe: ProbeProcess) -> None:
+    """Until a worker that has answered does nothing any more; the answer comes a moment before that."""
+    _wait_for_step(probe, "wait for events")
+
+
+def _wait_for_step(probe: ProbeProcess, step: str) -> None:
+    while probe._step != step:
         os.sched_yield()
 
 
@@ -127,6 +136,7 @@ def test_a_replacement_inherits_nothing_but_what_it_needs(sysfs: Path, faults: P
             faults.unlink()
             probe.probe()
             assert probe.worker
+            _wait_until_idle(probe)
             given = _open_files(probe.worker) - ours
     finally:
         os.close(secret)
@@ -213,6 +223,7 @@ def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_
         probe.probe()
         held = probe.worker
         assert held
+        _wait_until_idle(probe)
         kill(held, signal.SIGSTOP)
         probe._step_seconds = 0.05
         with monkeypatch.context() as patch:
