@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from demand.reading import Finding, Known, Reading, System
+from demand.systems.dynamo import Dynamo
 from demand.systems.grove import Grove
 from demand.systems.jobset import JobSet
 from demand.systems.kai import Kai
@@ -15,6 +16,7 @@ from demand.systems.plain import Plain
 from demand.systems.topologies import KaiTopology, KueueFlavor, KueueTopology
 
 SYSTEMS: Final[tuple[System, ...]] = (
+    Dynamo(),
     Grove(),
     Kai(),
     KaiPodGroup(),
