@@ -127,7 +127,7 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
-        return f"{document.place}: {document.kind}"
+        return f"{document.place}: {document.kind or checked.reading.subject}"
     about = f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
     return f"{document.place}: {workload.handle} ({about})"
 

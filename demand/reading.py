@@ -122,6 +122,8 @@ class Reading:
     """Where its system chooses the topology: the same demands on each other one that has the levels."""
     stages: tuple[Workload, ...] = ()
     """Where its parts are placed one by one: the demands of the others, each of which has to fit too."""
+    subject: str = ""
+    """What the document is, where it says no kind and nothing is placed."""
 
 
 class System(Protocol):

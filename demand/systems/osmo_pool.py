@@ -34,7 +34,7 @@ class OsmoPool:
         root = Part(document)
         for name, pool in _pools(document, root):
             _check_pool(name, pool, known)
-        return Reading(None, merged(root.findings))
+        return Reading(None, merged(root.findings), subject="OSMO pools and backends")
 
 
 def pools_of(document: Mapping[str, Any]) -> Iterator[Ladder]:

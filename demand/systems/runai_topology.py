@@ -10,11 +10,11 @@ from typing import Any, Final
 from demand.document import Part
 from demand.reading import Known, Ladder, Reading, merged
 from demand.systems.common import key_fix
-from topology.catalogue import CATALOGUE
+from topology.catalogue import BUILT_IN
 from topology.keys import HOSTNAME
 from topology.levels import MAX_LEVELS, Level
 
-_DOMAIN_OF: Final = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
+_DOMAIN_OF: Final = BUILT_IN.domain_of
 _SOURCE: Final = "Run:ai network topology"
 _RULE: Final = "runai/topology-levels"
 
@@ -46,7 +46,7 @@ class RunAiTopology:
                 "make a new network topology and give that to the node pool",
             )
         _check(levels, keys, known)
-        return Reading(None, merged(root.findings))
+        return Reading(None, merged(root.findings), subject=_SOURCE)
 
 
 def ladder_of(document: Mapping[str, Any]) -> Ladder:

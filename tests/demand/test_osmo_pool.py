@@ -25,6 +25,8 @@ def backend(scheduler: str) -> dict[str, Any]:
     return {"backends": [{"name": "default", "scheduler_settings": {"scheduler_type": scheduler}}]}
 
 
+AS_IT_IS = "OSMO takes the order as it is"
+
 PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
 
 
@@ -89,8 +91,7 @@ def test_the_order_is_taken_as_it_is() -> None:
         (
             "warning",
             f"{KEYS}[1]",
-            f"{ZONE.key!r} comes after {RACK.key!r}, but is broader in topology 'cluster'; "
-            "OSMO takes the order as it is",
+            f"{ZONE.key!r} comes after {RACK.key!r}, but is broader in topology 'cluster'; {AS_IT_IS}",
         )
     ]
     text = "the kubernetes.io/hostname label can only be used at the lowest level of topology"
