@@ -13,7 +13,7 @@ from typing import Any, Final
 from demand.document import Part
 from demand.model import Group, Workload
 from demand.reading import Known, Ladder, Reading, merged, near
-from demand.systems.common import handle_of, is_kind
+from demand.systems.common import LEVELS_FIRST, handle_of, is_kind
 from demand.systems.dynamo_components import Component, components_of
 from demand.systems.dynamo_transfer import check_transfer, check_transfer_unchanged
 from topology.keys import HOSTNAME
@@ -71,7 +71,10 @@ class Dynamo:
             _warn_not_enforced(root, top, components)
         whole = _tree(root, top, components, levels)
         topology = top.topology if any(group.required for group, _ in whole.everything()) else None
-        return Reading(Workload(self.name, handle_of(root), (whole,), topology), merged(root.findings))
+        wrong = grove and _misunderstood(top, components, levels)
+        notes = (LEVELS_FIRST,) if wrong else ()
+        workload = Workload(self.name, handle_of(root), (whole,), topology, placeable=not wrong, notes=notes)
+        return Reading(workload, merged(root.findings))
 
 
 def uses_grove(root: Part) -> bool:
@@ -175,6 +178,13 @@ def _component_level(component: Component, top: _Top, root: Part) -> Level | Non
         )
         return None
     return level
+
+
+def _misunderstood(top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> bool:
+    """Whether a constraint asks for something that is no level, or not a possible one."""
+    if (top.part / "packDomain").value is not None and top.level is None:
+        return True
+    return any(each.constraint and levels[each.name] is None for each in components)
 
 
 def _tree(root: Part, top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> Group:

@@ -14,6 +14,7 @@ from demand.model import Pods, Workload
 from demand.nodes import ANY_NODE, NODE_NAME, Choice, Expression
 from demand.pods import amounts_of
 from demand.reading import Known, Ladder, Reading, merged, near
+from demand.systems.common import LEVELS_FIRST
 from demand.systems.osmo_gaps import check_gaps
 from demand.systems.osmo_tree import Requirement, Task, group_of, grow
 from topology.keys import ALLOCATABLE_GPUS
@@ -100,6 +101,7 @@ class _Workflow:
         notes = [_ANY_NODES] if self._resources else []
         notes += [self._guessed] if self._guessed and wanted else []
         notes += [] if alone else [_BY_ITSELF]
+        notes += [] if known else [LEVELS_FIRST]
         return Workload(
             Osmo.name,
             handle if alone else f"{handle}, group {name}",

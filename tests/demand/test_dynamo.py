@@ -140,6 +140,9 @@ def test_what_is_refused_of_the_deployment(
     top = {"packDomain": pack} | ({NAME[version]: name} if name else {})
     reading = read(deployment(version, top, {"packDomain": "host"}))
     where = f"{TOP}.{NAME[version] if at == 'name' else at}"
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+    assert reading.workload.notes
     assert (where, message) in said(reading)
     assert fix in next(each.fix for each in reading.findings if each.field == where)
 

@@ -141,7 +141,7 @@ def test_a_deployment_of_dynamo_keeps_each_replica_together() -> None:
         spec = {"topologyConstraint": {"clusterTopologyName": "t"}, "components": [component]}
         return {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {}, "spec": spec}
 
-    document = {"spec": {"levels": []}}
+    document: Object = {"spec": {"levels": []}}
     levels = (Level("zone", ZONE.key), Level("rack", RACK.key), Level("host", HOST.key))
     binding = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "t", levels, document)
     assert kinds(check(deployment(2), binding)) == "fits"  # one replica in each r1
