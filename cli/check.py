@@ -13,7 +13,7 @@ from placement.check import Checked, Checker
 from placement.verdict import Verdict
 from placement.words import advice, left_out, reasoning
 from placement.words import answer as in_words
-from survey.documents import Document, documents
+from survey.documents import Document, all_documents, kindless
 from survey.problems import BadInput, Problem
 
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
@@ -32,7 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="FILE",
-        help="workloads to check, JSON or YAML: a file, a directory or - (standard input); may be given several times",
+        help=(
+            "workloads to check, JSON or YAML: a file, a directory or - (standard input); may be given several times; "
+            "OSMO pools and Run:ai network topologies in them count for all"
+        ),
     )
     parser.add_argument(
         "--against",
@@ -56,8 +59,10 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     problems: list[Problem] = []
     before = {_key(values): values for _, values in _objects(arguments.against, problems)}
     wanted = list(_objects(arguments.workloads, problems))
-    checker = Checker(look(arguments, published=True))
+    checker = Checker(look(arguments, published=True), [values for _, values in wanted])
     answers = [Answer(document, checker.check(values, before.get(_key(values)))) for document, values in wanted]
+    problems += [kindless(each.document) for each in answers if not _is_known(each)]
+    answers = [each for each in answers if _is_known(each)]
     if arguments.output == "name":
         screen.show(
             f"{c.reading.workload.handle}" for a in answers for c in a.checked if c.reading.workload and not c.well
@@ -71,9 +76,14 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     return WELL if all(each.well for each in answers) else UNWELL
 
 
+def _is_known(answer: Answer) -> bool:
+    """Whether somebody claims the document, or it at least says what it is."""
+    return bool(answer.checked or answer.document.kind)
+
+
 def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
-    for document in documents(names, problems.append):
+    for document in all_documents(names, problems.append):
         try:
             yield document, document.read(dict)
         except BadInput as error:
@@ -83,7 +93,8 @@ def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Do
 def _key(values: Mapping[str, Any]) -> Key:
     metadata = values.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    return str(values.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+    name = metadata.get("name") or values.get("name")
+    return str(values.get("kind")), str(metadata.get("namespace") or ""), str(name)
 
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
@@ -116,7 +127,7 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
 def _title(document: Document, checked: Checked) -> str:
     workload = checked.reading.workload
     if workload is None:
-        return f"{document.place}: {document.kind}"
+        return f"{document.place}: {document.kind or checked.reading.subject}"
     about = f"{workload.system}, topology {workload.topology}" if workload.topology else workload.system
     return f"{document.place}: {workload.handle} ({about})"
 

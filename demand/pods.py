@@ -6,14 +6,17 @@ from demand.document import Part
 from demand.model import Pods
 from demand.nodes import OPERATORS, Choice, Expression, Toleration
 from survey.quantities import amount
-from survey.resources import ContainerRequests, pod_requests
+from survey.resources import ContainerRequests, Requests, pod_requests
 
 _DRA: Final = "pods/resource-claims"
 
 
-def pods_of(name: str, count: int, spec: Part) -> Pods:
-    """`count` pods with the pod spec at `spec`; what is wrong in it is noted there and left out."""
-    containers = [requests_of(each / "resources") for each in (spec / "containers").items()]
+def pods_of(name: str, count: int, spec: Part, *beside: Requests) -> Pods:
+    """`count` pods with the pod spec at `spec`; what is wrong in it is noted there and left out.
+
+    `beside` is what containers ask for that an operator adds to those of the spec.
+    """
+    containers = [*beside, *(requests_of(each / "resources") for each in (spec / "containers").items())]
     init = [
         ContainerRequests(requests_of(each / "resources"), sidecar=(each / "restartPolicy").text() == "Always")
         for each in (spec / "initContainers").items()
@@ -24,16 +27,17 @@ def pods_of(name: str, count: int, spec: Part) -> Pods:
             "devices that come from resource claims are not counted",
             "compare the claims' device requests with `kubectl get resourceslices` by hand",
         )
-    whole = pod_requests(containers, init, _amounts(spec / "overhead"), requests_of(spec / "resources"))
+    whole = pod_requests(containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources"))
     return Pods(name, count, tuple(sorted((key, value) for key, value in whole.items() if value)), choice_of(spec))
 
 
 def requests_of(resources: Part) -> dict[str, int]:
     """A container's requests; what only `limits` names is requested as much (as the API server fills it in)."""
-    return _amounts(resources / "limits") | _amounts(resources / "requests")
+    return amounts_of(resources / "limits") | amounts_of(resources / "requests")
 
 
-def _amounts(quantities: Part) -> dict[str, int]:
+def amounts_of(quantities: Part) -> dict[str, int]:
+    """An object of quantities by resource; what is none is noted and left out."""
     found = {}
     for resource, part in quantities.members():
         if isinstance(part.value, str | int | float) and not isinstance(part.value, bool):

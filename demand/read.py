@@ -5,17 +5,25 @@ from dataclasses import replace
 from typing import Any, Final
 
 from demand.reading import Finding, Known, Reading, System
+from demand.systems.dynamo import Dynamo
 from demand.systems.grove import Grove
 from demand.systems.jobset import JobSet
 from demand.systems.kai import Kai
 from demand.systems.kai_podgroup import KaiPodGroup
 from demand.systems.kueue import Kueue
 from demand.systems.leaderworkerset import LeaderWorkerSet
+from demand.systems.osmo import Osmo
+from demand.systems.osmo_pool import OsmoPool
 from demand.systems.plain import Plain
+from demand.systems.runai import RunAi
+from demand.systems.runai_topology import RunAiTopology
 from demand.systems.topologies import KaiTopology, KueueFlavor, KueueTopology
 
 SYSTEMS: Final[tuple[System, ...]] = (
+    Dynamo(),
     Grove(),
+    RunAi(),
+    RunAiTopology(),
     Kai(),
     KaiPodGroup(),
     KaiTopology(),
@@ -24,6 +32,8 @@ SYSTEMS: Final[tuple[System, ...]] = (
     KueueFlavor(),
     LeaderWorkerSet(),
     JobSet(),
+    Osmo(),
+    OsmoPool(),
 )
 """Asked in this order; several may be concerned with one document."""
 
@@ -45,6 +55,9 @@ def readings(document: Mapping[str, Any], known: Known, before: Mapping[str, Any
             for reading in readings(each, known)
         )
     systems = [system for system in SYSTEMS if system.claims(document)]
+    if any(isinstance(system, RunAi) for system in systems):
+        # Run:ai's scheduler reads KAI's annotations itself.
+        systems = [system for system in systems if not isinstance(system, Kai)]
     if not systems and PLAIN.claims(document):
         systems = [PLAIN]
     found = [system.read(document, known, before) for system in systems]

@@ -81,6 +81,11 @@ class Known:
     holders: Mapping[str, tuple["Holder", ...]] = field(default_factory=dict)
     """By pod label: where pods that carry it run, for the labels by which pods keep others out of their domain."""
 
+    pools: Mapping[str, Ladder] = field(default_factory=dict)
+    """OSMO's pools by name, with the levels as they are called there."""
+    schedulers: Mapping[str, str] = field(default_factory=dict)
+    """The kind of scheduler that each of OSMO's backends uses."""
+
     def held(self, mark: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with the label `mark` run, in one namespace or in all."""
         found = {
@@ -115,6 +120,10 @@ class Reading:
     findings: tuple[Finding, ...] = ()
     alternatives: tuple[Workload, ...] = ()
     """Where its system chooses the topology: the same demands on each other one that has the levels."""
+    stages: tuple[Workload, ...] = ()
+    """Where its parts are placed one by one: the demands of the others, each of which has to fit too."""
+    subject: str = ""
+    """What the document is, where it says no kind and nothing is placed."""
 
 
 class System(Protocol):

@@ -1,9 +1,10 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from demand.context import with_documents
 from demand.known import known_of, scope_of
 from demand.model import Workload
 from demand.read import readings
@@ -40,9 +41,10 @@ class Checked:
 class Checker:
     """Checks documents against one snapshot; what they have in common is looked up once."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = ()) -> None:
+        """`documents` are all that are checked in this run: some configure what others ask for."""
         self.snapshot = snapshot
-        self.known = known_of(snapshot)
+        self.known = with_documents(known_of(snapshot), documents)
         self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
@@ -50,7 +52,7 @@ class Checker:
         return tuple(self._checked(reading) for reading in readings(document, self.known, before))
 
     def _checked(self, reading: Reading) -> Checked:
-        """With the verdict; where the system chooses the topology, for the one that offers most."""
+        """With the verdict: for the topology that offers most where the system chooses, for the hardest of stages."""
         verdict = self._verdict(reading.workload)
         for other in reading.alternatives:
             if verdict is None or verdict.kind == "fits":
@@ -58,6 +60,10 @@ class Checker:
             another = self._verdict(other)
             if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
                 reading, verdict = replace(reading, workload=other), another
+        for stage in reading.stages:
+            another = self._verdict(stage)
+            if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
+                reading, verdict = replace(reading, workload=stage), another
         return Checked(reading, verdict)
 
     def _verdict(self, workload: Workload | None) -> Verdict | None:

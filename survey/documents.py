@@ -108,9 +108,27 @@ def _plain(words: str) -> str:
 
 
 def documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
-    """Every object in files, directories (all that is below them) and standard input (`-`), in order.
+    """Every object of the Kubernetes API in files, directories and standard input; see `all_documents`.
 
-    What cannot be read goes to `tell`; the rest is yielded all the same.
+    What says no kind goes to `tell` too.
+    """
+    for document in all_documents(names, tell, stdin):
+        if document.kind:
+            yield document
+        else:
+            tell(kindless(document))
+
+
+def kindless(document: Document) -> Problem:
+    """What is to be said of a document without a kind that nobody knows."""
+    return Problem(document.place, "kind", "is missing; what object is this?")
+
+
+def all_documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
+    """Every document in files, directories (all that is below them) and standard input (`-`), in order.
+
+    Some are no objects of the Kubernetes API and have no kind. What cannot be read goes to `tell`; the rest is yielded
+    all the same.
     """
     for name in names:
         if name == STDIN:
@@ -224,7 +242,7 @@ def _json_object(
     except UNREADABLE as error:
         tell(_malformed(place, bytes(text), error))
         return
-    yield from _named(Document(place, head.api_version or version, head.kind or kind, text), tell)
+    yield Document(place, head.api_version or version, head.kind or kind, text)
 
 
 def _of_list(kind: str, version: str) -> tuple[str, str]:
@@ -331,11 +349,4 @@ def _values(
             yield from _values(replace(place, item=item), text, each, tell, *of, f"{inside}.items[{item - 1}]")
         return
     api_version = str(values.get("apiVersion") or version)
-    yield from _named(Document(place, api_version, str(own or kind), text, values, inside), tell)
-
-
-def _named(document: Document, tell: Tell) -> Iterator[Document]:
-    if document.kind:
-        yield document
-    else:
-        tell(Problem(document.place, "kind", "is missing; what object is this?"))
+    yield Document(place, api_version, str(own or kind), text, values, inside)

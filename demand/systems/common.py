@@ -1,10 +1,13 @@
 """What the readers of all systems share."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from demand.document import Part
 from demand.reading import Ladder, near
+
+LEVELS_FIRST: Final = "room is not checked before the levels are right"
+"""The note on a workload whose levels are not understood: what would fit without them says nothing."""
 
 
 def is_kind(document: Mapping[str, Any], group: str, *kinds: str) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from demand.context import with_documents
 from demand.read import readings
 from demand.reading import Reading
 from tests.support.workloads import (
@@ -124,6 +125,51 @@ VALID = (
     workload("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK.key, "alias": "shelf"}]}),
     workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"count": 2, "topologyRequest": {"required": "x"}}]}),
     workload("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}),
+    workload(
+        "nvidia.com/v1alpha1",
+        "DynamoGraphDeployment",
+        {
+            "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "rack"},
+            "services": {
+                "decode": {
+                    "multinode": {"nodeCount": 2},
+                    "topologyConstraint": {"packDomain": "host"},
+                    "resources": {"limits": {"gpu": "8", "gpuType": "nvidia.com/gpu", "custom": {"rdma/ib": "1"}}},
+                    "extraPodSpec": {"mainContainer": {"resources": {"requests": {"cpu": "1"}}}},
+                }
+            },
+        },
+    ),
+    workload(
+        "nvidia.com/v1beta1",
+        "DynamoGraphDeployment",
+        {
+            "topologyConstraint": {"clusterTopologyName": "cluster"},
+            "components": [{"name": "a", "topologyConstraint": {"packDomain": "rack"}, "podTemplate": template()}],
+            "experimental": {"kvTransferPolicy": {"clusterTopologyName": "cluster", "domain": "rack"}},
+        },
+        {"nvidia.com/enable-grove": "true"},
+    ),
+    workload(
+        "leaderworkerset.x-k8s.io/v1",
+        "LeaderWorkerSet",
+        {
+            "leaderWorkerTemplate": {
+                "size": 4,
+                "workerTemplate": template(8, SEGMENTED, schedulerName="runai-scheduler"),
+            }
+        },
+        KAI,
+    ),
+    {"name": "network", "clusterId": "c", "levels": [RACK.key]},
+    {"pools": {"p": {"backend": "b", "topology_keys": [{"key": "rack", "label": RACK.key}]}}},
+    {
+        "workflow": {
+            "name": "w",
+            "groups": [{"name": "g", "tasks": [{"name": "t", "resource": "r"}]}],
+            "resources": {"r": {"gpu": 8, "nodesExcluded": ["n"], "topology": [{"key": "rack", "group": "g"}]}},
+        }
+    },
 )
 
 
@@ -143,5 +189,6 @@ def test_garbage_anywhere_in_a_document_is_survived(number: int) -> None:
             document = copy.deepcopy(VALID[number])
             holder, key = list(holders(document))[place]
             holder[key] = garbage
-            readings(document, KNOWN, VALID[number])
-            readings(VALID[number], KNOWN, document)
+            known = with_documents(KNOWN, [document])
+            readings(document, known, VALID[number])
+            readings(VALID[number], known, document)

@@ -127,3 +127,56 @@ def test_without_knowledge_there_is_no_verdict() -> None:
 def test_paths_of_keys_with_dots() -> None:
     part = Part({"limits": {"nvidia.com/gpu": 8}}) / "limits" / "nvidia.com/gpu"
     assert (part.path, part.value) == ("limits[nvidia.com/gpu]", 8)
+
+
+def test_a_deployment_of_dynamo_keeps_each_replica_together() -> None:
+    def deployment(nodes: int) -> Object:
+        component = {
+            "name": "decode",
+            "replicas": 2,
+            "multinode": {"nodeCount": nodes},
+            "topologyConstraint": {"packDomain": "rack"},
+            "podTemplate": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}},
+        }
+        spec = {"topologyConstraint": {"clusterTopologyName": "t"}, "components": [component]}
+        return {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {}, "spec": spec}
+
+    document: Object = {"spec": {"levels": []}}
+    levels = (Level("zone", ZONE.key), Level("rack", RACK.key), Level("host", HOST.key))
+    binding = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "t", levels, document)
+    assert kinds(check(deployment(2), binding)) == "fits"  # one replica in each r1
+    assert kinds(check(deployment(3), binding)) == "never"
+
+
+def test_the_hardest_group_of_an_osmo_workflow_decides() -> None:
+    def workflow(*tasks: int) -> Object:
+        groups = [
+            {"name": f"g{count}", "tasks": [{"name": f"t{number}", "resource": "r"} for number in range(count)]}
+            for count in tasks
+        ]
+        resources = {"r": {"gpu": 8, "topology": [{"key": "shelf"}]}}
+        return {"workflow": {"name": "w", "groups": groups, "resources": resources}}
+
+    keys = [{"key": "area", "label": ZONE.key}, {"key": "shelf", "label": RACK.key}]
+    pool = {"name": "p", "topology_keys": keys}
+
+    def answered(document: Object) -> Checked:
+        (found,) = Checker(Snapshot("test", None, NODES, ()), [document, pool]).check(document)
+        return found
+
+    # All of them together need 6 nodes of 5; they run one after the other.
+    assert kinds(answered(workflow(2, 1, 2, 1))) == "fits"
+    checked = answered(workflow(2, 3, 1))
+    assert kinds(checked) == "never"
+    assert checked.reading.workload is not None
+    assert checked.reading.workload.handle == "workflow/w, group g3"
+
+
+def test_run_ais_preference_never_keeps_a_workload_out() -> None:
+    document = leader_worker_set(1, 5, leader=False)
+    template = document["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    template["spec"]["schedulerName"] = "runai-scheduler"
+    checked = check(document, published("t", *LABELS, group="kai.scheduler"))
+    assert checked.reading.workload is not None
+    assert (checked.reading.workload.system, checked.reading.workload.topology) == ("Run:ai", "t")
+    assert kinds(checked) == "fits"
