@@ -12,7 +12,7 @@ from topology.hardware import State
 OTHER: Final = "_other"
 """The rest of a level's domains; no label value begins like this, so no domain can be taken for it."""
 
-PUBLISHED_STATES: Final = ("InSync", "Waiting", "Conflict", "Rejected", "NotServed")
+PUBLISHED_STATES: Final = ("InSync", "Waiting", "Conflict", "Rejected", "NotServed", "DryRun")
 _STATUSES: Final = ("True", "False", "Unknown")
 
 _Sample = tuple[tuple[str, ...], float]
