@@ -28,7 +28,7 @@ from kube.apply import get
 from kube.client import ApiClient, Request
 from kube.config import load
 from kube.errors import ApiError, KubeError
-from kube.nodes import PATH as NODES
+from kube.paths import NODES
 from simulator import manifests
 from simulator.cluster import RACK_KEY, large_cluster
 from tests.apiserver.build import cache_folder, is_built
