@@ -12,13 +12,17 @@ from demand.document import Part
 from demand.model import Group, Workload
 from demand.pods import pods_of
 from demand.reading import Known, Ladder, Reading, merged, near
-from demand.systems.common import handle_of, is_kind
+from demand.systems.common import LEVELS_FIRST, handle_of, is_kind
 from topology.levels import Level
 
 KIND: Final = "PodCliqueSet"
 _GROUP: Final = "grove.io"
 _SCALING_GROUP: Final = "PodCliqueScalingGroup"
 _CLIQUE: Final = "PodClique"
+_LEVELS: Final = frozenset(
+    {"grove/topology-exists", "grove/topology-name", "grove/one-topology", "grove/domain-exists"}
+)
+"""Rules without which it is not known what has to stay together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,10 @@ class Grove:
         if before is not None:
             _check_unchanged(template, Part(before) / "spec" / "template")
         group = _Tree(template, ladder, isnew=before is None).group(root)
-        return Reading(Workload(self.name, handle_of(root), (group,), topology), merged(root.findings))
+        wrong = not _LEVELS.isdisjoint(finding.rule for finding in root.findings)
+        notes = (LEVELS_FIRST,) if wrong else ()
+        workload = Workload(self.name, handle_of(root), (group,), topology, placeable=not wrong, notes=notes)
+        return Reading(workload, merged(root.findings))
 
 
 class _Tree:

@@ -13,7 +13,7 @@ PROBLEMS = """\
 {file}, document 1, line 1: podcliqueset/llm -n ml (Grove, topology cluster)
   error: spec.template.topologyConstraint.pack.required (line 6): topology domain 'rak' does not exist in cluster topology [zone block rack nvlink-domain host]
     did you mean 'rack'?
-  fits: 2 pods on 2 nodes
+  note: room is not checked before the levels are right
 {file}, document 2, line 12: podcliqueset/huge -n ml (Grove, topology cluster)
   cannot fit: huge needs 80 GPUs in one nvlink-domain, largest has 72 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
 {file}, document 3, line 24: podcliqueset/large -n ml (Grove, topology cluster)
