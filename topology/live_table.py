@@ -121,6 +121,21 @@ class LiveTable(Table):
             self._nested[broad, narrow] = len(pairs) == len({inner for inner, _ in pairs})
         return self._nested[broad, narrow]
 
+    def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
+        """The value of `broad` that lies around each value of `narrow`; None where one lies in two. To be looked up in.
+
+        Values that only one node has are found at that node when they are asked for.
+        """
+        places = self._places
+        if places is None or not self._is_plain(narrow):
+            return super().parents(broad, narrow)
+        if (broad, narrow) not in self._parents:
+            around = self.column(broad).values
+            found = _Parents(iter(self._paired(broad, narrow)))
+            found.otherwise = lambda name: around[places[name]]
+            self._parents[broad, narrow] = found if self.nests(broad, narrow) else None
+        return self._parents[broad, narrow]
+
     def machines(self) -> Mapping[Hardware, int]:
         """How many nodes have which hardware."""
         return super().machines() if self._places is None else self._machines
@@ -279,6 +294,15 @@ class LiveTable(Table):
             path = () if keys.isdisjoint(levels) else self._path(levels, place)
             if path:
                 _add(paths, path, step)
+
+
+class _Parents(dict[str | None, str | None]):
+    """What lies around values; `otherwise` finds it for those that are their node's own name."""
+
+    otherwise: Callable[[str], str | None]
+
+    def __missing__(self, value: str) -> str | None:
+        return self.otherwise(value)
 
 
 class _Tally:

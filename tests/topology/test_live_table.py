@@ -96,6 +96,9 @@ def test_any_sequence_of_changes_ends_where_a_new_table_begins(seed: int) -> Non
             assert live.machines() == fresh.machines()
             for other in LEVELS:
                 assert live.nests(other.key, level.key) == fresh.nests(other.key, level.key)
+                around, again = live.parents(other.key, level.key), fresh.parents(other.key, level.key)
+                assert (around is None) == (again is None)
+                assert again is None or all(around is not None and around[inner] == again[inner] for inner in again)
         assert cover(LEVELS, live) == cover(LEVELS, fresh)
         assert crossings(LEVELS, live) == crossings(LEVELS, fresh)
         if dice.random() < 0.7:  # topologies come and go
