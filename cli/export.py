@@ -86,10 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes; give 1 or more")
+    return int(text)
 
 
 def _all_variants() -> dict[str, tuple[str, ...]]:

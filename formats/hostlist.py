@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-_NUMBERED: Final = re.compile(r"(.*?)([0-9]{1,9})", re.ASCII | re.DOTALL)
+_NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})", re.ASCII)
 _PARTS: Final = re.compile(r"([0-9]+)")
 _LONGEST: Final = 60_000
 """Names in one range: Slurm's parser takes 65,536."""

@@ -27,6 +27,8 @@ _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64", "ppc64le": "ppc64"
 SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
 """PCIe generation to the link speed as Linux and NCCL write it."""
 _WORD: Final = 32
+_LONGEST: Final = 254
+"""Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs. NCCL reads a missing one from sysfs."""
 
 _ALWAYS_UNKNOWN: Final = (
     "CPU vendor, family and model, compute capability (sm), rank and gdr of GPUs, C2C links (NCCL asks the machine)",
@@ -61,15 +63,17 @@ def write(node: str, found: NodeMatrix, interconnect: str | None, arch: str | No
     root.append(ET.Comment(_comment(node, unknown)))
     _Writer(root, found.devices, found.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
     ET.indent(root)
-    return NcclTopology(ET.tostring(root, encoding="unicode") + "\n", unknown)
+    # As in NCCL's dumps: its own parser would take the blank for the beginning of an attribute.
+    text = ET.tostring(root, encoding="unicode").replace(" />", "/>")
+    return NcclTopology(text + "\n", unknown)
 
 
 def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tuple[str, ...]:
     found = list(_ALWAYS_UNKNOWN)
     if pcie is None:
         found.append(
-            "PCIe speed: NCCL takes 12 GB/s for the switches (give --pcie-gen to say better) and asks the machine for "
-            "GPUs and NICs; NICs have no <net> for that reason, NCCL adds it"
+            "PCIe speed: NCCL takes 12 GB/s for the switches (flag pcie-gen says better) and asks the machine for GPUs "
+            "and NICs; it does so only for NICs without a net element, and adds that itself"
         )
     if arch not in _ARCHITECTURES:
         found.append("CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for")
@@ -109,7 +113,7 @@ class _Writer:
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
             cpus = next((each.cpus for each in self._devices if each.numa == numa and each.cpus), None)
             mask = cpus and cpu_mask(cpus)
-            if mask:
+            if mask and len(mask) <= _LONGEST:
                 cpu.set("affinity", mask)
             if arch:
                 cpu.set("arch", arch)

@@ -21,6 +21,7 @@ from topology.table import Table
 MAIN: Final = "cluster"
 _EXISTS: Final = "Exists"
 _ABSENT: Final = "DoesNotExist"
+_NOT_IN: Final = "NotIn"
 
 Carried = frozenset[str]
 """Level keys that a node has, with a value that is no placeholder."""
@@ -58,9 +59,14 @@ class Suggestion:
         """The spec as it is applied."""
         spec: dict[str, Any] = {}
         if self.selector:
-            spec["nodeSelector"] = {"matchExpressions": [{"key": r.key, "operator": r.operator} for r in self.selector]}
+            spec["nodeSelector"] = {"matchExpressions": [_expression(each) for each in self.selector]}
         spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
         return spec
+
+
+def _expression(requirement: Requirement) -> dict[str, Any]:
+    values = {"values": sorted(requirement.values)} if requirement.values else {}
+    return {"key": requirement.key, "operator": requirement.operator} | values
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,14 @@ def _of_kinds(
     for path, members in by_path.items():
         inside = tuple(node for carried in members for node in kinds[carried])
         own = tuple(level for level in path if level not in shared)
-        selector = _selector(own, members, [carried for carried in kinds if carried not in members])
+        selector = (
+            *_selector(own, members, [carried for carried in kinds if carried not in members]),
+            *(
+                Requirement(level.key, _NOT_IN, PLACEHOLDERS)
+                for level in path
+                if any(node.label(level.key) in PLACEHOLDERS for node in labelled)
+            ),
+        )
         taken = [node for node in labelled if all(requirement.holds(node) for requirement in selector)]
         if len(taken) != len(inside):
             names = sorted(node.name for node in inside)
@@ -119,7 +132,9 @@ def _of_kinds(
             reasons.append(f"{_some(names)} no label that is known to carry a level, not even kubernetes.io/hostname")
         else:
             levels, crossings = _nested(path, table_of(inside, {level.key for level in path}))
-            found.append(Suggestion("", levels, selector if len(kinds) > 1 else (), inside, own, crossings))
+            found.append(
+                Suggestion("", levels, selector if len(inside) < len(labelled) else (), inside, own, crossings)
+            )
     return sorted(found, key=lambda each: (-len(each.nodes), [level.key for level in each.levels]))
 
 
