@@ -10,7 +10,8 @@ from cli.terminal import Screen
 from cli.writing import deliver, some, yaml_text
 from controller.spec import API_VERSION, KIND
 from formats.hostlist import natural
-from formats.segments import MAIN, Suggestion, suggest
+from formats.segments import Suggestion, suggest
+from survey.scope import MAIN
 from survey.snapshot import Snapshot
 
 _FEW: Final = 0.02

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from topology.catalogue import CATALOGUE
+from topology.catalogue import BUILT_IN
 from topology.levels import Level, level_problems
 
-_DOMAIN_OF: Final = {key: domain for domain, keys in CATALOGUE.items() for key in keys}
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST: Final = 50
 
@@ -59,7 +58,7 @@ def named_levels(keys: Iterable[str], domains: Iterable[str] = ()) -> tuple[Leve
     for place, key in enumerate(keys):
         domain = given[place] if place < len(given) else ""
         if not domain:
-            domain = _free(_DOMAIN_OF.get(key) or _made_of(key), taken)
+            domain = _free(BUILT_IN.domain_of.get(key) or _made_of(key), taken)
             taken.add(domain)
         found.append(Level(domain, key))
     return tuple(found)

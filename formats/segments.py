@@ -5,26 +5,23 @@ topology for each kind. A suggestion is only made where its selector takes in ex
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any, Final
 
 from controller.spec import Requirement
-from survey.scope import table_of
+from survey.scope import MAIN, table_of
 from survey.snapshot import NodeView
-from topology.catalogue import CATALOGUE, KEYS, PLACEHOLDERS
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
 from topology.levels import Level
+from topology.segments import Segment, divide, whole
 from topology.table import Table
 
-MAIN: Final = "cluster"
 _EXISTS: Final = "Exists"
 _ABSENT: Final = "DoesNotExist"
 _NOT_IN: Final = "NotIn"
-
-Carried = frozenset[str]
-"""Level keys that a node has, with a value that is no placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +74,37 @@ class Suggestions:
     reasons: tuple[str, ...]
 
 
-def suggest(nodes: Sequence[NodeView]) -> Suggestions:
+def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Suggestions:
     """Suggest topologies for the nodes of a cluster that agents have labelled."""
     labelled = [node for node in nodes if node.label(GPUS) is not None]
     silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
-    reasons = []
+    reasons = [] if labelled or silent else ["there is no node with GPUs"]
     if silent:
         reasons.append(f"{_some(silent)} GPUs and no label {GPUS}: is the agent's DaemonSet running there?")
-    doubtful = [node for node in labelled if any(node.label(key) in PLACEHOLDERS for key in KEYS)]
-    if doubtful:
-        names = sorted(node.name for node in doubtful)
+    doubted = _doubted(labelled, catalogue)
+    if doubted:
+        names = sorted(doubted)
         reasons.append(f"{_some(names)} a placeholder (no-topology or nothing) for a level; see that it gets a value")
-    kinds: dict[Carried, list[NodeView]] = {}
-    for node in labelled:
-        if node not in doubtful:
-            kinds.setdefault(KEYS.intersection(node.places), []).append(node)
-    if not labelled and not silent:
-        reasons.append("there is no node with GPUs")
-    suggestions = _of_kinds(kinds, labelled, reasons)
-    return Suggestions(_named(suggestions), tuple(reasons))
+    clear = [node for node in labelled if node.name not in doubted]
+    found = []
+    if clear:
+        table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
+        for segment in (divide(table, catalogue) or whole(table, catalogue)).segments:
+            suggestion = _suggestion(segment, labelled, catalogue)
+            if isinstance(suggestion, str):
+                reasons.append(suggestion)
+            else:
+                found.append(suggestion)
+    return Suggestions(_named(found), tuple(reasons))
+
+
+def _doubted(nodes: Sequence[NodeView], catalogue: Catalogue) -> frozenset[str]:
+    """Names of nodes that say "unknown" for some level: they neither have nor lack it."""
+    return frozenset(
+        node.name
+        for node in nodes
+        if any(node.label(key) in catalogue.placeholders for key in catalogue.level_keys.intersection(node.places))
+    )
 
 
 def _some(names: Sequence[str], few: int = 3) -> str:
@@ -103,64 +112,32 @@ def _some(names: Sequence[str], few: int = 3) -> str:
     return f"1 node has ({some})" if len(names) == 1 else f"{len(names)} nodes have ({some})"
 
 
-def _of_kinds(
-    kinds: dict[Carried, list[NodeView]], labelled: Sequence[NodeView], reasons: list[str]
-) -> list[Suggestion]:
-    everywhere = frozenset.intersection(*kinds) if kinds else frozenset()
-    by_path: dict[tuple[Level, ...], list[Carried]] = {}
-    for carried in kinds:
-        by_path.setdefault(_path(carried, everywhere), []).append(carried)
-    shared = frozenset.intersection(*map(frozenset, by_path)) if by_path else frozenset()
-    found = []
-    for path, members in by_path.items():
-        inside = tuple(node for carried in members for node in kinds[carried])
-        own = tuple(level for level in path if level not in shared)
-        selector = (
-            *_selector(own, members, [carried for carried in kinds if carried not in members]),
-            *(
-                Requirement(level.key, _NOT_IN, PLACEHOLDERS)
-                for level in path
-                if any(node.label(level.key) in PLACEHOLDERS for node in labelled)
-            ),
-        )
-        taken = [node for node in labelled if all(requirement.holds(node) for requirement in selector)]
-        if len(taken) != len(inside):
-            names = sorted(node.name for node in inside)
-            reasons.append(f"{_some(names)} levels of their own that no selector tells from those of other nodes")
-        elif not path:
-            names = sorted(node.name for node in inside)
-            reasons.append(f"{_some(names)} no label that is known to carry a level, not even kubernetes.io/hostname")
-        else:
-            levels, crossings = _nested(path, table_of(inside, {level.key for level in path}))
-            found.append(
-                Suggestion("", levels, selector if len(inside) < len(labelled) else (), inside, own, crossings)
-            )
-    return sorted(found, key=lambda each: (-len(each.nodes), [level.key for level in each.levels]))
+def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> Suggestion | str:
+    """The topology of a segment, or why there cannot be one."""
+    if not segment.levels:
+        return f"{_some(segment.examples)} no label that is known to carry a level, not even kubernetes.io/hostname"
+    selector = _selector(segment, labelled, catalogue)
+    nodes = tuple(node for node in labelled if all(requirement.holds(node) for requirement in selector))
+    if len(nodes) != segment.nodes:
+        return f"{_some(segment.examples)} levels of their own that no selector tells from those of other nodes"
+    table = table_of(nodes, {level.key for level in segment.levels}, catalogue)
+    levels, crossings = _nested(segment.levels, table)
+    needed = selector if len(nodes) < len(labelled) else ()
+    return Suggestion("", levels, needed, nodes, segment.own, crossings)
 
 
-def _path(carried: Carried, everywhere: Carried) -> tuple[Level, ...]:
-    """One key for each domain: one that all nodes carry before others."""
-    path = []
-    for domain, keys in CATALOGUE.items():
-        mine = [key for key in keys if key in carried]
-        if mine:
-            path.append(Level(domain, next((key for key in mine if key in everywhere), mine[0])))
-    return tuple(path)
-
-
-def _selector(own: Iterable[Level], members: Sequence[Carried], others: Sequence[Carried]) -> tuple[Requirement, ...]:
-    """What the nodes have and others lack, and what those others have that would be taken in by this alone."""
-    has = [level.key for level in own]
-    mine = frozenset().union(*members)
-    lacks: list[str] = []
-    for other in sorted(others, key=sorted):
-        telling = sorted(other - mine)
-        if other.issuperset(has) and other.isdisjoint(lacks) and telling:
-            lacks.append(telling[0])
+def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:
+    """What takes in the segment: keys that it has and lacks, and no placeholder."""
+    doubtful = [
+        level.key
+        for level in segment.levels
+        if any(node.label(level.key) in catalogue.placeholders for node in labelled)
+    ]
     return (
         Requirement(GPUS, _EXISTS),
-        *(Requirement(key, _EXISTS) for key in has),
-        *(Requirement(key, _ABSENT) for key in lacks),
+        *(Requirement(key, _EXISTS) for key in segment.has),
+        *(Requirement(key, _ABSENT) for key in segment.lacks),
+        *(Requirement(key, _NOT_IN, catalogue.placeholders) for key in doubtful),
     )
 
 

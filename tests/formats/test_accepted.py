@@ -12,16 +12,16 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from cli.main import main
+from controller.loop import Controller
 from controller.metrics import ControllerMetrics
 from controller.options import Options
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kueue import KueuePublisher
+from controller.publishers.rehearsal import Rehearsal
+from controller.publishers.watched import Watched
 from controller.reconcile import Reconciler
-from controller.run import Controller
+from controller.run import make_publishers
 from controller.spec import PATH
 from kube.client import ApiClient
-from simulator.manifests import cluster_topology_crd, grove_binding_crd
+from simulator.manifests import cluster_topology_crd, kai_topology_crd
 from tests.formats.test_levels import a_hierarchy
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE
@@ -101,6 +101,16 @@ def _make(api: ApiUnderTest, name: str, labels: dict[str, str]) -> dict[str, Any
     return found
 
 
+def _controller(client: ApiClient) -> Controller:
+    time, stop = Time(), threading.Event()
+    published = Watched(client, stop)
+    publishers = make_publishers(published)
+    rehearsal = Rehearsal(published, make_publishers, time)
+    reconciler = Reconciler(client, publishers, time, instance="test", watched=published, rehearsal=rehearsal)
+    metrics = ControllerMetrics(CollectorRegistry())
+    return Controller(client, lambda: reconciler, metrics, OPTIONS, stop, published=published)
+
+
 CLUSTERS = {
     "one kind": {f"n{i}": {ZONE: "z", RACK: f"r{i // 2}"} for i in range(4)},
     "two kinds": {f"g{i}": {ZONE: "z", RACK: f"r{i}", GPU_PRODUCT: "NVIDIA-GB200"} for i in range(3)}
@@ -118,7 +128,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     cluster: str,
 ) -> None:
     api.install_crd(cluster_topology_crd())
-    api.install_crd(grove_binding_crd())
+    api.install_crd(kai_topology_crd())
     for name, labels in CLUSTERS[cluster].items():
         _make(api, name, labels)
     code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])
@@ -129,11 +139,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     for document in suggestions:
         answer, body = api.request("POST", f"{PATH}?fieldValidation=Strict", document)
         assert answer == 201, body
-    client = clients()
-    time = Time()
-    publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
-    reconciler = Reconciler(client, publishers, time, instance="test")
-    Controller(client, reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()).once()
+    _controller(clients()).once()
     nodes = 0
     for document in suggestions:
         status = api.get(f"{PATH}/{document['metadata']['name']}")["status"]

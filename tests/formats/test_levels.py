@@ -11,9 +11,9 @@ import pytest
 from formats import grove, helm_grove, kai, kueue, osmo, runai
 from formats.hierarchy import Hierarchy, Unreadable, Unwritable, named_levels
 from formats.recognise import read as recognise
-from topology.catalogue import CATALOGUE
 from topology.keys import HOSTNAME
 from topology.levels import Level, level_problems
+from topology.platforms import KEYS
 
 Write = Callable[[Hierarchy], Any]
 Read = Callable[[Any], Hierarchy]
@@ -32,13 +32,22 @@ OLDER: dict[str, tuple[Write, Read]] = {
     "helm-grove": (helm_grove.write_older, helm_grove.read),
 }
 ODD_KEYS = ("example.com/Rack_1", "rack", "a.b/numa", "example.com/9th.floor", "x/gpu", "example.com/UPS", "y/rack")
-GARBAGE: tuple[Any, ...] = (None, 7, "x", [], [{}], {}, {"spec": 1}, {"metadata": {"name": "a"}, "spec": {"levels": {}}})
+GARBAGE: tuple[Any, ...] = (
+    None,
+    7,
+    "x",
+    [],
+    [{}],
+    {},
+    {"spec": 1},
+    {"metadata": {"name": "a"}, "spec": {"levels": {}}},
+)
 
 
 def a_hierarchy(seed: int) -> Hierarchy:
     """Levels from the catalogue and from keys that nobody knows, each key and domain once, hostname last if at all."""
     rng = random.Random(seed)
-    known = [Level(domain, rng.choice(keys)) for domain, keys in CATALOGUE.items() if domain != "host"]
+    known = [Level(domain, rng.choice(keys)) for domain, keys in KEYS.items() if domain != "host"]
     odd = [Level(f"level-{number}", key) for number, key in enumerate(ODD_KEYS) if "/" in key]
     chosen = rng.sample(known + odd, rng.randint(1, 14))
     return Hierarchy(f"t{seed}", (*chosen, *([Level("host", HOSTNAME)] if rng.random() < 0.5 else [])))

@@ -8,8 +8,8 @@ import pytest
 from formats.segments import Suggestion, suggest
 from survey.snapshot import NOTHING, NodeView
 from tests.support.cluster import BLOCK, RACK, ZONE
-from topology.catalogue import CATALOGUE
 from topology.keys import GPU_PRESENT, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from topology.platforms import KEYS
 
 LEAF = "fabric.topograph.run/tier-0"
 
@@ -60,7 +60,7 @@ def test_kinds_are_told_apart_by_the_keys_that_they_carry() -> None:
 
 def test_equal_products_get_numbers_and_unknown_ones_the_level() -> None:
     found = suggest([view("a", {RACK: "r"}), view("b", {BLOCK: "b"}), view("c", {})])
-    assert [each.name for each in found.found] == ["by-block", "by-rack", "others"]
+    assert [each.name for each in found.found] == ["by-rack", "by-block", "others"]
     both = [view("a", {RACK: "r", GPU_PRODUCT: "X"}), view("b", {GPU_PRODUCT: "X"})]
     assert [each.name for each in suggest(both).found] == ["x-1", "x-2"]
 
@@ -109,7 +109,7 @@ def test_kinds_that_no_selector_tells_apart() -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_selectors_take_in_exactly_their_nodes_whatever_they_carry(seed: int) -> None:
     rng = random.Random(seed)
-    keys = [key for keys in CATALOGUE.values() for key in keys if key not in {HOSTNAME, NVLINK_DOMAIN}]
+    keys = [key for keys in KEYS.values() for key in keys if key not in {HOSTNAME, NVLINK_DOMAIN}]
     used = rng.sample(keys, rng.randint(1, 6))
     nodes = [
         view(f"n{i}", {key: rng.choice(["1", "2", "3"]) for key in used if rng.random() < 0.7})
