@@ -77,8 +77,9 @@ def _notes(snapshot: Snapshot, found: tuple[Suggestion, ...]) -> Iterator[str]:
     for topology in snapshot.topologies:
         if topology.name in names:
             yield f"there is a ClusterTopology {topology.name} already; applying this changes it"
-        elif topology.name == MAIN and len(found) > 1:
+        elif topology.name == MAIN and len(found) > 1 and not topology.divided:
             yield (
                 f"ClusterTopology {MAIN} is about the same nodes and stays as it is: it publishes what all of them "
-                "carry; delete it if nothing uses it"
+                "carry; delete it if nothing uses it, or leave these and set its spec.segments to Auto, and the "
+                "controller keeps a topology for each kind"
             )
