@@ -17,6 +17,8 @@ COMMANDS: Final = {
     "matrix": "show how the GPUs and NICs of a node are linked",
     "diff": "show what changed in a cluster since it was saved",
     "check": "check workloads before they are submitted: rules, levels, room",
+    "suggest": "suggest ClusterTopologies for the kinds of nodes that there are",
+    "export": "write the topology in the form of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",

@@ -1,0 +1,26 @@
+"""What exporting gives: a text, and what to know about it."""
+
+from dataclasses import dataclass
+
+from cli.writing import some
+from formats.hostlist import natural
+from survey.scope import Scope
+from topology.hierarchy import cover
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A file's text and notes, one sentence each, for standard error."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def left_out(found: Scope) -> tuple[str, ...]:
+    """Which nodes lack a level that is written: schedulers leave them out."""
+    return tuple(
+        f"{each.missing} of {len(found.nodes)} nodes lack level {each.level.domain} and fall out of the topology: "
+        f"{some(sorted(each.missing_nodes, key=natural))}"
+        for each in cover(found.levels, found.table())
+        if each.missing
+    )

@@ -1,0 +1,44 @@
+"""What commands write for other programs: YAML with comments, JSON, files."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cli.looking import Unanswerable
+from cli.terminal import Screen
+
+
+def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
+    """A document as YAML, under comments."""
+    import yaml  # noqa: PLC0415 - not every output is YAML
+
+    body: str = yaml.dump(
+        document,
+        Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper),
+        sort_keys=False,
+        allow_unicode=True,
+        width=1 << 16,
+    )
+    return "".join(f"# {comment}".rstrip() + "\n" for comment in comments) + body
+
+
+def json_text(document: Any) -> str:
+    """A document as JSON."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def deliver(screen: Screen, text: str, file: str | None) -> None:
+    """Write the text into a file, or print it (`-`, or no file). Raises Unanswerable."""
+    if file in (None, "-"):
+        screen.show(text.splitlines())
+        return
+    try:
+        Path(str(file)).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Unanswerable(f"-o {file}: {error.strerror}") from error
+
+
+def some(names: Sequence[str], few: int = 3) -> str:
+    """The first few names."""
+    return ", ".join(names[:few]) + (", ..." if len(names) > few else "")

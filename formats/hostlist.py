@@ -1,0 +1,54 @@
+"""Slurm's hostlist expressions: `node[001-018,020],login` for names that end in numbers.
+
+Source: slurm.conf(5), NodeName: brackets hold the number at the end of a name and nothing else; a range counts with as
+many digits as its first number.
+"""
+
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final
+
+_NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})", re.ASCII)
+_PARTS: Final = re.compile(r"([0-9]+)")
+_LONGEST: Final = 60_000
+"""Names in one range: Slurm's parser takes 65,536."""
+
+
+def hostlist(names: Iterable[str]) -> str:
+    """All names as one expression, in natural order; each of them once."""
+    ordered = sorted(set(names), key=natural)
+    parts = []
+    for prefix, group in groupby(ordered, key=_prefix):
+        members = list(group)
+        if prefix is None or len(members) == 1:
+            parts += members
+        else:
+            parts.append(f"{prefix}[{','.join(_ranges([name[len(prefix) :] for name in members]))}]")
+    return ",".join(parts)
+
+
+def natural(name: str) -> tuple[tuple[str, ...], tuple[int, ...], str]:
+    """A key that sorts names with equal words by their numbers: `node2` before `node10`."""
+    pieces = _PARTS.split(name)
+    return tuple(pieces[::2]), tuple(map(int, pieces[1::2])), name
+
+
+def _prefix(name: str) -> str | None:
+    """What stands before the number at the end; None where there is no number."""
+    match = _NUMBERED.fullmatch(name)
+    return match[1] if match else None
+
+
+def _ranges(numbers: Iterable[str]) -> list[str]:
+    """Numbers as text, as `001-018` and `020`."""
+    runs: list[list[str]] = []
+    open_runs: dict[str, list[str]] = {}
+    for number in sorted(numbers, key=lambda text: (int(text), len(text))):
+        run = open_runs.pop(number, None)
+        if run is None or len(run) >= _LONGEST:
+            run = []
+            runs.append(run)
+        run.append(number)
+        open_runs[str(int(number) + 1).zfill(len(run[0]))] = run
+    return [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]

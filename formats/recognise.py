@@ -1,0 +1,66 @@
+"""Which system's document is this? Told from its API group and kind, else from the fields that only one system has."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from controller.spec import API_VERSION, KIND
+from formats import grove, helm_grove, kai, kueue, osmo, runai
+from formats.decoding import Meta, decoded
+from formats.hierarchy import Hierarchy, Unreadable
+from topology.levels import Level
+
+_KINDS: Final[dict[tuple[str, str], Callable[[Any], Hierarchy]]] = {
+    ("grove.io", "ClusterTopologyBinding"): grove.read,
+    ("grove.io", "ClusterTopology"): grove.read,
+    ("kai.scheduler", "Topology"): kai.read,
+    ("kueue.x-k8s.io", "Topology"): kueue.read,
+}
+"""By API group and kind."""
+_FIELDS: Final[dict[str, Callable[[Any], Hierarchy]]] = {
+    "topology_keys": osmo.read,
+    "config": helm_grove.read,
+    "levels": runai.read,
+}
+"""By a field at the top."""
+
+
+class _Level(msgspec.Struct, frozen=True):
+    domain: str
+    key: str
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    levels: list[_Level]
+
+
+class _Own(msgspec.Struct, frozen=True):
+    metadata: Meta
+    spec: _Spec
+
+
+def read(document: Any) -> Hierarchy:
+    """The levels in a document of any system, Toposcope's own ClusterTopology included. Raises Unreadable."""
+    if not isinstance(document, dict):
+        raise Unreadable(f"this is no topology but a {type(document).__name__}; give one object")
+    group = str(document.get("apiVersion", "")).rpartition("/")[0]
+    kind = str(document.get("kind", ""))
+    if (group, kind) == (API_VERSION.partition("/")[0], KIND):
+        return _own(document)
+    if (group, kind) in _KINDS:
+        return _KINDS[group, kind](document)
+    if not kind:
+        for field, reader in _FIELDS.items():
+            if field in document:
+                return reader(document)
+    known = ", ".join(f"{kind}.{group}" for group, kind in _KINDS)
+    raise Unreadable(
+        f"no topology is known by kind {kind!r} of group {group!r}; known are {KIND}.{API_VERSION.partition('/')[0]}, "
+        f"{known}, Run:ai's network topology, OSMO's topology_keys and older values of Grove's chart"
+    )
+
+
+def _own(document: Any) -> Hierarchy:
+    found = decoded(document, _Own, f"{KIND} with spec.levels (look at the cluster for levels that are inferred)")
+    return Hierarchy(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))
