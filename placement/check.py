@@ -10,8 +10,9 @@ from demand.model import Workload
 from demand.read import readings
 from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
+from placement.offers import Offer, offers
 from placement.room import Node
-from placement.verdict import Kind, Verdict, judge
+from placement.verdict import Kind, Shortage, Verdict, judge
 from survey.snapshot import Snapshot
 from topology.levels import Level
 
@@ -75,6 +76,15 @@ class Checker:
         if levels:
             return judge(workload.groups, levels, nodes)
         return judge(workload.groups, workload.levels, nodes, partial=True)
+
+    def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
+        """What each domain of the level that a verdict on the workload calls short has to offer, the best one first."""
+        if shortage.level is None:
+            return ()
+        levels, nodes = self._place(workload.topology)
+        return offers(
+            workload.groups, levels or workload.levels, nodes, shortage.group, shortage.level, shortage.resource
+        )
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""

@@ -1,0 +1,32 @@
+"""Levels that a ClusterTopology had and has lost, as its condition tells: names for them, to find them in messages."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from controller.availability import said_unavailable
+from controller.conditions import LEVELS_AVAILABLE, previous
+from explain.case import Case
+from topology.catalogue import BUILT_IN
+
+_WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
+
+
+def lost_levels(case: Case) -> Mapping[str, str]:
+    """Domains that are no longer available, with the message of the ClusterTopology that says so.
+
+    Where a workload names a topology that is not known, those of all ClusterTopologies count.
+    """
+    found = {}
+    for topology in case.snapshot.topologies:
+        if case.topologies and topology.name not in case.topologies:
+            continue
+        condition = previous(topology.status, LEVELS_AVAILABLE)
+        for domain in said_unavailable(condition):
+            found[domain] = f"ClusterTopology {topology.name}: {(condition or {}).get('message')}"
+    return found
+
+
+def mentions(text: str, domain: str) -> bool:
+    """Whether a message is about a level: its domain, or a label key that usually carries it."""
+    return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *BUILT_IN.keys.get(domain, ())))
