@@ -95,8 +95,10 @@ def _page(screen: Screen, found: Diagnosis) -> Iterator[str]:
     yield screen.paint("Asked, in this order:", "head")
     for step in found.steps:
         word, style = _MARKS[step.outcome]
-        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{step.message}"
-        if step is not found.answer:
+        answers = step is found.answer
+        text = "see above" if answers else step.message
+        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
+        if not answers:
             yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
     if found.sittings:
         yield ""

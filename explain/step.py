@@ -38,4 +38,4 @@ def unknown(name: str, message: str, *details: str, commands: tuple[str, ...] = 
 
 def failed(name: str, message: str, *details: str, commands: tuple[str, ...] = ()) -> Step:
     """This keeps the workload from running as it was meant."""
-    return Step(name, Outcome.FAILED, message, tuple(filter(None, details)), tuple(dict.fromkeys(commands)))
+    return Step(name, Outcome.FAILED, message.strip(), tuple(filter(None, details)), tuple(dict.fromkeys(commands)))

@@ -11,7 +11,7 @@ _NONE_OF: Final = re.compile(r"^0/(\d+) nodes are available: (.*)$", re.DOTALL)
 _REASON: Final = re.compile(r"(\d+) ([^,]*(?:\{[^}]*\}[^,]*)?)(?:, (?=\d)|\. |\.$|$)")
 
 _NODE_REASONS: Final = (
-    (re.compile(r"Insufficient ([^\s.,]+)"), "have too little free {0}"),
+    (re.compile(r"Insufficient (\S+)"), "have too little free {0}"),
     (
         re.compile(r"node\(s\) didn't match Pod's node affinity/selector"),
         "are not those that the pod's node selector or affinity asks for",
@@ -106,7 +106,7 @@ def _of_nodes(total: int, reasons: str) -> str:
     found = []
     for count, reason in _REASON.findall(reasons.partition(" preemption: ")[0]):
         for pattern, words in _NODE_REASONS:
-            if match := pattern.fullmatch(reason.strip()):
+            if match := pattern.fullmatch(reason.strip(" .")):
                 found.append(f"{count} {words.format(*match.groups())}")
                 break
     return f"of {total} nodes {', '.join(found)}" if found else ""

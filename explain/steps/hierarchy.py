@@ -4,7 +4,8 @@ from typing import Final
 
 from controller.conditions import HIERARCHY_CONSISTENT, previous
 from explain.case import Case
-from explain.step import Step, failed, passed
+from explain.step import Step, failed, passed, unknown
+from explain.steps.levels import in_the_dark
 
 NAME: Final = "hierarchy"
 RULES: Final = ("hierarchy", "slice-level")
@@ -12,6 +13,8 @@ RULES: Final = ("hierarchy", "slice-level")
 
 def look(case: Case) -> Step:
     """No part asks for a broader level than the whole; what does not nest on the nodes is told besides."""
+    if dark := in_the_dark(case):
+        return unknown(NAME, dark)
     orders = [f"{topology}: {' > '.join(_order(case, topology))}" for topology in case.topologies]
     for finding in case.findings(*RULES):
         name = case.topologies[0] if case.topologies else ""

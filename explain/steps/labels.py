@@ -5,6 +5,7 @@ from typing import Final
 from demand.model import Workload
 from explain.case import Case
 from explain.step import Step, failed, passed, unknown
+from explain.steps import topology
 from survey.scope import table_of
 from topology.hierarchy import Coverage, cover
 from topology.keys import PREFIX
@@ -15,12 +16,14 @@ _AGENTS: Final = "kubectl get pods -A -o wide -l app.kubernetes.io/component=age
 
 def look(case: Case) -> Step:
     """Nodes that lack a label of some level that others carry. They count against it only where room is short."""
+    if dark := topology.in_the_dark(case):
+        return unknown(NAME, dark)
     if not case.snapshot.nodes:
         return unknown(NAME, "no node can be seen")
     gaps = [(workload, each) for workload in case.workloads for each in partly_covered(case, workload)]
     if not gaps:
         anything = any(case.levels(workload) for workload in case.workloads)
-        return passed(NAME, "every node carries every level" if anything else "it asks for no level")
+        return passed(NAME, "no level is on some nodes only" if anything else "it asks for no level")
     told = [_sentence(coverage, len(case.nodes(workload))) for workload, coverage in gaps]
     short = any(each.verdict and each.verdict.kind in {"full", "never"} for each in case.checked)
     if case.settled or case.finished or not short:

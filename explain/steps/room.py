@@ -6,6 +6,7 @@ from typing import Final
 from demand.model import Workload
 from explain.case import Case
 from explain.step import Step, failed, passed, unknown
+from explain.steps.levels import in_the_dark
 from placement.check import Checked
 from placement.offers import Offer
 from placement.remedies import Remedy
@@ -25,6 +26,8 @@ def look(case: Case) -> Step:
         return passed(NAME, "its only pod has a node" if count == 1 else f"all its {count} pods have a node")
     if not case.snapshot.nodes:
         return unknown(NAME, "no node can be seen")
+    if dark := in_the_dark(case):
+        return unknown(NAME, dark)
     return next(filter(None, (_short(case, each) for each in case.checked)), None) or _roomy(case)
 
 

@@ -17,6 +17,11 @@ RULES: Final = (
 )
 
 
+def in_the_dark(case: Case) -> str:
+    """Why nothing can be said about levels: the topology itself is not known. Empty where it is."""
+    return "not to be told before the topology is right" if any(case.findings(*RULES)) else ""
+
+
 def look(case: Case) -> Step:
     """The topology exists, in the shape that the system of the workload reads."""
     kinds = [kind for workload in case.workloads for kind in case.reads(workload)[:1]]
@@ -37,7 +42,7 @@ def look(case: Case) -> Step:
         kinds = list(case.reads(workload))
         there = case.resource(workload)
         if there:
-            told.append(f"{there.kind} {name} exists")
+            told.append(f"{there.handle} exists")
         elif hidden := case.shelf.hidden(*kinds):
             open_questions.append(f"whether {workload.system} has a {kinds[0].kind} {name} is not known: {hidden}")
         else:
