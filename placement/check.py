@@ -54,20 +54,21 @@ class Checker:
 
     def _checked(self, reading: Reading) -> Checked:
         """With the verdict: for the topology that offers most where the system chooses, for the hardest of stages."""
-        verdict = self._verdict(reading.workload)
+        verdict = self.verdict(reading.workload)
         for other in reading.alternatives:
             if verdict is None or verdict.kind == "fits":
                 break
-            another = self._verdict(other)
+            another = self.verdict(other)
             if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
                 reading, verdict = replace(reading, workload=other), another
         for stage in reading.stages:
-            another = self._verdict(stage)
+            another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
         return Checked(reading, verdict)
 
-    def _verdict(self, workload: Workload | None) -> Verdict | None:
+    def verdict(self, workload: Workload | None) -> Verdict | None:
+        """Whether it fits; None where nothing is asked that could be placed."""
         if workload is None or not workload.placeable:
             return None
         if not any(group.copies and group.total() for group in workload.groups):

@@ -5,9 +5,9 @@ from typing import Final
 
 from demand.model import Workload
 from explain.case import Case
+from explain.rest import Judged, judged
 from explain.step import Step, failed, passed, unknown
 from explain.steps.levels import in_the_dark
-from placement.check import Checked
 from placement.offers import Offer
 from placement.remedies import Remedy
 from placement.verdict import Shortage, Verdict
@@ -28,50 +28,47 @@ def look(case: Case) -> Step:
         return unknown(NAME, "no node can be seen")
     if dark := in_the_dark(case):
         return unknown(NAME, dark)
-    return next(filter(None, (_short(case, each) for each in case.checked)), None) or _roomy(case)
+    found = list(judged(case))
+    return next(filter(None, (_short(case, each) for each in found)), None) or _roomy(case, found)
 
 
-def _roomy(case: Case) -> Step:
+def _roomy(case: Case, found: Sequence[Judged]) -> Step:
     """The step where nothing is known to be short."""
     notes = [note for workload in case.workloads for note in workload.notes]
-    judged = [each for each in case.checked if each.verdict]
-    if not judged:
+    if not found:
         return unknown(NAME, notes[0]) if notes else passed(NAME, "it asks for no pods")
     if case.snapshot.pods is None:
         return unknown(NAME, "the pods of the cluster cannot be seen, so what is free is not known")
-    unclear = [each.verdict for each in judged if each.verdict and each.verdict.kind == "unclear"]
+    unclear = next((each.verdict for each in found if each.verdict.kind == "unclear"), None)
     if unclear:
-        return unknown(NAME, answer(unclear[0]), *left_out(unclear[0]))
-    verdict = judged[0].verdict
-    return passed(NAME, answer(verdict) if verdict else "", *notes, *_aside(case))
+        return unknown(NAME, answer(unclear), *left_out(unclear))
+    return passed(NAME, answer(found[0].verdict), *notes, *_aside(case, found[0]))
 
 
-def _short(case: Case, checked: Checked) -> Step | None:
+def _short(case: Case, found: Judged) -> Step | None:
     """The step where there is too little room for one system's demands."""
-    verdict, workload = checked.verdict, checked.reading.workload
-    if verdict is None or workload is None or verdict.kind not in {"full", "never"}:
+    verdict = found.verdict
+    if verdict.kind not in {"full", "never"}:
         return None
-    offers = case.checker.offers(workload, verdict.shortage) if verdict.shortage else ()
+    offers = found.checker.offers(found.workload, verdict.shortage) if verdict.shortage else ()
     return failed(
         NAME,
         answer(verdict),
         *advice(verdict),
         *(_considered(verdict.shortage, offers) if verdict.shortage else ()),
         *left_out(verdict),
-        *_aside(case),
-        commands=tuple(_commands(case, workload, verdict)),
+        *_aside(case, found),
+        commands=tuple(_commands(case, found.workload, verdict)),
     )
 
 
-def _aside(case: Case) -> Iterator[str]:
+def _aside(case: Case, found: Judged) -> Iterator[str]:
     count = len(case.placed)
-    if count:
-        have = (
-            "1 pod of it has a node already; it is"
-            if count == 1
-            else f"{count} pods of it have nodes already; they are"
-        )
-        yield f"{have} counted as if still to be placed"
+    if found.whole:
+        have = "1 pod has a node already and counts" if count == 1 else f"{count} pods have nodes already and count"
+        yield f"{have} as if still to be placed, because all of them belong together"
+    elif count:
+        yield "for the pods that wait; the others keep their nodes"
 
 
 def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:

@@ -101,7 +101,12 @@ class Cluster:
     def empty(self) -> None:
         """Remove them: no garbage collector runs here."""
         for path in reversed(self._made):
-            options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+            options = {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "gracePeriodSeconds": 0,
+                "propagationPolicy": "Background",
+            }
             code, answer = self.api.request("DELETE", path, options)
             assert code == 200, answer
         self._made.clear()
