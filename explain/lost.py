@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from controller.availability import said_unavailable
-from controller.conditions import LEVELS_AVAILABLE, previous
+from controller.conditions import LEVELS_AVAILABLE
 from explain.case import Case
+from explain.shelf import condition
 from topology.catalogue import BUILT_IN
 
 _WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
@@ -21,9 +22,11 @@ def lost_levels(case: Case) -> Mapping[str, str]:
     for topology in case.snapshot.topologies:
         if case.topologies and topology.name not in case.topologies:
             continue
-        condition = previous(topology.status, LEVELS_AVAILABLE)
-        for domain in said_unavailable(condition):
-            found[domain] = f"ClusterTopology {topology.name}: {(condition or {}).get('message')}"
+        said = condition({"status": topology.status}, LEVELS_AVAILABLE)
+        if said is None:
+            continue
+        for domain in said_unavailable({"status": said.status, "message": said.message}):
+            found[domain] = f"ClusterTopology {topology.name}: {said.message}"
     return found
 
 

@@ -74,11 +74,13 @@ def _says(resource: Published, scope: Scope) -> bool:
 
 
 def _drifted(resource: Published, scope: Scope) -> Step:
-    entries = (scope.topology.status.get("published") if scope.topology else None) or ()
+    entries = Part(scope.topology.status if scope.topology else None) / "published"
     told = [
-        f"ClusterTopology {scope.name} says of it: {entry['message']}"
-        for entry in entries
-        if isinstance(entry, dict) and entry.get("kind") == resource.kind and entry.get("message")
+        f"ClusterTopology {scope.name} says of it: {message}"
+        for entry in entries.items()
+        if (entry / "apiVersion").text() == resource.api_version
+        and (entry / "kind").text() == resource.kind
+        and (message := (entry / "message").text())
     ]
     return failed(
         NAME,

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from controller.conditions import HIERARCHY_CONSISTENT, previous
+from controller.conditions import HIERARCHY_CONSISTENT
 from explain.case import Case
+from explain.shelf import condition
 from explain.step import Step, failed, passed, unknown
 from explain.steps.levels import in_the_dark
 
@@ -27,9 +28,9 @@ def look(case: Case) -> Step:
         )
     tangles = []
     for topology in case.snapshot.topologies:
-        condition = previous(topology.status, HIERARCHY_CONSISTENT)
-        if topology.name in case.topologies and condition and condition.get("status") == "False":
-            tangles.append(f"ClusterTopology {topology.name}: {condition.get('message')}")
+        said = condition({"status": topology.status}, HIERARCHY_CONSISTENT)
+        if topology.name in case.topologies and said and said.status == "False":
+            tangles.append(f"ClusterTopology {topology.name}: {said.message}")
     return passed(NAME, "no part asks for a broader level than the whole", *tangles)
 
 

@@ -2,7 +2,9 @@
 
 from typing import Any, Final
 
+from demand.document import Part
 from demand.model import Workload
+from demand.podsets import kind_of
 from explain.case import Case
 from explain.kinds import Kind
 from explain.step import Step, failed, passed, unknown
@@ -61,7 +63,7 @@ def _unpublished(case: Case, workload: Workload, kind: Kind) -> Step:
     if scope is None or scope.topology is None:
         others = [each.handle for each in case.snapshot.published if each.name == name]
         return failed(NAME, message, f"{', '.join(others)} is there, which it does not read", commands=commands[:1])
-    told = _of_this_kind(scope.topology.status.get("published"), kind)
+    told = _of_this_kind((Part(scope.topology.status) / "published").value, kind)
     never = scope.topology.publish.get(_TARGETS.get(kind.key, ""))
     if never == "Never":
         told = told or f"ClusterTopology {name} says spec.publish.{_TARGETS[kind.key]}: Never"
@@ -79,8 +81,8 @@ _TARGETS: Final = {
 
 def _of_this_kind(entries: Any, kind: Kind) -> str:
     """What the ClusterTopology's status says about its resource of this kind."""
-    for entry in entries if isinstance(entries, list) else ():
-        group = str(entry.get("apiVersion", "")).rpartition("/")[0]
-        if (group, entry.get("kind")) == kind.key and entry.get("message"):
-            return f"the ClusterTopology's status says: {entry['message']}"
+    for entry in Part(entries).items():
+        message = (entry / "message").text()
+        if kind_of(entry.value) == kind.key and message:
+            return f"the ClusterTopology's status says: {message}"
     return ""
