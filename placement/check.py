@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from demand.context import with_documents
 from demand.known import known_of, scope_of
-from demand.model import Workload
+from demand.model import Workload, simplified
 from demand.read import readings
 from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
 from placement.offers import Offer, offers
-from placement.room import Node
+from placement.room import Node, Room
 from placement.verdict import Kind, Shortage, Verdict, judge
 from survey.snapshot import Snapshot
 from topology.levels import Level
@@ -83,9 +83,8 @@ class Checker:
         if shortage.level is None:
             return ()
         levels, nodes = self._place(workload.topology)
-        return offers(
-            workload.groups, levels or workload.levels, nodes, shortage.group, shortage.level, shortage.resource
-        )
+        room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
+        return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""

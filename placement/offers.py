@@ -1,10 +1,9 @@
 """What each domain of a level has to offer to a group: for people who want to see which ones were considered."""
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from demand.model import Group, simplified
-from placement.room import Node, Room
+from demand.model import Group
+from placement.room import Room
 from placement.verdict import usable
 from topology.levels import Level
 
@@ -19,14 +18,11 @@ class Offer:
     usable: int
 
 
-def offers(
-    groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], group: Group, level: Level, resource: str
-) -> tuple[Offer, ...]:
-    """The domains of `level` as they are now, the best one first.
+def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
+    """The domains of `level` in a room for `group` and others, as they are now, the best one first.
 
-    `group` is one of `groups` as `judge` tells of it, that is simplified.
+    `group` is one of the room's groups as `judge` tells of it, that is simplified.
     """
-    room = Room(levels, nodes, simplified(groups))
     found = [
         Offer(
             room.name_of(domain),
@@ -35,6 +31,5 @@ def offers(
             usable(room, group, domain, resource),
         )
         for domain in room.domains((), level)
-        if domain in room.members
     ]
     return tuple(sorted(found, key=lambda offer: (-offer.usable, -offer.free, offer.name)))

@@ -37,7 +37,7 @@ def test_any_object_may_be_spoilt(cause: Cause, tmp_path: Path, capsys: pytest.C
     dice = random.Random(cause.name)
     items = cause.objects()
     others = [number for number, item in enumerate(items) if item["kind"] != "Node"]
-    for _ in range(40):
+    for _ in range(15):
         number = dice.choice(others)
         document = [spoilt(item, dice) if i == number else item for i, item in enumerate(items)]
         file = tmp_path / "cluster.json"
