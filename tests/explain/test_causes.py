@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,10 @@ def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.Cap
 
 def test_every_page_belongs_to_a_cause() -> None:
     assert {page.stem for page in PAGES.iterdir()} == {cause.name for cause in CAUSES}
+
+
+def test_the_page_in_the_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    cause = next(each for each in CAUSES if each.name == "no-room")
+    explain(replace(cause, subject="pod/llm-0-worker-2"), tmp_path)
+    assert f"explain pod/llm-0-worker-2 -n ml\n{capsys.readouterr().out}```" in text
