@@ -70,8 +70,8 @@ def _gangs(case: Case, said: Condition | None) -> Iterator[Step]:
             yield failed(
                 NAME,
                 f"{ref.handle} was made without the topology constraint, so its pods are placed anywhere",
-                "Grove leaves it out when the topology or the level is not there at that moment; "
-                "delete the pods of the PodGang's replica, or create the PodCliqueSet anew",
+                "Grove leaves it out of PodGangs that it makes while the topology or the level is not there; "
+                "once both are there, create the PodCliqueSet anew",
                 commands=(f"kubectl get {GANG.name} {ref.name} -n {ref.namespace} -o yaml",),
             )
 
