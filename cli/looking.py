@@ -7,9 +7,10 @@ input, no answer), 130 interrupted, 141 nobody reads the output any more.
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cli.progress import Progress
 from cli.terminal import Screen, screen
@@ -17,7 +18,10 @@ from kube.errors import KubeError
 from survey.problems import BadInput
 from survey.scope import NoSuchLevel, NoSuchTopology
 from survey.selectors import NoSelector
-from survey.snapshot import Snapshot
+from survey.snapshot import Collector, Snapshot
+
+if TYPE_CHECKING:
+    from kube.client import ApiClient
 
 WELL: Final = 0
 UNWELL: Final = 1
@@ -59,15 +63,21 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
 
 
 def look(
-    arguments: argparse.Namespace, *, pods: bool = True, published: bool = False, node: str | None = None
+    arguments: argparse.Namespace,
+    *,
+    pods: bool = True,
+    published: bool = False,
+    node: str | None = None,
+    others: Collector | None = None,
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
-    `node` is the one whose matrix is wanted. Raises BadInput, KubeError and Unanswerable.
+    `node` is the one whose matrix is wanted; `others` is given what else it wants out of files. Raises BadInput,
+    KubeError and Unanswerable.
     """
     with Progress(sys.stderr) as progress:
         if arguments.files:
-            snapshot = _from_files(arguments, progress, node)
+            snapshot = _from_files(arguments, progress, node, others)
         else:
             snapshot = _from_cluster(arguments, progress, pods=pods, published=published, node=node)
     for warning in snapshot.warnings:
@@ -76,7 +86,9 @@ def look(
     return snapshot
 
 
-def _from_files(arguments: argparse.Namespace, progress: Progress, node: str | None) -> Snapshot:
+def _from_files(
+    arguments: argparse.Namespace, progress: Progress, node: str | None, others: Collector | None
+) -> Snapshot:
     from survey.decode import troubled  # noqa: PLC0415 - what is read decides what is loaded
     from survey.files import load_files  # noqa: PLC0415 - same
 
@@ -86,22 +98,29 @@ def _from_files(arguments: argparse.Namespace, progress: Progress, node: str | N
     def keep(name: str, not_ok: bool) -> bool:
         return name == node if node else troubled(name, not_ok)
 
-    return load_files(arguments.files, progress=progress, keep_matrix=keep)
+    return load_files(arguments.files, progress=progress, keep_matrix=keep, others=others)
 
 
 def _from_cluster(
     arguments: argparse.Namespace, progress: Progress, *, pods: bool, published: bool, node: str | None
 ) -> Snapshot:
-    from kube.client import ApiClient  # noqa: PLC0415 - nobody who looks at files has to wait for it
-    from kube.config import load  # noqa: PLC0415 - same
-    from survey.decode import troubled  # noqa: PLC0415 - same
+    from survey.decode import troubled  # noqa: PLC0415 - nobody who looks at files has to wait for it
     from survey.live import Wanted, load_live  # noqa: PLC0415 - same
 
-    cluster = load(arguments.kubeconfig, context=arguments.context)
-    client = ApiClient(cluster, "toposcope", timeout=60.0)
     keep = troubled if node is None else (lambda name, _: name == node)
+    with connected(arguments) as client:
+        return load_live(client, client.server, datetime.now(UTC), Wanted(pods, published, node, keep), progress)
+
+
+@contextmanager
+def connected(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
+    """A client of the cluster that the flags name. Raises KubeError."""
+    from kube.client import ApiClient  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from kube.config import load  # noqa: PLC0415 - same
+
+    client = ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout=60.0)
     try:
-        return load_live(client, cluster.server, datetime.now(UTC), Wanted(pods, published, node, keep), progress)
+        yield client
     finally:
         client.close()
 

@@ -92,6 +92,11 @@ class ApiClient:
         self._connection: http.client.HTTPConnection | None = None
 
     @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._cluster.server
+
+    @property
     def namespace(self) -> str:
         """The namespace of our context or pod."""
         return self._cluster.namespace

@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from demand.context import with_documents
 from demand.known import known_of, scope_of
-from demand.model import Workload
+from demand.model import Workload, simplified
 from demand.read import readings
 from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
-from placement.room import Node
-from placement.verdict import Kind, Verdict, judge
+from placement.offers import Offer, offers
+from placement.room import Node, Room
+from placement.verdict import Kind, Shortage, Verdict, judge
 from survey.snapshot import Snapshot
 from topology.levels import Level
 
@@ -53,20 +54,21 @@ class Checker:
 
     def _checked(self, reading: Reading) -> Checked:
         """With the verdict: for the topology that offers most where the system chooses, for the hardest of stages."""
-        verdict = self._verdict(reading.workload)
+        verdict = self.verdict(reading.workload)
         for other in reading.alternatives:
             if verdict is None or verdict.kind == "fits":
                 break
-            another = self._verdict(other)
+            another = self.verdict(other)
             if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
                 reading, verdict = replace(reading, workload=other), another
         for stage in reading.stages:
-            another = self._verdict(stage)
+            another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
         return Checked(reading, verdict)
 
-    def _verdict(self, workload: Workload | None) -> Verdict | None:
+    def verdict(self, workload: Workload | None) -> Verdict | None:
+        """Whether it fits; None where nothing is asked that could be placed."""
         if workload is None or not workload.placeable:
             return None
         if not any(group.copies and group.total() for group in workload.groups):
@@ -75,6 +77,14 @@ class Checker:
         if levels:
             return judge(workload.groups, levels, nodes)
         return judge(workload.groups, workload.levels, nodes, partial=True)
+
+    def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
+        """What each domain of the level that a verdict on the workload calls short has to offer, the best one first."""
+        if shortage.level is None:
+            return ()
+        levels, nodes = self._place(workload.topology)
+        room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
+        return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""

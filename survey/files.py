@@ -13,7 +13,7 @@ from controller.spec import read as read_topology
 from survey.decode import Decoder, KeepMatrix, published, troubled
 from survey.documents import Document, documents
 from survey.problems import BadInput, Problem
-from survey.snapshot import NodeView, PodView, Published, Snapshot
+from survey.snapshot import Collector, NodeView, PodView, Published, Snapshot
 
 PUBLISHED: Final = frozenset(
     {
@@ -40,10 +40,12 @@ def load_files(
     stdin: IO[bytes] | None = None,
     progress: Progress = silent,
     keep_matrix: KeepMatrix = troubled,
+    others: Collector | None = None,
 ) -> Snapshot:
     """The cluster in these files (`-`: standard input; directories: everything below them).
 
-    Objects of other kinds are passed over. Raises BadInput with every problem of all files.
+    Objects of other kinds are passed over, but for those that `others` wants. Raises BadInput with every problem of
+    all files.
     """
     names = list(names)
     problems: list[Problem] = []
@@ -52,6 +54,8 @@ def load_files(
         for count, document in enumerate(documents(names, problems.append, stdin), 1):
             try:
                 gathered.take(document)
+                if others and others.wants(document.api_version.rpartition("/")[0], document.kind):
+                    others.put({**document.read(dict), "apiVersion": document.api_version, "kind": document.kind})
             except BadInput as error:
                 problems += error.problems
             if not count % _STEP:
@@ -126,9 +130,11 @@ SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json 
 def topology_of(document: Any) -> Topology:
     """One ClusterTopology. Raises ValueError for an object that the CRD would have refused."""
     try:
-        return read_topology(document)
+        found = read_topology(document)
+        hash(found.name)  # whatever else the server refuses, topologies are told apart by their names
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"no ClusterTopology that the API server would take ({type(error).__name__}: {error}); "
             "kubectl apply --dry-run=server tells what is wrong"
         ) from error
+    return found

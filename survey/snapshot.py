@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from controller.spec import Topology
 from survey.resources import Requests, gpu_count
@@ -177,6 +177,16 @@ class Snapshot:
         if not node.usable:
             return 0
         return gpu_count(self.free(node) or NOTHING)
+
+
+class Collector(Protocol):
+    """Somebody who wants objects as a whole, out of files that are read for a snapshot."""
+
+    def wants(self, group: str, kind: str) -> bool:
+        """Whether to be given the objects of this API group (empty: the core group) and kind."""
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        """One of them."""
 
 
 def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:

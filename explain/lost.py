@@ -1,0 +1,35 @@
+"""Levels that a ClusterTopology had and has lost, as its condition tells: names for them, to find them in messages."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from controller.availability import said_unavailable
+from controller.conditions import LEVELS_AVAILABLE
+from explain.case import Case
+from explain.shelf import condition
+from topology.catalogue import BUILT_IN
+
+_WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
+
+
+def lost_levels(case: Case) -> Mapping[str, str]:
+    """Domains that are no longer available, with the message of the ClusterTopology that says so.
+
+    Where a workload names a topology that is not known, those of all ClusterTopologies count.
+    """
+    found = {}
+    for topology in case.snapshot.topologies:
+        if case.topologies and topology.name not in case.topologies:
+            continue
+        said = condition({"status": topology.status}, LEVELS_AVAILABLE)
+        if said is None:
+            continue
+        for domain in said_unavailable({"status": said.status, "message": said.message}):
+            found[domain] = f"ClusterTopology {topology.name}: {said.message}"
+    return found
+
+
+def mentions(text: str, domain: str) -> bool:
+    """Whether a message is about a level: its domain, or a label key that usually carries it."""
+    return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *BUILT_IN.keys.get(domain, ())))

@@ -1,0 +1,131 @@
+"""The command around the answer: what it takes, what it says where it cannot look, what stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from cli.main import main
+from explain.kinds import CLUSTER_QUEUE
+from explain.live import shelf_of
+from kube.client import Request
+from kube.errors import ApiError
+from tests.explain.waiting import (
+    Object,
+    around,
+    binding,
+    cluster_topology,
+    named,
+    nodes,
+    of_grove,
+    pod,
+    pod_clique_set,
+    pod_spec,
+)
+from tests.support.saved import saved
+
+
+def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
+    file = folder / "cluster.json"
+    file.write_text(saved(list(items)), encoding="utf-8")
+    return main(["explain", *arguments, "--from", str(file)])
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [
+        ("llm", "'llm' names no object; write KIND/NAME, as in podcliqueset/llm"),
+        ("pcs/", "'pcs/' names no object; write KIND/NAME, as in podcliqueset/llm"),
+        ("node/n1", "'node' is no kind that can be explained; there are: "),
+        ("pcs/lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
+        ("job/llm", "job/llm cannot be looked at: there is no Job in the files (kubectl get jobs.batch -A)"),
+        ("pod/llm", "there is no pod/llm\n"),
+    ],
+)
+def test_what_cannot_be_explained(subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain([*nodes(), *around(), *of_grove(pod_clique_set())], tmp_path, subject) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"toposcope explain: {words}")
+
+
+def steps(output: str) -> dict[str, tuple[str, str]]:
+    document = yaml.safe_load(output)
+    return {step["step"]: (step["outcome"], step["message"]) for step in document["steps"]}
+
+
+def test_what_the_files_do_not_hold_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes, the ClusterTopology and the workload alone: what schedulers read is not taken for absent."""
+    assert explain([*nodes(), cluster_topology(), pod_clique_set()], tmp_path, "pcs/llm", "-o", "yaml") == 0
+    printed = capsys.readouterr()
+    assert "there are no Pods in the files" in printed.err
+    found = steps(printed.out)
+    assert found["topology"] == (
+        "unknown",
+        (
+            "whether Grove has a ClusterTopologyBinding cluster is not known: there is no ClusterTopologyBinding in "
+            "the files (kubectl get clustertopologybindings.grove.io -A)"
+        ),
+    )
+    assert found["room"] == ("unknown", "the pods of the cluster cannot be seen, so what is free is not known")
+    assert found["drift"][0] == "unknown"
+    assert found["labels"][0] == found["levels"][0] == "passed"
+
+
+def test_grove_that_has_said_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = [*nodes(), *around(), *of_grove(pod_clique_set(said=None))]
+    assert explain(items, tmp_path, "pcs/llm", "-o", "yaml") == 0
+    outcome, message = steps(capsys.readouterr().out)["features"]
+    assert outcome == "unknown"
+    assert message.startswith("Grove has not said whether it keeps the topology constraints")
+
+
+def test_a_binding_that_leaves_the_topology_to_somebody_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names a KAI Topology that is not there; that it has the binding's own name would not count."""
+    named_other = binding()
+    entries = [{"schedulerName": "kai-scheduler", "topologyReference": "theirs"}]
+    named_other["spec"]["schedulerTopologyBindings"] = entries
+    items = [*nodes(), cluster_topology(), named_other, *around()[2:], *of_grove(pod_clique_set())]
+    assert explain(items, tmp_path, "pcs/llm", "-o", "yaml") == 1
+    outcome, message = steps(capsys.readouterr().out)["features"]
+    assert (outcome, message) == ("failed", "KAI has no Topology theirs, so it cannot keep Grove's pods together")
+
+
+def test_a_pod_that_nobody_owns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain([*nodes(), pod("alone")], tmp_path, "pod/alone") == 0
+    assert capsys.readouterr().out.startswith("pod/alone -n ml (Kubernetes): 1 pod, 0 with a node, 1 waiting\n")
+
+
+def test_what_has_run_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = named("batch/v1", "Job", "done", {"parallelism": 100, "template": {"spec": pod_spec()}})
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert explain([*nodes(), pod("other"), job], tmp_path, "job/done") == 0
+    assert capsys.readouterr().out.startswith("job/done -n ml (Kubernetes): has run to its end\n")
+
+
+class Refusing:
+    """An API server that serves nothing but pods, and keeps ClusterQueues to itself."""
+
+    namespace = "ml"
+
+    def call(self, request: Request) -> object:
+        if "clusterqueues" in request.path:
+            raise ApiError(403, "Forbidden", "no")
+        if "/pods" not in request.path:
+            raise ApiError(404, "NotFound", "page not found")
+        assert request.query["fieldSelector"] == "metadata.name=p"
+        if "continue" not in request.query:
+            return {"items": [{"metadata": {"name": "q", "namespace": "ml"}}], "metadata": {"continue": "more"}}
+        return msgspec.json.decode(b'{"items": [{"metadata": {"name": "p", "namespace": "ml"}}], "metadata": {}}')
+
+
+def test_a_refusal_is_kept_and_what_is_not_served_is_not_there() -> None:
+    found = shelf_of(Refusing(), None, "p")  # type: ignore[arg-type]  # stands in for a client
+    assert [ref.name for ref in found.objects] == ["q", "p"]
+    assert found.unseen == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}

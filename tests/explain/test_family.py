@@ -1,0 +1,131 @@
+"""Who is found, who belongs to whom, and what is said where nobody is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from explain.family import NoSuchObject, family_of, subject_of
+from explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
+from explain.shelf import FromFiles, Object, Ref, Shelf, owner_of
+from survey.snapshot import NOTHING, Owner, PodView, Snapshot
+from tests.explain.waiting import named, of_grove, owned, pod_clique_set
+
+
+def shelf(*documents: Object) -> Shelf:
+    found = Shelf()
+    for document in documents:
+        found.put(document)
+    return found
+
+
+def view(name: str, owner: Owner | None = None, **annotations: str) -> PodView:
+    notes = {key.replace("_", "-"): value for key, value in annotations.items()}
+    return PodView("ml", name, "", "Pending", NOTHING, owner, {}, notes, "", "")
+
+
+def snapshot(*pods: PodView) -> Snapshot:
+    return Snapshot("test", None, (), pods)
+
+
+SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("pcs", "PodCliqueSet"),
+        ("PodCliqueSet", "PodCliqueSet"),
+        ("podcliquesets.grove.io", "PodCliqueSet"),
+        ("po", "Pod"),
+        ("deploy", "Deployment"),
+        ("wl", "Workload"),
+        ("pg", "PodGroup"),
+        ("jobs.batch", "Job"),
+        ("podcliquesets.example.com", None),
+        ("nodes", None),
+    ],
+)
+def test_kinds_are_called_as_kubectl_calls_them(word: str, kind: str | None) -> None:
+    found = kind_called(word)
+    assert (found.kind if found else None) == kind
+
+
+def test_what_is_there_is_found_in_its_namespace() -> None:
+    assert subject_of(shelf(pod_clique_set()), snapshot(), CLIQUE_SET, "llm", None) == SET
+    assert subject_of(Shelf(), snapshot(view("p")), POD, "p", "ml") == Ref("", "Pod", "ml", "p")
+
+
+def test_several_of_one_name_need_a_namespace() -> None:
+    other = pod_clique_set()
+    other["metadata"] = {"name": "llm", "namespace": "test"}
+    both = shelf(pod_clique_set(), other)
+    with pytest.raises(NoSuchObject, match="choose a namespace with -n: ml, test"):
+        subject_of(both, snapshot(), CLIQUE_SET, "llm", None)
+    assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "words"),
+    [
+        ("lml", "ml", "there is no podcliqueset/lml in namespace ml; did you mean 'llm'?"),
+        ("llm", "test", "there is no podcliqueset/llm in namespace test; it is in namespace ml"),
+        ("other", None, "there is no podcliqueset/other"),
+    ],
+)
+def test_what_is_not_there(name: str, namespace: str | None, words: str) -> None:
+    with pytest.raises(NoSuchObject) as caught:
+        subject_of(shelf(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
+    assert str(caught.value) == words
+
+
+def test_a_kind_that_cannot_be_seen_is_not_absent() -> None:
+    found = Shelf(unseen={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
+    with pytest.raises(NoSuchObject, match="cannot be looked at: podcliquesets"):
+        subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
+
+
+def test_files_say_nothing_about_kinds_that_they_do_not_hold() -> None:
+    collector = FromFiles(None)
+    collector.put(pod_clique_set())
+    found = collector.shelf()
+    assert not found.hidden(CLIQUE_SET)
+    assert found.hidden(POD_GROUP) == "there is no PodGroup in the files (kubectl get podgroups.scheduling.run.ai -A)"
+
+
+def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
+    root, clique, gang, *_ = of_grove(pod_clique_set())
+    owner = Owner("grove.io/v1alpha1", "PodClique", "llm-0-worker")
+    pods = view("a", owner), view("b", owner), view("stranger")
+    found = family_of(shelf(root, clique, gang), snapshot(*pods), Ref("", "Pod", "ml", "a"))
+    assert [ref.kind for ref in found.chain] == ["Pod", "PodClique", "PodCliqueSet"]
+    assert [ref.kind for ref in found.members] == ["PodCliqueSet", "PodClique", "PodGang"]
+    assert [pod.name for pod in found.pods] == ["a", "b"]
+    assert found.beyond is None
+
+
+def test_pods_name_their_group_to_kai() -> None:
+    group = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
+    subject = Ref("scheduling.run.ai", "PodGroup", "ml", "pg")
+    found = family_of(shelf(group), snapshot(view("a", pod_group_name="pg"), view("b", pod_group_name="q")), subject)
+    assert [pod.name for pod in found.pods] == ["a"]
+
+
+def test_an_owner_that_is_not_seen_is_named() -> None:
+    document = owned(pod_clique_set(), named("example.com/v1", "Thing", "above"))
+    found = family_of(shelf(document), snapshot(), SET)
+    assert (found.top, found.beyond) == (SET, Ref("example.com", "Thing", "ml", "above"))
+
+
+def test_owners_that_own_each_other_come_to_an_end() -> None:
+    one, two = named("batch/v1", "Job", "one"), named("batch/v1", "Job", "two")
+    found = family_of(shelf(owned(one, two), owned(two, one)), snapshot(), Ref("batch", "Job", "ml", "one"))
+    assert [ref.name for ref in found.chain] == ["one", "two"]
+
+
+def test_the_only_owner_counts_without_being_the_controller() -> None:
+    document = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
+    document["metadata"]["ownerReferences"] = [reference]
+    assert owner_of(document) == Ref("batch", "Job", "ml", "train")
+    document["metadata"]["ownerReferences"] = [reference, {**reference, "name": "other"}]
+    assert owner_of(document) is None

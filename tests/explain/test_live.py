@@ -1,0 +1,176 @@
+"""The same causes in a running cluster, with the CRDs of those who made them: the same page as from files."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from cli.main import main
+from controller.loop import Controller
+from controller.metrics import ControllerMetrics
+from controller.options import Options
+from controller.reconcile import Reconciler
+from explain.kinds import AROUND, POD, SUBJECTS
+from kube.client import ApiClient
+from tests.explain.causes import CAUSES, Cause
+from tests.explain.test_causes import PAGES
+from tests.explain.waiting import NOW, Object
+from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.publishing import Time, install, patch
+
+UPSTREAM = (
+    "grove-clustertopologybindings-alpha10",
+    "grove-podcliquesets-alpha12",
+    "kai-topologies-v0.17",
+    "kai-podgroups-v0.17",
+    "kueue-topologies-v0.19",
+    "kueue-resourceflavors-v0.19",
+    "dynamo-dynamographdeployments-v1beta1-reduced",
+)
+OURS = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+STAND_INS = {
+    "PodClique",
+    "PodGang",
+    "Workload",
+    "LocalQueue",
+    "ClusterQueue",
+    "JobSet",
+    "LeaderWorkerSet",
+}
+"""Kinds whose CRDs are not at hand: these take any spec."""
+TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+KINDS = {kind.key: kind for kind in (POD, *SUBJECTS, *AROUND)}
+OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+
+
+def stand_in(group: str, kind: str, plural: str, version: str, *, namespaced: bool) -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
+        },
+        "spec": {
+            "group": group,
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [served],
+        },
+    }
+
+
+class Cluster:
+    """An API server with everybody's CRDs, and the controller."""
+
+    def __init__(self, api: ApiUnderTest, client: ApiClient) -> None:
+        self.api = api
+        self._client = client
+        self._made: list[str] = []
+        install(api, *UPSTREAM)
+        api.install_crd(yaml.safe_load(OURS.read_text(encoding="utf-8")))
+        for kind in (*SUBJECTS, *AROUND):
+            # The embedded server leaves Jobs and Deployments out.
+            if kind.kind in STAND_INS or (not api.is_real and kind.group in {"apps", "batch"}):
+                api.install_crd(
+                    stand_in(kind.group, kind.kind, kind.plural, kind.versions[0], namespaced=kind.namespaced)
+                )
+        create_namespace(api, "ml")
+        create_service_account(api, "ml", "default")
+
+    def fill(self, cause: Cause) -> None:
+        """Make the objects of a cause, and let the controller look at them."""
+        for document in cause.objects():
+            self._make(document)
+        time = Time()
+        reconciler = Reconciler(self._client, (), time, instance="test")
+        metrics = ControllerMetrics(CollectorRegistry())
+        controller = Controller(self._client, lambda: reconciler, metrics, OPTIONS, threading.Event())
+        for _ in range(2):
+            controller.once()
+            time.seconds += 60.0
+
+    def empty(self) -> None:
+        """Remove them: no garbage collector runs here."""
+        for path in reversed(self._made):
+            options = {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "gracePeriodSeconds": 0,
+                "propagationPolicy": "Background",
+            }
+            code, answer = self.api.request("DELETE", path, options)
+            assert code == 200, answer
+        self._made.clear()
+
+    def _make(self, document: Object) -> None:
+        document = {key: value for key, value in document.items() if value is not None}
+        collection = _collection(document)
+        if document["kind"] == "Node":
+            document = _as_kubelet_has_it(document)
+        if document["kind"] == "ClusterTopology":
+            del document["status"]  # that is the controller's
+        made = self.api.create(collection, document)
+        path = f"{collection}/{document['metadata']['name']}"
+        self._made.append(path)
+        if made.get("spec", {}).get("taints"):
+            # A node is tainted until the node controller finds it Ready, and there is none.
+            patch(self.api, path, {"spec": {"taints": None}})
+        status = document.get("status")
+        if status and made.get("status") != status:
+            patch(self.api, f"{path}/status", {"status": status})
+
+
+def _collection(document: Object) -> str:
+    group, _, version = document["apiVersion"].rpartition("/")
+    if document["kind"] == "Node":
+        return NODES
+    if group == "gpu.topology":
+        return TOPOLOGIES
+    plural = KINDS[group, document["kind"]].plural
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    namespace = document["metadata"].get("namespace")
+    return f"{root}/namespaces/{namespace}/{plural}" if namespace else f"{root}/{plural}"
+
+
+def _as_kubelet_has_it(node: Object) -> Object:
+    """Without what the API server fills in."""
+    metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": NOW}
+    spec = {"unschedulable": True} if node["spec"].get("unschedulable") else {}
+    status: dict[str, Any] = {key: node["status"][key] for key in ("allocatable", "capacity")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {**status, "conditions": [ready]},
+    }
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Iterator[Cluster]:
+    found = Cluster(api, clients())
+    yield found
+    found.empty()
+
+
+def test_every_cause(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them on one server: to install so many CRDs takes longer than to ask."""
+    kubeconfig = str(cluster.api.kubeconfig)
+    for cause in CAUSES:
+        cluster.fill(cause)
+        capsys.readouterr()
+        code = main(["explain", cause.subject, "-n", "ml", "--kubeconfig", kubeconfig])
+        printed = capsys.readouterr()
+        assert printed.out == (PAGES / f"{cause.name}.txt").read_text(encoding="utf-8"), cause.name
+        assert (code, printed.err) == (cause.code, ""), cause.name
+        cluster.empty()
