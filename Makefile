@@ -16,7 +16,7 @@ demo: $(VENV)/run ## Simulate a cluster and watch the whole path (ARGS=--keep le
 	@$(BIN)/python -m cli.main demo $(ARGS)
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n logical $(ARGS)
 
 lint: $(VENV)/dev ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
