@@ -5,24 +5,42 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import yaml
 
-from tests.monitoring.support import rule_groups
+from tests.monitoring.support import documented_configuration, rule_groups
 from tests.support.api import wait_until
 from tests.support.http_client import HttpClient
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _EVALUATION = 0.5
 """Seconds from one evaluation of the rules to the next."""
 
-Target = tuple[int, "Mapping[str, str]"]
-"""A port of this machine, and the labels that a PodMonitor would add."""
+_META = "__meta_kubernetes_pod_"
+
+
+class Pod(NamedTuple):
+    """What Kubernetes discovery would say of a pod: here every pod has a port of this machine to itself."""
+
+    port: int
+    name: str
+    component: str
+    node: str
+
+    def target(self) -> dict[str, Any]:
+        """As a static target with the labels that discovery gives it."""
+        labels = {
+            f"{_META}name": self.name,
+            f"{_META}node_name": self.node,
+            f"{_META}label_app_kubernetes_io_component": self.component,
+            f"{_META}container_port_name": "metrics",
+        }
+        return {"targets": [f"127.0.0.1:{self.port}"], "labels": labels}
 
 
 def free_port() -> int:
@@ -42,32 +60,24 @@ def rules_without_delay() -> dict[str, Any]:
 
 
 class PrometheusServer:
-    """One server with an empty database; a context manager. `jobs` are its targets by job name."""
+    """One server with an empty database and the documented configuration, which finds `pods`; a context manager."""
 
-    def __init__(self, program: str, folder: Path, jobs: Mapping[str, Sequence[Target]]) -> None:
+    def __init__(self, program: str, folder: Path, pods: Sequence[Pod]) -> None:
         self._program = program
         self._folder = folder
         self._port = free_port()
         self._client = HttpClient(f"http://127.0.0.1:{self._port}", None)
         folder.mkdir()
         (folder / "rules.yaml").write_text(yaml.safe_dump(rules_without_delay()))
-        configuration = {
-            "global": {
-                "scrape_interval": "2s",
-                "scrape_timeout": "2s",
-                "evaluation_interval": f"{_EVALUATION * 1000:.0f}ms",
-            },
-            "rule_files": ["rules.yaml"],
-            "scrape_configs": [
-                {
-                    "job_name": job,
-                    "static_configs": [
-                        {"targets": [f"127.0.0.1:{port}"], "labels": dict(labels)} for port, labels in targets
-                    ],
-                }
-                for job, targets in jobs.items()
-            ],
+        interval = {
+            "scrape_interval": "2s",
+            "scrape_timeout": "2s",
+            "evaluation_interval": f"{_EVALUATION * 1000:.0f}ms",
         }
+        configuration = documented_configuration() | {"global": interval}
+        for job in configuration["scrape_configs"]:
+            del job["kubernetes_sd_configs"]
+            job["static_configs"] = [pod.target() for pod in pods]
         (folder / "prometheus.yaml").write_text(yaml.safe_dump(configuration))
 
     def __enter__(self) -> Self:

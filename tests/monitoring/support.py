@@ -12,6 +12,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COMPONENTS = ROOT / "manifests" / "components"
 RULES = COMPONENTS / "prometheus-rule" / "rules.yaml"
+MONITORING = ROOT / "docs" / "monitoring.md"
 DASHBOARD = COMPONENTS / "grafana-dashboard" / "dashboard.json"
 UNIT_TESTS = sorted(Path(__file__).parent.glob("*_test.yaml"))
 
@@ -69,6 +70,14 @@ def documented_metrics() -> set[str]:
     """Every metric of docs/metrics.md."""
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     return set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+
+
+def documented_configuration() -> dict[str, Any]:
+    """The configuration in docs/monitoring.md for a Prometheus without the operator."""
+    blocks = re.findall(r"```yaml\n(.*?)```", MONITORING.read_text(encoding="utf-8"), re.DOTALL)
+    (text,) = (block for block in blocks if "scrape_configs" in block)
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
 
 
 def unit_tests() -> Iterator[Mapping[str, Any]]:

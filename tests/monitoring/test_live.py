@@ -27,7 +27,7 @@ def test_every_alert_fires_and_is_resolved_and_every_panel_shows_something(
 ) -> None:
     with (
         TroubledCluster(api, tmp_path) as cluster,
-        PrometheusServer(prometheus, tmp_path / "prometheus", cluster.targets()) as server,
+        PrometheusServer(prometheus, tmp_path / "prometheus", cluster.pods()) as server,
     ):
         become(server, NOBODY_THERE, cluster.last_words)
         cluster.start_what_is_broken()

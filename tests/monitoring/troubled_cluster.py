@@ -14,7 +14,7 @@ from controller.api_metrics import WatchMetrics
 from controller.spec import PATH
 from telemetry.exposition import new_registry, page
 from telemetry.server import TelemetryServer
-from tests.monitoring.prometheus_server import Target, free_port
+from tests.monitoring.prometheus_server import Pod, free_port
 from tests.monitoring.support import ROOT
 from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric
@@ -107,13 +107,10 @@ class TroubledCluster:
         for process in self._running.values():
             process.wait(30)
 
-    def targets(self) -> dict[str, list[Target]]:
-        """What there is to scrape, by job, whether it runs or not."""
-        agents = [(self._ports[name], {"node": name, "pod": f"agent-{name}"}) for name in AGENTS]
-        return {
-            "toposcope-agent": [*agents],
-            "toposcope-controller": [(self._ports[name], {"pod": name}) for name in CONTROLLERS],
-        }
+    def pods(self) -> list[Pod]:
+        """What there is to scrape, whether it runs or not."""
+        agents = [Pod(self._ports[name], f"agent-{name}", "agent", name) for name in AGENTS]
+        return agents + [Pod(self._ports[name], name, "controller", "tray-1") for name in CONTROLLERS]
 
     def start_what_is_broken(self) -> None:
         """Agents with something amiss, a controller without an API server, one that hears nothing."""
