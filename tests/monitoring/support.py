@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,14 @@ def unit_tests() -> Iterator[Mapping[str, Any]]:
     for file in UNIT_TESTS:
         for case in yaml.safe_load(file.read_text())["tests"]:
             yield from case["alert_rule_test"]
+
+
+def parsed_by(promtool: str, queries: Sequence[str], folder: Path) -> None:
+    """Have promtool parse queries, as the rules that it takes."""
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = folder / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    assert f"{len(queries)} rules found" in run_promtool(promtool, "check", "rules", file)
 
 
 def run_promtool(promtool: str, *arguments: str | Path) -> str:

@@ -4,8 +4,6 @@ import itertools
 import re
 from pathlib import Path
 
-import yaml
-
 from tests.monitoring.support import (
     alerts,
     as_sent,
@@ -14,7 +12,7 @@ from tests.monitoring.support import (
     metrics_in,
     panel_queries,
     panels,
-    run_promtool,
+    parsed_by,
 )
 
 WIDTH = 24
@@ -22,11 +20,7 @@ WIDTH = 24
 
 def test_promtool_parses_every_query(promtool: str, tmp_path: Path) -> None:
     annotations = [as_sent(each["expr"]) for each in dashboard()["annotations"]["list"]]
-    queries = [*panel_queries().values(), *annotations]
-    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
-    file = tmp_path / "queries.yaml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-    assert f"{len(queries)} rules found" in run_promtool(promtool, "check", "rules", file)
+    parsed_by(promtool, [*panel_queries().values(), *annotations], tmp_path)
 
 
 def test_every_metric_is_documented() -> None:
