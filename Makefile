@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test lint format bench lock rules clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,13 @@ bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quic
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
+
+# The annotation runbook_url of each alert begins with RUNBOOKS: give the address where your people read docs/runbooks.md.
+RUNBOOKS ?= docs/runbooks.md
+RULES := manifests/components/prometheus-rule
+
+rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for links that can be clicked)
+	@sed -e '/^#/d' -e 's/^/  /' -e 's|docs/runbooks.md#|$(RUNBOOKS)#|' $(RULES)/rules.yaml | cat $(RULES)/header.yaml - > $(RULES)/prometheusrule.yaml
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

@@ -4,11 +4,13 @@ A probe handler only reads what the program has already found out: it must answe
 """
 
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
+from typing import Any
 
 Page = tuple[bytes, str]
 """A text, and its content type."""
@@ -31,6 +33,11 @@ class _Server(ThreadingTCPServer):
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Scrapers that give up or are restarted are no news either; anything else is a defect and is shown."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class TelemetryServer:

@@ -190,8 +190,8 @@ def pod_token(api: ApiUnderTest, pod: dict[str, Any]) -> str:
     return token
 
 
-def wait_until(done: Callable[[], bool], what: str) -> None:
+def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
     """Ask until the answer is yes; every question is a request, which is pause enough."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + patience
     while not done():
-        assert time.monotonic() < deadline, f"did not happen within {_PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"did not happen within {patience:.0f} s: {what}"

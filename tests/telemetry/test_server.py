@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import socket
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,6 +121,40 @@ def test_a_probe_is_answered_while_another_hangs() -> None:
 def test_a_port_that_is_taken(program: Program) -> None:
     with pytest.raises(OSError, match="Address already in use"):
         TelemetryServer(program.server.port, bare, str, str)
+
+
+def test_a_scraper_that_is_gone_before_the_answer_is_no_news(capfd: pytest.CaptureFixture[str]) -> None:
+    asked, gone = threading.Event(), threading.Event()
+
+    def slow() -> Page:
+        asked.set()
+        assert gone.wait(30)
+        return b"x" * (8 << 20), "text/plain"
+
+    server = TelemetryServer(0, slow, str, str)
+    scraper = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    scraper.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # ends with a reset
+    scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert asked.wait(30)
+    scraper.close()
+    handlers = [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
+    gone.set()
+    for handler in handlers:
+        handler.join(30)
+    server.close()
+    assert handlers
+    assert capfd.readouterr().err == ""
+
+
+def test_a_defect_while_answering_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Page:
+        raise ValueError("a defect")
+
+    server = TelemetryServer(0, broken, str, str)
+    with pytest.raises(http.client.RemoteDisconnected):
+        Program(server, {}, Gauge("y", "Y.", registry=CollectorRegistry())).get("/metrics")
+    server.close()
+    assert "ValueError: a defect" in capfd.readouterr().err
 
 
 def test_a_closed_server_leaves_its_port_to_the_next() -> None:

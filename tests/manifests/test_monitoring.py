@@ -1,0 +1,84 @@
+"""The monitoring components, built into an overlay as an administrator writes it."""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.manifests.support import MANIFESTS, Manifests, run_kubectl
+
+DOCUMENT = MANIFESTS.parent / "docs" / "monitoring.md"
+
+
+def documented(word: str) -> dict[str, Any]:
+    """The one piece of YAML in the document that holds a word."""
+    blocks = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    (found,) = (textwrap.dedent(block) for block in blocks if word in block)
+    loaded: dict[str, Any] = yaml.safe_load(found)
+    return loaded
+
+
+def built(kubectl: str, folder: Path, document: dict[str, Any]) -> Manifests:
+    """What kustomize makes of an overlay that lies beside the manifests."""
+    (folder / "manifests").symlink_to(MANIFESTS)
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(document))
+    done = run_kubectl(kubectl, "kustomize", folder)
+    assert done.stderr == ""
+    return Manifests(list(yaml.safe_load_all(done.stdout)))
+
+
+@pytest.fixture
+def overlay(kubectl: str, tmp_path: Path) -> Manifests:
+    """Base and components, as the document says."""
+    return built(kubectl, tmp_path, documented("components:"))
+
+
+def test_the_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
+    labelled = built(kubectl, tmp_path, documented("components:") | documented("patches:"))
+    kinds = [o["kind"] for o in labelled if o["metadata"]["labels"].get("release") == "kube-prometheus-stack"]
+    assert sorted(kinds) == ["PodMonitor", "PodMonitor", "PrometheusRule"]
+
+
+def test_components_add_to_the_base_and_change_nothing_of_it(base: Manifests, overlay: Manifests) -> None:
+    added = [o for o in overlay if o not in list(base)]
+    assert len(added) + len(list(base)) == len(list(overlay))
+    assert sorted((o["kind"], o["metadata"]["name"]) for o in added) == [
+        ("ConfigMap", "toposcope-dashboard"),
+        ("PodMonitor", "toposcope-agent"),
+        ("PodMonitor", "toposcope-controller"),
+        ("PrometheusRule", "toposcope"),
+    ]
+    for o in added:
+        assert o["metadata"]["namespace"] == "toposcope-system"
+        assert o["metadata"]["labels"]["app.kubernetes.io/name"] == "toposcope"
+        assert o["metadata"]["labels"]["app.kubernetes.io/component"] == "monitoring"
+
+
+@pytest.mark.parametrize("program", ["agent", "controller"])
+def test_a_pod_monitor_finds_its_pods_and_their_port(overlay: Manifests, program: str) -> None:
+    spec = overlay.get("PodMonitor", f"toposcope-{program}")["spec"]
+    template = overlay.pod_template(program)
+    assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    other = overlay.pod_template({"agent": "controller", "controller": "agent"}[program])
+    assert not spec["selector"]["matchLabels"].items() <= other["metadata"]["labels"].items()
+    (endpoint,) = spec["podMetricsEndpoints"]
+    ports = [port["name"] for container in template["spec"]["containers"] for port in container["ports"]]
+    assert endpoint["port"] in ports
+    assert {"targetLabel": "job", "replacement": f"toposcope-{program}"} in endpoint["relabelings"]
+
+
+def test_the_agents_series_get_their_nodes_name(overlay: Manifests) -> None:
+    (endpoint,) = overlay.get("PodMonitor", "toposcope-agent")["spec"]["podMetricsEndpoints"]
+    assert {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"} in endpoint["relabelings"]
+
+
+def test_the_dashboard_reaches_grafana_as_it_is(overlay: Manifests) -> None:
+    config_map: dict[str, Any] = overlay.get("ConfigMap", "toposcope-dashboard")
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    (text,) = config_map["data"].values()
+    source = MANIFESTS / "components" / "grafana-dashboard" / "dashboard.json"
+    assert json.loads(text) == json.loads(source.read_text())

@@ -1,0 +1,77 @@
+"""The commands of docs/runbooks.md, run on an installed Toposcope: what an administrator types at 3 am must work."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from controller.options import HOME_NAMESPACE, LEASE
+from tests.manifests.support import MANIFESTS
+from tests.monitoring.troubled_cluster import topologies_crd
+from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
+
+ROOT = MANIFESTS.parent
+COMMANDS = re.findall(r"^ *\$ (.*)$", (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
+# These need a kubelet, an editor or an agent's pod; no API server has them.
+ELSEWHERE = re.compile(r"kubectl -n \S+ (logs|exec|edit) ")
+# kubectl itself reads what it has to compare with, and ends with 1 where something differs.
+COMPARES = re.compile(r"kubectl diff ")
+
+pytestmark = pytest.mark.real_api("the commands use field selectors and discovery in full")
+
+
+@pytest.fixture
+def incident(installed: ApiUnderTest) -> ApiUnderTest:
+    """An install with a node that its agent has labelled, a Lease, and the kinds of others that runbooks look at."""
+    installed.create(NODES, node("gpu-1", labels={"kubernetes.io/hostname": "gpu-1"}))
+    agent = [
+        "agent",
+        "--once",
+        "--profile",
+        "dgx-h200",
+        "--node-name",
+        "gpu-1",
+        "--kubeconfig",
+        str(installed.kubeconfig),
+    ]
+    subprocess.run([sys.executable, "-m", "cli.main", *agent], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    code, answer = installed.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=STRATEGIC)
+    assert code == 200, answer
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
+    installed.create(f"/apis/coordination.k8s.io/v1/namespaces/{HOME_NAMESPACE}/leases", lease)
+    monitors = topologies_crd("monitoring.coreos.com", "v1", 1)
+    monitors["metadata"]["name"] = "podmonitors.monitoring.coreos.com"
+    monitors["spec"]["scope"] = "Namespaced"
+    monitors["spec"]["names"] = {"kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor"}
+    for crd in (
+        monitors,
+        topologies_crd("kai.scheduler", "v1alpha1", 16),
+        topologies_crd("kueue.x-k8s.io", "v1beta2", 16),
+    ):
+        installed.install_crd(crd)
+    return installed
+
+
+def test_every_command_works(incident: ApiUnderTest) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": str(incident.kubeconfig)}
+    tried = [command for command in COMMANDS if not ELSEWHERE.search(command)]
+    assert len(tried) > len(COMMANDS) / 2
+    failed = []
+    for command in tried:
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        if done.returncode not in ((0, 1) if COMPARES.match(command) else (0,)):
+            failed.append(f"{command}: {done.returncode} {done.stderr or done.stdout}")
+    assert not failed, "\n".join(failed)

@@ -1,0 +1,27 @@
+"""Prometheus and its tools, or why a test is skipped."""
+
+import os
+import shutil
+
+import pytest
+
+
+def _program(name: str) -> str:
+    """The path of a program; TOPOSCOPE_REQUIRE_PROMETHEUS=1 turns its absence into a failure."""
+    path = shutil.which(name)
+    if path is None:
+        missing = f"no {name} on PATH (Debian: apt-get install prometheus)"
+        if os.environ.get("TOPOSCOPE_REQUIRE_PROMETHEUS") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    return path
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return _program("promtool")
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> str:
+    return _program("prometheus")

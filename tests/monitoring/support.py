@@ -1,0 +1,102 @@
+"""What the monitoring tests share: the rules, the dashboard's queries, the names of metrics."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPONENTS = ROOT / "manifests" / "components"
+RULES = COMPONENTS / "prometheus-rule" / "rules.yaml"
+MONITORING = ROOT / "docs" / "monitoring.md"
+DASHBOARD = COMPONENTS / "grafana-dashboard" / "dashboard.json"
+UNIT_TESTS = sorted(Path(__file__).parent.glob("*_test.yaml"))
+
+# What Grafana puts in before it asks Prometheus.
+_VARIABLES = {"$__rate_interval": "1m", "$topology": ".*"}
+_METRIC = re.compile(r"\btoposcope_\w+")
+_OF_A_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
+
+
+def rule_groups() -> dict[str, Any]:
+    """The rules file."""
+    loaded: dict[str, Any] = yaml.safe_load(RULES.read_text())
+    return loaded
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    """Every alerting rule by its name."""
+    rules = [rule for group in rule_groups()["groups"] for rule in group["rules"]]
+    return {rule["alert"]: rule for rule in rules}
+
+
+def dashboard() -> dict[str, Any]:
+    """The dashboard as Grafana imports it."""
+    loaded: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return loaded
+
+
+def panels() -> list[dict[str, Any]]:
+    """The panels that show something; rows are only headings."""
+    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+
+
+def panel_queries() -> dict[str, str]:
+    """Every query of every panel as Prometheus gets it, by the panel's title and the query's letter."""
+    return {
+        f"{panel['title']} {target['refId']}": as_sent(target["expr"])
+        for panel in panels()
+        for target in panel["targets"]
+    }
+
+
+def as_sent(query: str) -> str:
+    """A query of the dashboard with Grafana's variables filled in."""
+    for name, value in _VARIABLES.items():
+        query = query.replace(name, value)
+    return query
+
+
+def metrics_in(query: str) -> set[str]:
+    """Our metrics in a query, by the names that docs/metrics.md gives them."""
+    return {_OF_A_HISTOGRAM.sub("", name) for name in _METRIC.findall(query)}
+
+
+def documented_metrics() -> set[str]:
+    """Every metric of docs/metrics.md."""
+    text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    return set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
+
+
+def documented_configuration() -> dict[str, Any]:
+    """The configuration in docs/monitoring.md for a Prometheus without the operator."""
+    blocks = re.findall(r"```yaml\n(.*?)```", MONITORING.read_text(encoding="utf-8"), re.DOTALL)
+    (text,) = (block for block in blocks if "scrape_configs" in block)
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+def unit_tests() -> Iterator[Mapping[str, Any]]:
+    """Each moment at which a unit test of promtool looks at an alert."""
+    for file in UNIT_TESTS:
+        for case in yaml.safe_load(file.read_text())["tests"]:
+            yield from case["alert_rule_test"]
+
+
+def parsed_by(promtool: str, queries: Sequence[str], folder: Path) -> None:
+    """Have promtool parse queries, as the rules that it takes."""
+    rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = folder / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    assert f"{len(queries)} rules found" in run_promtool(promtool, "check", "rules", file)
+
+
+def run_promtool(promtool: str, *arguments: str | Path) -> str:
+    """What promtool prints; it must be content."""
+    done = subprocess.run([promtool, *arguments], capture_output=True, check=False, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

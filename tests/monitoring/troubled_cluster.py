@@ -1,0 +1,209 @@
+"""A cluster in which everything is wrong that an alert is about, kept by the real programs, and then mended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from controller.api_metrics import WatchMetrics
+from controller.spec import PATH
+from telemetry.exposition import new_registry, page
+from telemetry.server import TelemetryServer
+from tests.monitoring.prometheus_server import Pod, free_port
+from tests.monitoring.support import ROOT
+from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
+from tests.support.cluster import ZONE, fabric
+from topology.keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+RACK = "example.com/rack"
+CLUSTER = f"{PATH}/cluster"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+SPEC = {
+    "levels": [{"domain": "zone", "key": ZONE}, {"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}],
+    "required": ["rack"],
+    "gracePeriod": "1s",
+}
+AGENTS = ("worn", "mute", "unknown", "bare")
+CONTROLLERS = ("cut-off", "deaf", "leader")
+# An hour ago: longer than any alert waits.
+LONG_AGO = 3600.0
+
+
+def topologies_crd(group: str, version: str, most: int) -> dict[str, Any]:
+    """A scheduler's Topology, as far as a publisher needs it, that takes `most` levels."""
+    spec = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+        "properties": {
+            "levels": {
+                "type": "array",
+                "maxItems": most,
+                "items": {"type": "object", "properties": {"nodeLabel": {"type": "string"}}},
+            }
+        },
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"topologies.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"kind": "Topology", "plural": "topologies", "singular": "topology"},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+class TroubledCluster:
+    """Nodes, agents and controllers. Start what is wrong with `start_...`, and end all of it with `mend`."""
+
+    def __init__(self, api: ApiUnderTest, folder: Path) -> None:
+        self._api = api
+        self._folder = folder
+        self._ports = {name: free_port() for name in (*AGENTS, *CONTROLLERS)}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._deaf_since = LONG_AGO
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+        # Kueue's has room for a Topology of somebody else, KAI's refuses three levels.
+        for each in (
+            crd,
+            topologies_crd("kueue.x-k8s.io", "v1beta2", 16),
+            topologies_crd("kai.scheduler", "v1alpha1", 1),
+        ):
+            self._api.install_crd(each)
+        levels = {"levels": [{"nodeLabel": HOSTNAME}]}
+        metadata = {"name": "cluster"}
+        foreign = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": metadata, "spec": levels}
+        self._api.create(KUEUE, foreign)
+        kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": metadata}
+        self._api.create(PATH, {**kind, "spec": SPEC})
+        for number in (1, 2):  # two halves of one fabric, the second without a zone
+            domain = {GPUS: "4", NVLINK_DOMAIN: fabric(1, clique=number)}
+            self._add_node(f"tray-{number}", domain | ({ZONE: "z"} if number == 1 else {}))
+        self._add_node("worn", {ZONE: "z"})
+        self._add_node("mute", {ZONE: "z"})
+        self._add_node("bare", {ZONE: "z", GPU_PRESENT: "true"})
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            process.wait(30)
+
+    def pods(self) -> list[Pod]:
+        """What there is to scrape, whether it runs or not."""
+        agents = [Pod(self._ports[name], f"agent-{name}", "agent", name) for name in AGENTS]
+        return agents + [Pod(self._ports[name], name, "controller", "tray-1") for name in CONTROLLERS]
+
+    def start_what_is_broken(self) -> None:
+        """Agents with something amiss, a controller without an API server, one that hears nothing."""
+        self._start_agent("worn", {"links_down": {0: [5]}})
+        self._start_agent("mute", {"init_error": 9})
+        self._start_agent("unknown", {})
+        nowhere = self._folder / "nowhere"
+        kubeconfig = yaml.safe_load(self._api.kubeconfig.read_text())
+        for cluster in kubeconfig["clusters"]:
+            cluster["cluster"]["server"] = f"{self._api.url.partition(':')[0]}://127.0.0.1:{free_port()}"
+        nowhere.write_text(yaml.safe_dump(kubeconfig))
+        self._start_controller("cut-off", nowhere)
+        registry = new_registry()
+        watches = WatchMetrics(registry, lambda: time.time() - self._deaf_since)
+        watches.listed("/api/v1/nodes", "first")
+        self._watches = watches
+        deaf = TelemetryServer(self._ports["deaf"], lambda: page(registry), str, str)
+        self._stack.callback(deaf.close)
+
+    def start_controller(self) -> None:
+        """One that works, with a bad configuration. The one without an API server has no Lease either: two lead."""
+        configuration = self._folder / "config.yaml"
+        bad = {"catalogue": {"keys": [{"key": RACK, "domain": "rock"}]}}
+        header = {"apiVersion": "config.gpu.topology/v1alpha1", "kind": "ControllerConfig"}
+        configuration.write_text(yaml.safe_dump(header | bad))
+        self._start_controller("leader", self._api.kubeconfig, "--config", str(configuration))
+
+    def mend(self) -> None:
+        """Everything, as the runbooks say."""
+        self._end("cut-off")
+        self._end("leader")
+        self._start_controller("leader", self._api.kubeconfig)
+        self._deaf_since = 0.0
+        self._watches.heard("/api/v1/nodes")
+        for name in ("worn", "mute"):
+            self._write_faults(name, {})
+        self._add_node("unknown", {ZONE: "z"})
+        self._start_agent("bare", {})
+        self._label("tray-2", {ZONE: "z", NVLINK_DOMAIN: fabric(1, clique=1)})
+        for name in ("tray-1", "tray-2", *AGENTS):
+            self._label(name, {RACK: "r"})
+        self._api.request("DELETE", f"{KUEUE}/cluster")
+        change = {"spec": {"publish": {"kai": "Never"}}}
+        code, answer = self._api.request("PATCH", CLUSTER, change, content_type=MERGE)
+        assert code == 200, answer
+
+    def last_words(self) -> str:
+        """The last lines that each program said."""
+        logs = sorted(self._folder.glob("*.log"))
+        return "\n".join(f"{log.stem}: {log.read_text(errors='replace')[-600:]}" for log in logs)
+
+    def _add_node(self, name: str, labels: Mapping[str, str]) -> None:
+        self._api.create(NODES, node(name, labels={HOSTNAME: name, **labels}))
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        code, answer = self._api.request("PATCH", f"{NODES}/{name}/status", ready, content_type=STRATEGIC)
+        assert code == 200, answer
+
+    def _label(self, name: str, labels: Mapping[str, str]) -> None:
+        change = {"metadata": {"labels": dict(labels)}}
+        code, answer = self._api.request("PATCH", f"{NODES}/{name}", change, content_type=MERGE)
+        assert code == 200, answer
+
+    def _write_faults(self, name: str, faults: Mapping[str, Any]) -> Path:
+        file = self._folder / f"{name}.faults.yaml"
+        file.write_text(yaml.safe_dump(dict(faults)))
+        return file
+
+    def _start_agent(self, name: str, faults: Mapping[str, Any]) -> None:
+        file = self._write_faults(name, faults)
+        flags = [
+            "--node-name",
+            name,
+            "--interval",
+            "1",
+            "--spread",
+            "0",
+            "--profile",
+            "dgx-h200",
+            "--faults",
+            str(file),
+        ]
+        self._start(name, "agent", self._api.kubeconfig, *flags)
+
+    def _start_controller(self, name: str, kubeconfig: Path, *flags: str) -> None:
+        self._start(name, "controller", kubeconfig, "--debounce", "0", *flags)
+
+    def _start(self, name: str, program: str, kubeconfig: Path, *flags: str) -> None:
+        command = [sys.executable, "-W", "error", "-m", "cli.main", program, "--kubeconfig", str(kubeconfig)]
+        command += ["--metrics-port", str(self._ports[name]), *flags]
+        with (self._folder / f"{name}.log").open("wb") as log:
+            self._running[name] = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+
+    def _end(self, name: str) -> None:
+        process = self._running.pop(name)
+        process.terminate()
+        process.wait(30)
