@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test lint format bench lock uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,13 @@ bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quic
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
+
+# kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
+uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)
+	@$(BIN)/python -m cli.main uninstall $(ARGS)
+ifeq ($(strip $(ARGS)),--yes)
+	kubectl delete --ignore-not-found -k manifests/base
+endif
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
