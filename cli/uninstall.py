@@ -16,7 +16,7 @@ from cli.terminal import Screen
 from kube.client import ApiClient
 from kube.config import load
 
-_LAST_STEP = "to remove the rest: kubectl delete -k manifests/base, or your overlay of it"
+_LAST_STEP = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/d
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
 STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
-LAST = "to remove the rest: kubectl delete -k manifests/base, or your overlay of it\n"
+LAST = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope\n"
 
 
 def toposcope(api: ApiUnderTest, *arguments: str) -> None:

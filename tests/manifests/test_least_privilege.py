@@ -268,7 +268,13 @@ def reaching(account: str) -> tuple[Attempt, ...]:
         Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
         Attempt("run in a pod", "POST", f"{NAMESPACE}/pods/a/exec?command=sh", says=rbac("create", "pods/exec")),
         Attempt("make a pod", "POST", f"{NAMESPACE}/pods", {"kind": "Pod"}, says=rbac("create", "pods")),
-        Attempt("bind itself to more", "POST", f"{roles}/clusterrolebindings", binding, says=rbac("create", "cluster")),
+        Attempt(
+            "bind itself to more",
+            "POST",
+            f"{roles}/clusterrolebindings",
+            binding,
+            says=rbac("create", "clusterrolebindings"),
+        ),
         Attempt(
             "widen its role",
             "PATCH",
