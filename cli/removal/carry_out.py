@@ -43,7 +43,11 @@ class Remover:
     def carry_out(self, plan: Plan) -> None:
         """Remove all of it. Raises KubeError, and Waited; what was removed until then stays removed."""
         self._delete(plan.programs, "stopped")
-        self._wait(self._pods, "pods of Toposcope still run and would write again; see `kubectl get pods -n {0}`")
+        self._wait(
+            self._pods,
+            "pods of Toposcope still run and would write again: see `kubectl get pods -n {0}`; those on nodes that are "
+            "down go with `kubectl delete pod --force`",
+        )
         self._delete(plan.published, "deleted")
         self._delete(plan.topologies, "deleted")
         for node in plan.nodes:
