@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock rules clean
+.PHONY: help demo test lint format bench lock rules chart uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,16 @@ RULES := manifests/components/prometheus-rule
 
 rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for links that can be clicked)
 	@sed -e '/^#/d' -e 's/^/  /' -e 's|docs/runbooks.md#|$(RUNBOOKS)#|' $(RULES)/rules.yaml | cat $(RULES)/header.yaml - > $(RULES)/prometheusrule.yaml
+
+chart: $(VENV)/run ## Write the Helm chart into dist/toposcope, out of what kubectl renders of the kustomize base
+	$(BIN)/python -m charts dist/toposcope
+
+# kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
+uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)
+	@$(BIN)/python -m cli.main uninstall $(ARGS)
+ifeq ($(strip $(ARGS)),--yes)
+	kubectl delete --ignore-not-found -k manifests/base
+endif
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build

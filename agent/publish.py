@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import msgspec
-
 from agent.describe import Description
 from agent.labels import ALL
 from agent.news import News, news
 from kube.apply import apply, get
-from kube.client import METADATA, ApiClient, Request
+from kube.client import ApiClient
 from kube.errors import ApiError
 from kube.events import event
 from kube.paths import NODES
-from topology.keys import MATRIX, PREFIX, REFERENCE
+from topology.keys import MATRIX, REFERENCE
 
 MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"
@@ -119,18 +117,10 @@ class Publisher:
         self._client.call(event(regarding, item.kind, item.reason, item.note, REPORTER, self._name, self._now()))
 
     def cleanup(self) -> int:
-        """Remove everything under our prefix from the Node, whoever else owns it too; how many keys that were.
+        """Remove what this agent, or one before it, wrote on the Node; how many keys that were. Raises KubeError."""
+        from agent.removal import removal  # noqa: PLC0415 - an agent that keeps labels never needs it
 
-        A merge patch, because an apply cannot remove what another manager co-owns. Raises KubeError.
-        """
-        metadata = self._client.call(get(self._path, metadata_only=True))["metadata"]
-        gone = {
-            field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
-            for field in ("labels", "annotations")
-        }
-        count = sum(map(len, gone.values()))
-        if count:
-            body = msgspec.json.encode({"metadata": {"uid": metadata["uid"], **gone}})
-            query = {"fieldManager": MANAGER}
-            self._client.call(Request("PATCH", self._path, query, body, "application/merge-patch+json", METADATA))
-        return count
+        found = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
+        for request in found.requests:
+            self._client.call(request)
+        return found.keys

@@ -63,5 +63,5 @@ def _runtime(given: dict[str, str]) -> str:
     return (
         "the driver is loaded on this node and asked for, but the container got nothing of it: set runtimeClassName: "
         "nvidia, and if that is set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
-        "unprivileged=false): use the privileged or CDI variant"
+        "unprivileged=false): add the kustomize component privileged-runtime"
     )

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
     "agent": "keep the labels of this node true (runs on every GPU node)",
     "controller": "keep ClusterTopologies and what schedulers read true (runs once per cluster)",
+    "uninstall": "remove what Toposcope wrote into a cluster: published resources, ClusterTopologies, labels",
     "demo": "simulate a cluster and watch the whole path work",
     "completion": "print what makes bash, zsh or fish complete commands and flags",
 }

@@ -1,5 +1,6 @@
 """Kueue's `Topology` (kueue.x-k8s.io, Kueue v0.9 and later), in the newest version that is served."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ class KueuePublisher:
 
     def __init__(self, client: Caller, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
         self._client = client
-        self._keeper = TopologyKeeper(client, monotonic, delay, self._holders)
+        self._keeper = TopologyKeeper(client, monotonic, delay, functools.partial(holders, client))
         self._version = _VERSIONS[0]
 
     def served(self) -> bool:
@@ -49,17 +50,19 @@ class KueuePublisher:
     def _target(self, topology: Topology) -> Target:
         return Target(self.name, f"{_GROUP}/{self._version}", "Topology", _PLURAL, topology.name)
 
-    def _holders(self, document: Mapping[str, Any]) -> list[str]:
-        """What must let go of a Topology before Kueue does: ResourceFlavors that name it, and others' finalizers.
 
-        Kueue puts its own finalizer on every Topology, used or not, and takes it off a deleted one once no flavor
-        names it (its topology controller): it holds nothing by itself.
-        """
-        name = document["metadata"]["name"]
-        flavors = next((found for version in _VERSIONS if (found := self._flavors(version)) is not None), [])
-        users = [f["metadata"]["name"] for f in flavors if (f.get("spec") or {}).get("topologyName") == name]
-        return [*(f"ResourceFlavor {user}" for user in users), *(f for f in finalizers(document) if f != _IN_USE)]
+def holders(client: Caller, document: Mapping[str, Any]) -> list[str]:
+    """What must let go of a Topology before Kueue does: ResourceFlavors that name it, and others' finalizers.
 
-    def _flavors(self, version: str) -> list[dict[str, Any]] | None:
-        found = find(self._client, f"/apis/{_GROUP}/{version}/resourceflavors")
-        return None if found is None else found["items"]
+    Kueue puts its own finalizer on every Topology, used or not, and takes it off a deleted one once no flavor names it
+    (its topology controller): it holds nothing by itself. Raises KubeError.
+    """
+    name = document["metadata"]["name"]
+    flavors = next((found for version in _VERSIONS if (found := _flavors(client, version)) is not None), [])
+    users = [f["metadata"]["name"] for f in flavors if (f.get("spec") or {}).get("topologyName") == name]
+    return [*(f"ResourceFlavor {user}" for user in users), *(f for f in finalizers(document) if f != _IN_USE)]
+
+
+def _flavors(client: Caller, version: str) -> list[dict[str, Any]] | None:
+    found = find(client, f"/apis/{_GROUP}/{version}/resourceflavors")
+    return None if found is None else found["items"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from agent.compat import KEYS as NVIDIA_LABELS
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
 
@@ -113,6 +114,7 @@ def rbac(verb: str, resource: str) -> str:
 
 AGENT_MAY = (
     Attempt("read its Node", "GET", OWN),
+    Attempt("read another Node by name", "GET", OTHER),
     Attempt(
         "apply its labels and annotation",
         "PATCH",
@@ -129,7 +131,7 @@ AGENT_MAY_NOT = (
         Attempt(f"label {key}", "PATCH", **apply_metadata(OWN, labels={key: "x"}), says=ONLY_LABELS)
         for key in (
             "node-role.kubernetes.io/control-plane",
-            "nvidia.com/gpu.clique",
+            *sorted(NVIDIA_LABELS),
             "gpu.topology.example.com/gpus",
             "x.gpu.topology/gpus",
             "gpu.topology",
@@ -184,6 +186,28 @@ AGENT_MAY_NOT = (
     Attempt(
         "label another Node", "PATCH", **apply_metadata(OTHER, labels={"gpu.topology/gpus": "8"}), says=ONLY_OWN_NODE
     ),
+    Attempt(
+        "write another agent's annotation",
+        "PATCH",
+        **apply_metadata(OTHER, annotations={"gpu.topology/matrix": "{}"}),
+        says=ONLY_OWN_NODE,
+    ),
+    Attempt(
+        "remove another agent's annotation",
+        "PATCH",
+        OTHER,
+        {"metadata": {"annotations": {"gpu.topology/matrix": None}}},
+        MERGE,
+        says=ONLY_OWN_NODE,
+    ),
+    Attempt(
+        "taint another Node",
+        "PATCH",
+        OTHER,
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+        MERGE,
+        says=ONLY_OWN_NODE,
+    ),
     Attempt("list", "GET", NODES, says=rbac("list", "nodes")),
     Attempt("watch", "GET", f"{NODES}?watch=true", says=rbac("watch", "nodes")),
     Attempt("delete all", "DELETE", NODES, says=rbac("deletecollection", "nodes")),
@@ -221,18 +245,70 @@ AGENT_MAY_NOT = (
         event("a.4"),
         says=rbac("create", "events"),
     ),
-    # Everything else.
-    Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
-    Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
     Attempt("read topologies", "GET", TOPOLOGIES, says=rbac("list", "clustertopologies")),
-    Attempt(
-        "make another token",
-        "POST",
-        f"{NAMESPACE}/serviceaccounts/toposcope-controller/token",
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-        says=rbac("create", "serviceaccounts/token"),
-    ),
 )
+
+
+# What neither program may: reach for more than it was given.
+def reaching(account: str) -> tuple[Attempt, ...]:
+    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "more"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "toposcope-system"}],
+    }
+    role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    roles = "/apis/rbac.authorization.k8s.io/v1"
+    policies = "/apis/admissionregistration.k8s.io/v1"
+    return (
+        Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
+        Attempt("read configuration", "GET", f"{NAMESPACE}/configmaps", says=rbac("list", "configmaps")),
+        Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
+        Attempt("run in a pod", "POST", f"{NAMESPACE}/pods/a/exec?command=sh", says=rbac("create", "pods/exec")),
+        Attempt("make a pod", "POST", f"{NAMESPACE}/pods", {"kind": "Pod"}, says=rbac("create", "pods")),
+        Attempt(
+            "bind itself to more",
+            "POST",
+            f"{roles}/clusterrolebindings",
+            binding,
+            says=rbac("create", "clusterrolebindings"),
+        ),
+        Attempt(
+            "widen its role",
+            "PATCH",
+            f"{roles}/clusterroles/{account}",
+            role,
+            MERGE,
+            says=rbac("patch", "clusterroles"),
+        ),
+        *(
+            Attempt(
+                f"make a token of {name}",
+                "POST",
+                f"{NAMESPACE}/serviceaccounts/{name}/token",
+                token_request,
+                says=rbac("create", "serviceaccounts/token"),
+            )
+            for name in ("toposcope-agent", "toposcope-controller")
+        ),
+        Attempt(
+            "switch its policy off",
+            "DELETE",
+            f"{policies}/validatingadmissionpolicybindings/toposcope-agent.gpu.topology",
+            says=rbac("delete", "validatingadmissionpolicybindings"),
+        ),
+        Attempt(
+            "soften its policy",
+            "PATCH",
+            f"{policies}/validatingadmissionpolicies/toposcope-agent.gpu.topology",
+            {"spec": {"failurePolicy": "Ignore"}},
+            MERGE,
+            says=rbac("patch", "validatingadmissionpolicies"),
+        ),
+    )
+
 
 # All as expected once rights and policies have taken effect.
 PROBES = (
@@ -283,6 +359,7 @@ CONTROLLER_MAY = (
     Attempt(
         "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
     ),
+    Attempt("write on in an Event of another", "PATCH", f"{EVENTS}/confined-own.kubelet", SERIES, MERGE),
     Attempt("make the Lease", "POST", LEASES, lease("toposcope-controller")),
     Attempt("read the Lease", "GET", LEASE),
 )
@@ -334,14 +411,7 @@ CONTROLLER_MAY_NOT = (
         says=NO_OTHER_OWNER,
     ),
     Attempt("delete all topologies", "DELETE", TOPOLOGIES, says=rbac("deletecollection", "clustertopologies")),
-    Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
-    Attempt(
-        "switch the policy off",
-        "DELETE",
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/toposcope-agent.gpu.topology",
-        says=rbac("delete", "validatingadmissionpolicybindings"),
-    ),
 )
 
 # Kinds of others: they need not be served for the right to be checked.
@@ -493,7 +563,7 @@ def test_the_programs_need_no_more_than_their_tokens_allow(cluster: Cluster, pro
 
 def test_the_agent_may_do_nothing_else(cluster: Cluster) -> None:
     before = cluster.untouched()
-    assert cluster.surprises(AGENT_MAY_NOT, cluster.agent) == {}
+    assert cluster.surprises((*AGENT_MAY_NOT, *reaching("toposcope-agent")), cluster.agent) == {}
     assert cluster.untouched() == before
     assert cluster.api.request("GET", f"{NODES}/ghost")[0] == 404
 
@@ -525,7 +595,7 @@ def test_the_controller_may_do_its_work(cluster: Cluster) -> None:
 
 def test_the_controller_may_do_nothing_else(cluster: Cluster) -> None:
     before = cluster.untouched()
-    assert cluster.surprises(CONTROLLER_MAY_NOT, cluster.controller) == {}
+    assert cluster.surprises((*CONTROLLER_MAY_NOT, *reaching("toposcope-controller")), cluster.controller) == {}
     assert cluster.untouched() == before
 
 

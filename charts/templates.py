@@ -1,0 +1,88 @@
+"""From what kustomize renders to Helm templates, one file an object."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from charts.weave import Piece, weave
+
+OPTIONS: Final = {
+    "default-runtime": "components.defaultRuntime",
+    "host-sysfs": "components.hostSysfs",
+    "network-policy": "components.networkPolicy",
+    "nvidia-labels": "components.nvidiaLabels",
+    "privileged-runtime": "components.privilegedRuntime",
+}
+"""Component to the value that switches it on."""
+
+_ELSEWHERE: Final = frozenset({"CustomResourceDefinition", "Namespace"})
+"""The first goes where Helm wants it, the second is made before a release can be."""
+_IMAGE: Final = re.compile(r"^( +)image: toposcope:\S+$")
+_VALUES: Final = (
+    (_IMAGE, r'\1image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'),
+    (re.compile(r"^( +)replicas: 2$"), r"\1replicas: {{ .Values.controller.replicas }}"),
+    (re.compile(r"^( +app\.kubernetes\.io/managed-by:) kustomize$"), r"\1 {{ .Release.Service }}"),
+)
+_PULL_SECRETS: Final = re.compile(r"^( +)serviceAccountName: ")
+_TOLERATIONS: Final = re.compile(r"^( +)tolerations:$")
+
+
+def objects(rendered: str) -> dict[str, list[str]]:
+    """The lines of each object that is a template, by a name for its file."""
+    found = {}
+    for document in rendered.removesuffix("\n").split("\n---\n"):
+        kind, name = (_field(document, pattern) for pattern in (r"^kind: (\S+)$", r"^  name: (\S+)$"))
+        if kind not in _ELSEWHERE:
+            namespace = "-default" if re.search(r"^  namespace: default$", document, re.MULTILINE) else ""
+            found[f"{kind.lower()}-{name}{namespace}.yaml"] = document.split("\n")
+    return found
+
+
+def _field(document: str, pattern: str) -> str:
+    match = re.search(pattern, document, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"no line {pattern} in an object that kustomize rendered: {document[:80]!r}")
+    return match[1]
+
+
+def woven(base: str, variants: Mapping[str, str]) -> dict[str, list[Piece]]:
+    """The pieces of each file, out of what kustomize renders of the base and of the base with each component."""
+    plain = objects(base)
+    others = {option: objects(text) for option, text in variants.items()}
+    names = dict.fromkeys(name for each in (plain, *others.values()) for name in each)
+    return {
+        name: weave(plain.get(name, []), {option: found.get(name, []) for option, found in others.items()})
+        for name in names
+    }
+
+
+def template(pieces: Sequence[Piece]) -> str:
+    """The text of one template. Raises ValueError for lines that Helm would take for its own."""
+    lines = []
+    for piece in pieces:
+        if any("{{" in line for line in piece.lines):
+            raise ValueError(f"a line has {{{{, which Helm reads as a template: {piece.lines}")
+        conditions = [f".Values.{OPTIONS[piece.only_with]}"] if piece.only_with else []
+        conditions += [f"(not .Values.{OPTIONS[option]})" for option in sorted(piece.never_with)]
+        condition = f"and {' '.join(conditions)}" if len(conditions) > 1 else "".join(conditions)
+        body = [text for line in piece.lines for text in _with_values(line)]
+        lines += [f"{{{{- if {condition} }}}}", *body, "{{- end }}"] if condition else body
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _with_values(line: str) -> list[str]:
+    """A line as it stands in a template, with what values add before or after it."""
+    for pattern, replacement in _VALUES:
+        line = pattern.sub(replacement, line)
+    secrets, tolerations = _PULL_SECRETS.match(line), _TOLERATIONS.match(line)
+    if secrets:
+        return [*_list("imagePullSecrets", secrets[1], "image.pullSecrets"), line]
+    if tolerations:
+        return [line, *_list("", tolerations[1], "agent.tolerations")]
+    return [line]
+
+
+def _list(field: str, indent: str, value: str) -> list[str]:
+    head = [f"{indent}{field}:"] if field else []
+    body = f"{indent}{{{{- toYaml . | nindent {len(indent)} }}}}"
+    return [f"{{{{- with .Values.{value} }}}}", *head, body, "{{- end }}"]

@@ -1,0 +1,256 @@
+"""`toposcope uninstall` on a cluster where everything has been written, among things of others."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.main import main
+from cli.removal.carry_out import Remover, Waited
+from cli.removal.plan import look
+from kube.client import ApiClient, Request
+from kube.errors import Unreachable
+from kube.listing import everything
+from tests.manifests.support import MANIFESTS
+from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.publishing import KAI, Time, finalizer, found, install, patch
+
+TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+HOME = "/namespaces/toposcope-system"
+FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/deployments"
+FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
+PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
+STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
+LAST = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope\n"
+
+
+def toposcope(api: ApiUnderTest, *arguments: str) -> None:
+    command = [sys.executable, "-m", "cli.main", *arguments, "--kubeconfig", str(api.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=MANIFESTS.parent)
+    assert done.returncode == 0, done.stderr
+
+
+def program(kind: str, name: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": name}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "example.invalid/a"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
+    """An object of a published kind that somebody made by hand."""
+    api_version, _, plural = path.removeprefix("/apis/").rpartition("/")
+    kind = {"topologies": "Topology", "clustertopologybindings": "ClusterTopologyBinding"}[plural]
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"levels": [level]}}
+
+
+@pytest.fixture
+def cluster(api: ApiUnderTest) -> ApiUnderTest:
+    """Two agents and a controller have written; things of others lie beside."""
+    crd = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
+    api.install_crd(yaml.safe_load(crd.read_text(encoding="utf-8")))
+    install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
+    create_namespace(api, "toposcope-system")
+    if api.is_real:  # the embedded one keeps no programs
+        api.create(AGENTS, program("DaemonSet", "toposcope-agent"))
+        api.create(AGENTS, program("DaemonSet", "somebody-elses"))
+        api.create(CONTROLLERS, program("Deployment", "toposcope-controller"))
+    for name in ("n1", "n2"):
+        labels = {**FOREIGN_LABELS, "kubernetes.io/hostname": name}
+        api.create(NODES, node(name, labels=labels, annotations={"example.com/note": "keep"}))
+        toposcope(api, "agent", "--once", "--nvidia-labels", "--profile", "dgx-h200", "--node-name", name)
+    api.create(NODES, node("cpu-1"))
+    api.create(
+        TOPOLOGIES, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}}
+    )
+    host = {"nodeLabel": "kubernetes.io/hostname"}
+    api.create(KUEUE, theirs(KUEUE, "by-hand", host))
+    api.create(KAI, theirs(KAI, "by-hand", host))
+    toposcope(api, "controller", "--once")
+    assert found(api, f"{KUEUE}/c")
+    assert found(api, f"{KAI}/c")
+    return api
+
+
+def uninstall(api: ApiUnderTest, *arguments: str) -> int:
+    return main(["uninstall", "--kubeconfig", str(api.kubeconfig), *arguments])
+
+
+def state(api: ApiUnderTest) -> dict[str, Any]:
+    """All that matters here, by path: names, and each Node's labels and annotations."""
+    collections = (*((AGENTS, CONTROLLERS) if api.is_real else ()), KUEUE, KAI, TOPOLOGIES)
+    names = {path: [each["metadata"]["name"] for each in api.get(path)["items"]] for path in collections}
+    metadata = {each["metadata"]["name"]: each["metadata"] for each in api.get(NODES)["items"]}
+    return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
+
+
+def test_without_yes_it_is_shown_and_nothing_is_changed(
+    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = state(cluster)
+    assert uninstall(cluster) == 0
+    assert state(cluster) == before
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"cluster {cluster.url}"
+    assert said[1:-2] == [
+        *(STOPPED if cluster.is_real else ()),
+        "delete  topology.kai.scheduler/c",
+        "delete  topology.kueue.x-k8s.io/c",
+        "delete  clustertopology.gpu.topology/c",
+    ]
+    assert said[-2].startswith("clean   2 nodes of ")
+    assert said[-1] == "nothing was changed; --yes does it"
+
+
+def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    assert uninstall(cluster, "--yes") == 0
+    assert capsys.readouterr().out.endswith(LAST)
+    left = {
+        name: ({**FOREIGN_LABELS, "kubernetes.io/hostname": name}, {"example.com/note": "keep"})
+        for name in ("n1", "n2")
+    }
+    assert state(cluster) == {
+        **(PROGRAMS_LEFT if cluster.is_real else {}),
+        KUEUE: ["by-hand"],
+        KAI: ["by-hand"],
+        TOPOLOGIES: [],
+        "cpu-1": (None, None),
+        **left,
+    }
+    assert uninstall(cluster, "--yes") == 0
+    assert capsys.readouterr().out == f"cluster {cluster.url}\nnothing of Toposcope's is left; {LAST}"
+
+
+def test_nothing_goes_while_a_flavor_holds_a_topology(
+    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flavor = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "h200"},
+        "spec": {"nodeLabels": {"a": "b"}, "topologyName": "c"},
+    }
+    cluster.create(FLAVORS, flavor)
+    before = state(cluster)
+    assert uninstall(cluster, "--yes") == 1
+    assert state(cluster) == before
+    said = capsys.readouterr()
+    assert "delete  topology.kueue.x-k8s.io/c\n        ! held by ResourceFlavor h200\n" in said.out
+    assert said.err.startswith("toposcope uninstall: something is held; let go of it first")
+
+
+def test_what_workloads_require_is_told(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
+    code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
+    assert code == 200, answer
+    assert uninstall(cluster) == 0
+    assert "! workloads require levels of it: rack (3)" in capsys.readouterr().out
+
+
+def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    sent: list[str] = []
+
+    class Watched(ApiClient):
+        def _about_to_send(self, request: Request) -> None:
+            if request.method != "GET":
+                sent.append(request.path.rpartition("/")[0])
+
+    client = clients()
+    client.__class__ = Watched
+    time = Time()
+    Remover(client, lambda _: None, 10.0, time, lambda _: None).carry_out(look(client))
+    assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]
+
+
+def test_pods_that_still_run_end_it_before_a_label_is_touched(
+    cluster: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    pods = f"/api/v1{HOME}/pods"
+    if cluster.is_real:
+        cluster.create(
+            f"/api/v1{HOME}/serviceaccounts",
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
+        )
+    labels = {"app.kubernetes.io/name": "toposcope"}
+    spec = {"containers": [{"name": "main", "image": "example.invalid/a"}]}
+    cluster.create(
+        pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-x", "labels": labels}, "spec": spec}
+    )
+    time, client = Time(), clients()
+
+    def sleep(seconds: float) -> None:
+        time.seconds += seconds
+
+    before = state(cluster)
+    with pytest.raises(Waited, match="pods of Toposcope still run") as caught:
+        Remover(client, lambda _: None, 3.0, time, sleep).carry_out(look(client))
+    assert "kubectl get pods -n toposcope-system" in str(caught.value)
+    assert time.seconds == 3.0
+    assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
+    cluster.request("DELETE", f"{pods}/agent-x?gracePeriodSeconds=0")
+    Remover(client, lambda _: None, 3.0, time, sleep).carry_out(look(client))
+    assert look(client).empty
+
+
+def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
+    cluster: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    time, client = Time(), clients()
+
+    def sleep(seconds: float) -> None:
+        time.seconds += seconds
+
+    plan = look(client)
+    with (
+        finalizer(cluster, f"{KAI}/c", "example.com/hold"),
+        pytest.raises(Waited, match=r"topology\.kai\.scheduler/c is deleted but not gone; .*example\.com/hold"),
+    ):
+        Remover(client, lambda _: None, 2.0, time, sleep).carry_out(plan)
+
+
+def test_what_comes_back_is_told(
+    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_out = Remover.carry_out
+
+    def and_an_agent_writes(self: Remover, plan: Any) -> None:
+        carry_out(self, plan)
+        patch(cluster, f"{NODES}/cpu-1", {"metadata": {"labels": {"gpu.topology/gpus": "8"}}})
+
+    monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
+    assert uninstall(cluster, "--yes") == 1
+    said = capsys.readouterr()
+    assert "it is there again:\nclean   1 nodes of 1 labels and annotations\n" in said.out
+    assert "Argo CD" in said.err
+
+
+def test_where_nothing_was_ever_installed_nothing_is_left(
+    api: ApiUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert uninstall(api) == 0
+    assert "nothing of Toposcope's is left" in capsys.readouterr().out
+
+
+def test_no_answer_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig = tmp_path / "none"
+    assert main(["uninstall", "--kubeconfig", str(kubeconfig)]) == 2
+    assert str(kubeconfig) in capsys.readouterr().err
+
+
+def test_a_long_list_is_read_page_by_page_and_a_wrong_one_refused(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kube.listing._PAGE", 2)
+    for i in range(5):
+        api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))
+    client = clients()
+    assert [n["metadata"]["name"] for n in everything(client, NODES)] == [f"n{i}" for i in range(5)]
+    assert [n["metadata"]["name"] for n in everything(client, NODES, selector="odd=1")] == ["n1", "n3"]
+    with pytest.raises(Unreachable, match="is no list"):
+        everything(client, f"{NODES}/n1")
