@@ -102,6 +102,7 @@ def _repeated(names: Collection[str]) -> set[str]:
 def _around(domains: Iterable[str], broader: Sequence[str], nodes: Table) -> Iterator[dict[str, str | None]]:
     """The value of each broader level, from the nearest, around each domain, as far as the levels nest."""
     around: dict[str, str | None] = {domain: domain for domain in domains}
+    nodes = nodes.told_by(broader)
     narrow = NVLINK_DOMAIN
     for broad in reversed(broader):
         step = nodes.parents(broad, narrow)

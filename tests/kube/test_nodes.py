@@ -10,7 +10,7 @@ from kube import nodes
 from kube.nodes import NodeDecoder
 from simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
-from topology.node import Hardware, NodeFacts
+from topology.node import Hardware, NodeFacts, node_facts
 
 TRACKED = [ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN, keys.HOSTNAME]
 
@@ -30,7 +30,7 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
     name, version, found = NodeDecoder(TRACKED)(raw)
     assert (name, version) == (node["metadata"]["name"], "1")
     labels = node["metadata"]["labels"]
-    assert found == NodeFacts(
+    assert found == node_facts(
         name=name,
         uid=node["metadata"]["uid"],
         keys=tuple(sorted(TRACKED)),
@@ -59,7 +59,7 @@ def test_the_demo_s_nodes(node: Any) -> None:
 )
 def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     """A kubelet registers a Node before it fills in its status."""
-    assert facts(node) == NodeFacts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
+    assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
 
 
 @pytest.mark.parametrize(
