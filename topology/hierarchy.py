@@ -64,6 +64,8 @@ def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage
 def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     column = table.column(level.key)
     carrying = len(table) - column.missing
+    if not column.missing:
+        return Coverage(level, domains, carrying, sum(table.usable), 0, ())
     there = [value is not None for value in column.values]
     return Coverage(
         level=level,
@@ -71,7 +73,7 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
         nodes=carrying,
         usable=sum(compress(table.usable, there)),
         missing=column.missing,
-        missing_nodes=table.first_names(map(not_, there), MOST_NAMES) if column.missing else (),
+        missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
     )
 
 

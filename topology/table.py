@@ -5,12 +5,11 @@ has as many kinds as racks, and everything is derived from columns with one labe
 stands for as many values as the kind has nodes, each of them on that node only.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import compress
-from operator import attrgetter, itemgetter
+from itertools import compress, repeat
+from operator import attrgetter, eq, is_not, itemgetter
 from typing import Final, TypeAlias, TypeVar
 
 from topology.node import ITS_NAME, Hardware, NodeFacts, Traits
@@ -19,6 +18,8 @@ from topology.platforms import PLACEHOLDERS
 T = TypeVar("T")
 
 _NOWHERE: Final = -1
+_BATCH: Final = 1024
+"""So few nodes stay in the processor's cache while one thing after the other is taken from them."""
 
 _Parents: TypeAlias = dict[str | None, str | None]
 
@@ -55,16 +56,13 @@ class Table:
 
     def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
         members = nodes if isinstance(nodes, list) else list(nodes)
-        traits = [node.traits for node in members]
-        # By identity: to hash each node's values would cost more than everything else here.
-        numbers = list(map(id, traits))
-        weights = Counter(numbers)
-        kinds = dict(zip(numbers, traits, strict=True))
+        names, traits = _columns(members)
+        kinds, weights = _weighed(traits)
         self.placeholders = placeholders
         self._members: Collection[NodeFacts] = members
         self._spelled: dict[str, Traits] = {}
         words = words_of(kinds.values(), placeholders)
-        if not words.isdisjoint(map(attrgetter("name"), members)):
+        if not words.isdisjoint(names):
             for node in members:
                 if node.name in words and ITS_NAME in node.traits.values:
                     weights[id(node.traits)] -= 1
@@ -77,12 +75,13 @@ class Table:
         self.kinds = kinds
         self.weights = weights
         """How many nodes of each kind there are, at least one."""
-        self.usable = [n if kind.usable else 0 for kind, n in zip(kinds, weights, strict=True)]
+        self.usable = [n if kind.ready and kind.schedulable else 0 for kind, n in zip(kinds, weights, strict=True)]
         """How many of them a scheduler would place a pod on."""
         keys = [kind.keys for kind in kinds]
         alike = bool(keys) and keys.count(keys[0]) == len(keys)
         self.segments: Mapping[tuple[str, ...], int] = {keys[0]: len(self)} if alike else _sums(keys, weights)
         """How many nodes carry which keys."""
+        self._rows = [kind.values for kind in kinds]
         self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
         self._parents: dict[tuple[str, str], _Parents | None] = {}
@@ -131,7 +130,7 @@ class Table:
 
     def _label(self, key: str) -> list[str | None]:
         place = {keys: keys.index(key) if key in keys else _NOWHERE for keys in self.segments}
-        rows = [kind.values for kind in self.kinds]
+        rows = self._rows
         if len(place) > 1:
             where = map(place.__getitem__, [kind.keys for kind in self.kinds])
             return [None if i == _NOWHERE else row[i] for i, row in zip(where, rows, strict=True)]
@@ -159,7 +158,7 @@ class Table:
         return Column(values, len(self), different, missing, own)
 
     def _carrying(self, values: Sequence[str | None], this: str | None) -> int:
-        return sum(weight for value, weight in zip(values, self.weights, strict=True) if value == this)
+        return sum(compress(self.weights, map(eq, values, repeat(this))))
 
     def readable(self, keys: Sequence[str]) -> "Table":
         """This table, or one in which each node is a kind, where names stand above values that nodes share.
@@ -230,6 +229,35 @@ def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOL
 def words_of(kinds: Iterable[Traits], placeholders: frozenset[str]) -> set[str]:
     """What no node that leaves its name unsaid may be called."""
     return set(placeholders).union(*[kind.values for kind in kinds])
+
+
+def _columns(nodes: Sequence[NodeFacts]) -> tuple[list[str], list[Traits]]:
+    """The names and the traits of the nodes."""
+    names: list[str] = []
+    traits: list[Traits] = []
+    for start in range(0, len(nodes), _BATCH):
+        batch = nodes[start : start + _BATCH]
+        names += [node.name for node in batch]
+        traits += [node.traits for node in batch]
+    return names, traits
+
+
+def _weighed(traits: Sequence[Traits]) -> tuple[dict[int, Traits], dict[int, int]]:
+    """The kinds that these are, and how many of each there are, by identity.
+
+    To hash each node's values would cost more than everything else. Neighbours are mostly alike, and counted at once.
+    """
+    ends = [*compress(range(1, len(traits)), map(is_not, traits[1:], traits)), len(traits)]
+    kinds: dict[int, Traits] = {}
+    weights: dict[int, int] = {}
+    start = 0
+    for end in ends if traits else ():
+        kind = traits[start]
+        number = id(kind)
+        kinds[number] = kind
+        weights[number] = weights.get(number, 0) + end - start
+        start = end
+    return kinds, weights
 
 
 def _sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
