@@ -139,10 +139,7 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
 
 
 def _agents_reporting(nodes: Table) -> Condition:
-    if all(GPUS in keys for keys in nodes.segments):
-        silent = []
-    else:
-        silent = sorted(nodes.names(map(_is_silent, nodes.kinds)))
+    silent = [] if all(GPUS in keys for keys in nodes.segments) else sorted(nodes.names(map(_is_silent, nodes.kinds)))
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
         text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"

@@ -112,6 +112,18 @@ def test_nodes_share_keys_and_values_but_not_names() -> None:
     assert first.label(keys.HOSTNAME) is first.name
 
 
+def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
+    decoder = NodeDecoder(TRACKED)
+    kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(26)]
+    # 18 trays, four nodes that NVLink does not leave, and the first trays of a third rack.
+    assert [len([n for n in kept if n.traits is kind]) for kind in {id(n.traits): n.traits for n in kept}.values()] == [
+        18,
+        4,
+        4,
+    ]
+    assert [node.label(keys.HOSTNAME) for node in kept] == [node.name for node in kept]
+
+
 def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
     decoder = NodeDecoder(TRACKED)
     kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(1000)]
@@ -128,6 +140,7 @@ def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
         node = {"metadata": {"name": "n1", "labels": {"rack": f"rack-{number}"}}}
         assert decoder(msgspec.json.encode(node))[2].values == (f"rack-{number}",)
         assert len(decoder._strings) <= 101
+        assert len(decoder._traits) <= 101
 
 
 def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:

@@ -104,3 +104,24 @@ def test_a_table_of_a_table_is_the_table() -> None:
     table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
     assert cover([Level("a", "a")], table)[0].nodes == 1
     assert table.column("a") is table.column("a")
+
+
+def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
+    nodes = [node_facts(f"n{i}", "u", ("host", "rack"), (f"n{i}", "r"), True, True, gpus=8) for i in range(3)]
+    shared = nodes[0].traits
+    assert [node.traits for node in nodes] == [shared] * 3
+    table = Table([NodeFacts(node.name, node.uid, shared) for node in nodes])
+    assert (table.kinds, table.weights) == ([shared], [3])
+    host = table.column("host")
+    assert (host.different, host.singular, table.column("rack").uniform) == (3, True, True)
+    assert table.values("host") == ["n0", "n1", "n2"]
+
+
+def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
+    shared = node_facts("n0", "u", ("host",), ("n0",), True, True, gpus=8).traits
+    stray = node_facts("n2", "u", ("host",), ("n0",), True, True, gpus=8)
+    table = Table([NodeFacts("n0", "u", shared), NodeFacts("n1", "u", shared), stray])
+    assert (table.column("host").different, table.column("host").singular) == (2, False)
+    assert table.values("host") == ["n0", "n1", "n0"]
+    (host,) = cover([Level("host", "host")], table)
+    assert (host.domains, host.nodes) == (2, 3)
