@@ -55,11 +55,12 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int) -> Figure:
+    rows = [each.values for each in facts]  # what a node shares with others is not spelled out in its facts
     return Figure(
         f"full recompute, {len(facts):,} nodes",
         _elapsed(lambda: assess(_TOPOLOGY, facts, Absences(), 0.0), runs),
         target,
-        (Peer("count distinct tuples of values", _elapsed(lambda: Counter(each.values for each in facts), runs)),),
+        (Peer("count distinct tuples of values", _elapsed(lambda: Counter(iter(rows)), runs)),),
     )
 
 

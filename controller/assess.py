@@ -15,7 +15,7 @@ from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import Coverage, cover, crossings, some_names
 from topology.keys import GPU_PRESENT, GPUS
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import NodeFacts, Traits
 from topology.table import Table, table_of
 
 
@@ -139,14 +139,16 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
 
 
 def _agents_reporting(nodes: Table) -> Condition:
-    labels = nodes.labels(GPUS) if any(GPUS not in keys for keys in nodes.segments) else ()
-    unlabelled = [node for node, label in zip(nodes, labels, strict=False) if label is None]
-    silent = sorted(node.name for node in unlabelled if node.gpus or node.label(GPU_PRESENT) == "true")
+    silent = [] if all(GPUS in keys for keys in nodes.segments) else sorted(nodes.names(map(_is_silent, nodes.kinds)))
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
         text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"
         return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
+
+
+def _is_silent(node: Traits) -> bool:
+    return node.label(GPUS) is None and bool(node.gpus or node.label(GPU_PRESENT) == "true")
 
 
 def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:

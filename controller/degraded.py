@@ -1,14 +1,14 @@
 """Which domains hold nodes that are degraded: counts, and the worst of them by name."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import islice
 from typing import Final
 
 from topology.hardware import State
 from topology.levels import Level
-from topology.node import Hardware
+from topology.node import ITS_NAME
 from topology.table import Table
 
 MOST_VALUES: Final = 10
@@ -44,35 +44,36 @@ class DegradedLevel:
     """
 
 
-def degraded_places(nodes: Table, machines: Mapping[Hardware, int]) -> list[int]:
-    """Places of the degraded nodes in the table; `machines` tells how many nodes have which hardware."""
-    bad = {hardware for hardware in machines if hardware.state == State.DEGRADED}
-    return list(compress(range(len(nodes)), map(bad.__contains__, nodes.hardware))) if bad else []
-
-
-def degraded_levels(levels: Sequence[Level], nodes: Table, places: Sequence[int]) -> tuple[DegradedLevel, ...]:
-    """The degraded nodes at `places` by level, for the levels (broadest first) that they carry."""
-    if not places:
-        return ()
+def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLevel, ...]:
+    """The degraded nodes by level, for the levels (broadest first) that they carry."""
+    nodes = nodes.readable([level.key for level in levels])
+    places = [place for place, kind in enumerate(nodes.kinds) if kind.hardware.state == State.DEGRADED]
     columns = [nodes.column(level.key) for level in levels]
     found = []
     for depth, (level, column) in enumerate(zip(levels, columns, strict=True)):
         nests = all(nodes.nests(levels[i].key, levels[i + 1].key) for i in range(depth))
         around = columns[depth : depth + 1] if nests else columns[: depth + 1]
-        counts = Counter(
-            tuple(each.values[place] or "" for each in around) for place in places if column.values[place] is not None
-        )
-        if not counts:
+        counts: Counter[tuple[str, ...]] = Counter()
+        named = 0
+        for place in places:
+            if column.values[place] == ITS_NAME:
+                named += nodes.weights[place]
+            elif column.values[place] is not None:
+                counts[tuple([each.values[place] or "" for each in around])] += nodes.weights[place]
+        if not counts and not named:
             continue
-        alone = _of_one_node(column.values, {path[-1] for path in counts}) if not column.singular else None
+        alone = _of_one_node(column.values, nodes.weights, {path[-1] for path in counts})
         ranked = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-        several = (DegradedDomain(*entry) for entry in ranked if alone is not None and entry[0][-1] not in alone)
-        worst = tuple(domain for domain, _ in zip(several, range(MOST_VALUES), strict=False))
-        found.append(DegradedLevel(level, len(counts), sum(counts.values()), worst))
+        several = (DegradedDomain(*entry) for entry in ranked if entry[0][-1] not in alone)
+        worst = tuple(islice(several, MOST_VALUES))
+        found.append(DegradedLevel(level, len(counts) + named, counts.total() + named, worst))
     return tuple(found)
 
 
-def _of_one_node(values: Sequence[str | None], asked: set[str]) -> set[str]:
+def _of_one_node(values: Sequence[str | None], weights: Sequence[int], asked: set[str]) -> set[str]:
     """Those of the values that only one node carries."""
-    counts = Counter(compress(values, map(asked.__contains__, values)))
-    return {value for value, nodes in counts.items() if nodes == 1 and value is not None}
+    counts = dict.fromkeys(asked, 0)
+    for value, weight in zip(values, weights, strict=True):
+        if value in counts:
+            counts[value] += weight
+    return {value for value, nodes in counts.items() if nodes == 1}

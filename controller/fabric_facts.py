@@ -80,8 +80,8 @@ def _split_chassis(machines: Mapping[Hardware, int]) -> Iterator[Split]:
     A chassis without any fabric holds machines that NVLink does not leave: nothing is split there. Several cliques of
     one fabric are told of the fabric.
     """
-    pairs = {(hardware.chassis, hardware.domain) for hardware in machines}
-    mixed = _repeated([chassis for chassis, _ in pairs if chassis])
+    # More than the mixed ones: where only the state of its nodes differs, one fabric will be found.
+    mixed = _repeated([hardware.chassis for hardware in machines if hardware.chassis])
     found: dict[str, Counter[str | None]] = {name: Counter() for name in sorted(mixed)}
     for hardware, count in machines.items() if mixed else ():
         if hardware.chassis in mixed:
@@ -102,6 +102,7 @@ def _repeated(names: Collection[str]) -> set[str]:
 def _around(domains: Iterable[str], broader: Sequence[str], nodes: Table) -> Iterator[dict[str, str | None]]:
     """The value of each broader level, from the nearest, around each domain, as far as the levels nest."""
     around: dict[str, str | None] = {domain: domain for domain in domains}
+    nodes = nodes.told_by(broader)
     narrow = NVLINK_DOMAIN
     for broad in reversed(broader):
         step = nodes.parents(broad, narrow)

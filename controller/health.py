@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from typing import Final
 
 from controller.conditions import FABRIC_HEALTHY, Condition
-from controller.degraded import DegradedLevel, degraded_levels, degraded_places
+from controller.degraded import DegradedLevel, degraded_levels
 from controller.fabric_facts import FabricFacts, Small, Split, fabric_facts
 from topology.hardware import State
 from topology.hierarchy import MOST_NAMES
@@ -44,12 +43,12 @@ def health(levels: Sequence[Level], nodes: Table) -> Health:
     for hardware, count in machines.items():
         states[hardware.state] += count
     gpus = sum(hardware.gpus * count for hardware, count in machines.items())
-    places = degraded_places(nodes, machines)
+    degraded = (kind.hardware.state == State.DEGRADED for kind in nodes.kinds) if states[State.DEGRADED] else ()
     return Health(
         gpus=gpus,
         states={state: states[state] for state in State if states[state]},
-        degraded_nodes=tuple(nsmallest(MOST_NAMES, (nodes.nodes[place].name for place in places))),
-        levels=degraded_levels(levels, nodes, places),
+        degraded_nodes=nodes.first_names(degraded, MOST_NAMES),
+        levels=degraded_levels(levels, nodes) if states[State.DEGRADED] else (),
         fabric=fabric_facts(levels, nodes, machines),
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import compress
 from typing import Final
 
 from controller.spec import Topology
@@ -96,8 +96,8 @@ def _partly(nodes: Table, domain: str, key: str) -> Iterator[Hint]:
     column = nodes.column(key)
     if not column.missing:
         return
-    lacking = nsmallest(MOST_NAMES, (n.name for n, value in zip(nodes, column.values, strict=True) if value is None))
-    unknown = column.missing - nodes.labels(key).count(None)
+    lacking = nodes.first_names([value is None for value in column.values], MOST_NAMES)
+    unknown = column.missing - sum(compress(nodes.weights, [label is None for label in nodes.labels(key)]))
     said = f" ({unknown} of them carry it with a value that means unknown)" if unknown else ""
     carrying = len(nodes) - column.missing
     text = (
@@ -111,7 +111,8 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hin
     """A second key of a level that groups the nodes in another way."""
     if key == used:
         return
-    ours, theirs = nodes.column(used), nodes.column(key)
+    told = nodes.told_by((used, key))
+    ours, theirs = told.column(used), told.column(key)
     pairs = {pair for pair in zip(ours.values, theirs.values, strict=True) if None not in pair}
     if len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs}):
         return

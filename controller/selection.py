@@ -1,10 +1,8 @@
 """Which nodes a topology selects, by columns: nodes that are alike in what the selector looks at are asked once."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from itertools import compress
-from operator import attrgetter
-from typing import Any
 
 from controller.spec import Topology
 from topology.live_table import LiveTable
@@ -33,13 +31,12 @@ def mask(topology: Topology, nodes: Table) -> int:
 
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     """For each node whether it is selected; None: all are."""
-    alike: Iterable[Hashable]
-    examples: Mapping[Any, NodeFacts]
-    if any(requirement.values for requirement in topology.selector):
-        alike = list(zip(*[nodes.labels(requirement.key) for requirement in topology.selector], strict=True))
-        examples = dict(zip(alike, nodes, strict=True))
-    else:  # it looks at what labels there are, whatever they say
-        alike = map(attrgetter("keys"), nodes)
-        examples = nodes.segments
-    chosen = {each for each, node in examples.items() if topology.selects(node)}
-    return None if len(chosen) == len(examples) else map(chosen.__contains__, alike)
+    keys = [requirement.key for requirement in topology.selector]
+    told = nodes.told_by(requirement.key for requirement in topology.selector if requirement.values)
+    alike = list(zip(*[told.labels(key) for key in keys], strict=True)) if keys else [()] * len(told.kinds)
+    examples = dict(zip(alike, told.kinds, strict=True))
+    chosen = {each for each, kind in examples.items() if topology.selects(kind)}
+    if len(chosen) == len(examples):
+        return None
+    taken = list(map(chosen.__contains__, alike))
+    return map(taken.__getitem__, told.places())

@@ -167,7 +167,7 @@ def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
     pairs = [(other, level) if path.index(other) < place else (level, other) for other in path if other != level]
     broad, narrow = next(pair for pair in pairs if not _nests(*pair, nodes))
     parents: dict[str | None, str | None] = {}
-    rows = zip(nodes.column(narrow.key).values, nodes.column(broad.key).values, strict=True)
+    rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
     value, first, second = next(
         (inner, parents[inner], outer) for inner, outer in rows if parents.setdefault(inner, outer) != outer
     )

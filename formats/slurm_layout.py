@@ -111,7 +111,7 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
 
 def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str]], list[str]]:
     """The nodes of each narrowest domain, and those that lack a level."""
-    columns = [table.column(level.key).values for level in levels]
+    columns = [table.values(level.key) for level in levels]
     rows: Iterable[tuple[str | None, ...]] = zip(*columns, strict=True) if columns else ((),) * len(table)
     members: dict[Path, list[str]] = {}
     left_out = []

@@ -7,7 +7,7 @@ import msgspec
 
 from topology.fabric import spans_nodes
 from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, NVLINK_DOMAIN, STATE
-from topology.node import Hardware, NodeFacts
+from topology.node import ITS_NAME, Hardware, NodeFacts, Traits
 
 _MOST_SHARED: Final = 1 << 16
 """Far more values than a cluster has racks; values that come and go for months must not pile up."""
@@ -41,9 +41,10 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeDecoder:
-    """Turns a Node's JSON into `NodeFacts`, keeping the labels in `tracked` and sharing every repeated string.
+    """Turns a Node's JSON into `NodeFacts`, keeping the labels in `tracked`; nodes that are alike share their traits.
 
-    A cluster has few distinct label values beside its host names, so equal strings are kept once.
+    A cluster has as many different traits as it has racks, and few distinct label values beside its host names, so
+    equal strings are kept once too.
     """
 
     def __init__(self, tracked: Iterable[str]) -> None:
@@ -52,44 +53,38 @@ class NodeDecoder:
         self._strings: dict[str, str] = {}
         self._hardware: dict[Hardware, Hardware] = {}
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._traits: dict[Traits, Traits] = {}
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
         node = self._decoder.decode(raw)
         labels = node.metadata.labels or {}
-        if len(self._strings) > _MOST_SHARED:
-            self._strings.clear()
-        share = self._strings.setdefault
-        found = tuple(sorted(self._tracked.intersection(labels)))
-        keys = self._keys.setdefault(found, found)
         name = node.metadata.name
+        keys = tuple(sorted(self._tracked.intersection(labels)))
         offered = _count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS))
-        facts = NodeFacts(
-            name=name,
-            uid=node.metadata.uid,
-            keys=keys,
-            # A host's own name is unique: sharing it would only fill the table of shared strings.
-            values=tuple([name if labels[key] == name else share(labels[key], labels[key]) for key in keys]),
-            ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
-            schedulable=not node.spec.unschedulable,
-            gpus=offered,
-            hardware=self._shared_hardware(labels, offered),
+        traits = Traits(
+            keys,
+            tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
+            any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
+            not node.spec.unschedulable,
+            offered,
+            _hardware(labels, offered),
         )
-        return name, node.metadata.resource_version, facts
+        shared = self._traits.get(traits) or self._share(traits)
+        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared)
 
-    def _shared_hardware(self, labels: dict[str, str], offered: int) -> Hardware:
-        """What the agent's labels say of the machine, the same object for the same words."""
-        domain = labels.get(NVLINK_DOMAIN)
-        counted = labels.get(GPUS, "")
-        hardware = Hardware(
-            domain if domain is not None and spans_nodes(domain) else None,
-            labels.get(CHASSIS, ""),
-            labels.get(STATE, ""),
-            _count(counted) if counted.isascii() and counted.isdigit() else offered,
+    def _share(self, traits: Traits) -> Traits:
+        """Keep what is met for the first time, made of parts that others are made of too."""
+        for known in (self._strings, self._hardware, self._keys, self._traits):
+            if len(known) > _MOST_SHARED:
+                known.clear()
+        share = self._strings.setdefault
+        shared = traits._replace(
+            keys=self._keys.setdefault(traits.keys, traits.keys),
+            values=tuple([share(value, value) for value in traits.values]),
+            hardware=self._hardware.setdefault(traits.hardware, traits.hardware),
         )
-        if len(self._hardware) > _MOST_SHARED:
-            self._hardware.clear()
-        return self._hardware.setdefault(hardware, hardware)
+        return self._traits.setdefault(shared, shared)
 
     def track(self, keys: Iterable[str]) -> bool:
         """Keep these labels too, from the next Node on; whether one of them was not kept so far."""
@@ -97,6 +92,18 @@ class NodeDecoder:
         grew = tracked != self._tracked
         self._tracked = tracked
         return grew
+
+
+def _hardware(labels: dict[str, str], offered: int) -> Hardware:
+    """What the agent's labels say of the machine."""
+    domain = labels.get(NVLINK_DOMAIN)
+    counted = labels.get(GPUS, "")
+    return Hardware(
+        domain if domain is not None and spans_nodes(domain) else None,
+        labels.get(CHASSIS, ""),
+        labels.get(STATE, ""),
+        _count(counted) if counted.isascii() and counted.isdigit() else offered,
+    )
 
 
 def _count(quantity: str | None) -> int:

@@ -86,7 +86,7 @@ def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
                 key=key,
                 in_topology=inside,
                 domains=each.domains,
-                sizes=_sizes([table.column(level.key).values for level in path]),
+                sizes=_sizes([table.values(level.key) for level in path]),
                 nodes=each.nodes,
                 missing=each.missing,
                 missing_nodes=each.missing_nodes,

@@ -13,7 +13,7 @@ from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import fully_covered
 from topology.keys import GPUS
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import NodeFacts, node_facts
 from topology.table import Table
 
 MAIN: Final = "cluster"
@@ -121,7 +121,7 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
         names, places = carried
         values = node.values
         found.append(
-            NodeFacts(
+            node_facts(
                 node.name, node.uid, names, tuple([values[i] for i in places]), node.ready, node.schedulable, node.gpus
             )
         )

@@ -43,7 +43,7 @@ def tree(snapshot: Snapshot, scope: Scope) -> Domain:
     known = snapshot.pods is not None
     root = Domain(0, scope.name, free=0 if known else None)
     places = scope.table()
-    columns = [places.column(level.key).values for level in scope.levels]
+    columns = [places.values(level.key) for level in scope.levels]
     rows = zip(*columns, strict=True) if columns else (() for _ in scope.nodes)
     depths = len(scope.levels)
     for node, row in zip(scope.nodes, rows, strict=True):

@@ -6,11 +6,12 @@ The identity of a domain is the tuple of values from the broadest level down: ra
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import pairwise
+from itertools import compress, pairwise
+from operator import not_
 from typing import Final
 
 from topology.levels import Level
-from topology.node import Labelled, NodeFacts
+from topology.node import ITS_NAME, Labelled, NodeFacts
 from topology.platforms import PLACEHOLDERS
 from topology.table import Table, table_of
 
@@ -63,14 +64,16 @@ def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage
 def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     column = table.column(level.key)
     carrying = len(table) - column.missing
-    lacking = (node.name for node, value in zip(table, column.values, strict=True) if value is None)
+    if not column.missing:
+        return Coverage(level, domains, carrying, sum(table.usable), 0, ())
+    there = [value is not None for value in column.values]
     return Coverage(
         level=level,
         domains=domains,
         nodes=carrying,
-        usable=carrying - sum(column.values[i] is not None for i in table.idle),
+        usable=sum(compress(table.usable, there)),
         missing=column.missing,
-        missing_nodes=tuple(nsmallest(MOST_NAMES, lacking)) if column.missing else (),
+        missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
     )
 
 
@@ -109,22 +112,25 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     for broad, narrow in pairwise(levels):
         if table.column(narrow.key).singular or table.nests(broad.key, narrow.key):
             continue
-        sentence = _crossing(broad, narrow, table)
+        sentence = _crossing(broad, narrow, table.readable((broad.key, narrow.key)))
         if sentence:
             found.append(sentence)
     return found
 
 
 def _crossing(broad: Level, narrow: Level, table: Table) -> str:
-    parents: dict[str, list[str]] = {}
-    for inner, outer in table.pairs(broad.key, narrow.key):
-        if inner is not None and outer is not None:
-            parents.setdefault(inner, []).append(outer)
+    parents: dict[str, set[str]] = {}
+    alone = 0
+    rows = zip(table.column(narrow.key).values, table.column(broad.key).values, table.weights, strict=True)
+    for inner, outer, nodes in rows:
+        if inner == ITS_NAME:
+            alone += nodes if outer is not None else 0
+        elif inner is not None and outer is not None:
+            parents.setdefault(inner, set()).add(outer)
     several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
     if not several:
         return ""
-    # Values that one node has may not be among the pairs.
-    total = len(parents) if table.column(broad.key).missing else table.column(narrow.key).different
+    total = len(parents) + alone
     first, second = nsmallest(2, parents[several[0]])
     if table.nests(narrow.key, broad.key):
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"

@@ -5,23 +5,17 @@ racks beside H100 racks) needs a topology for each kind, or one with only the le
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from heapq import nsmallest
 from itertools import chain
-from operator import attrgetter
 from typing import Final
 
 from topology.catalogue import Catalogue
-from topology.keys import GPUS
 from topology.levels import Level
 from topology.table import Table
 
 EXAMPLES: Final = 3
 """How many of a segment's nodes are named."""
-
-_NONE: Final = -1
-"""The number of nodes that are in no segment."""
 
 Path = tuple[Level, ...]
 """Levels, broadest first: what tells two segments apart, also from one look to the next."""
@@ -119,13 +113,14 @@ def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str
     """The placeholders that stand at these levels, by key."""
     found = {}
     for level in telling:
-        labels = nodes.labels(level.key)
-        if nodes.column(level.key).missing > labels.count(None):
-            found[level.key] = tuple(sorted(nodes.placeholders.intersection(labels)))
+        unlike = nodes.placeholders.intersection(nodes.labels(level.key))
+        if unlike:
+            found[level.key] = tuple(sorted(unlike))
     return found
 
 
 def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[int]:
+    """Places of the kinds whose nodes are in no segment."""
     return frozenset(
         i for key, values in unlike.items() for i, label in enumerate(nodes.labels(key)) if label in values
     )
@@ -148,35 +143,19 @@ class _Kinds:
     """Counts of the nodes by the level keys that they carry, those at the `doubtful` places left out."""
 
     def __init__(self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]) -> None:
-        kinds = list(dict.fromkeys(carried.values()))
-        # Numbers, because 100,000 sets and tuples are slow to hash.
-        number = {keys: kinds.index(each) for keys, each in carried.items()}
-        numbers = list(map(number.__getitem__, map(attrgetter("keys"), nodes)))
-        for i in doubtful:
-            numbers[i] = _NONE
-        self._names: dict[int, list[str]] = {}
-        for name, kind in zip(map(attrgetter("name"), nodes), numbers, strict=True):
-            self._names.setdefault(kind, []).append(name)
-        self.doubtful = tuple(sorted(self._names.pop(_NONE, ())))
-        self._gpus = _gpus(nodes, numbers)
-        self._numbers = {each: i for i, each in enumerate(kinds) if i in self._names}
-        self.counts = {each: len(self._names[i]) for each, i in self._numbers.items()}
+        self._nodes = nodes
+        self._sets: list[_Carried | None] = [
+            None if i in doubtful else carried[kind.keys] for i, kind in enumerate(nodes.kinds)
+        ]
+        self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.kinds)))))
+        self.counts: dict[_Carried, int] = {}
+        self._gpus: Counter[_Carried] = Counter()
+        for each, kind, weight in zip(self._sets, nodes.kinds, nodes.weights, strict=True):
+            if each is not None:
+                self.counts[each] = self.counts.get(each, 0) + weight
+                self._gpus[each] += weight * kind.hardware.gpus
 
-    def of(self, kinds: Iterable[_Carried]) -> tuple[int, int, tuple[str, ...]]:
-        """Nodes, GPUs and the first names of these kinds together."""
-        numbers = [self._numbers[each] for each in kinds]
-        names = list(chain.from_iterable(self._names[i] for i in numbers))
-        return len(names), sum(self._gpus[i] for i in numbers), tuple(nsmallest(EXAMPLES, names))
-
-
-def _gpus(nodes: Table, numbers: Sequence[int]) -> Counter[int]:
-    """GPUs on the nodes of each number."""
-    found: Counter[int] = Counter()
-    labels = nodes.labels(GPUS)
-    if all(label and label.isascii() and label.isdigit() for label in set(labels)):
-        for (number, label), count in Counter(zip(numbers, labels, strict=True)).items():
-            found[number] += int(label or 0) * count
-    else:
-        for number, node in zip(numbers, nodes, strict=True):
-            found[number] += node.counted_gpus
-    return found
+    def of(self, chosen: Collection[_Carried]) -> tuple[int, int, tuple[str, ...]]:
+        """Nodes, GPUs and the first names of those with one of these sets of level keys."""
+        names = self._nodes.first_names([each in chosen for each in self._sets], EXAMPLES)
+        return sum(self.counts[each] for each in chosen), sum(self._gpus[each] for each in chosen), names

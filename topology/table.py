@@ -1,39 +1,45 @@
-"""Nodes turned on their side: one column of label values per key, so that 100,000 nodes are counted in milliseconds.
+"""Nodes by what they have in common, so that 100,000 of them are counted in milliseconds.
 
-A loop in Python costs some 0.1 µs for each thing it does to each node. What is here runs over whole columns in the
-interpreter's own loops (`set`, `zip`, `map`), and makes no object per node: a tuple for each would cost as much again
-in garbage collection.
+Nodes that share their traits are one *kind*, with a weight: how many they are. A rack is mostly one kind, so a cluster
+has as many kinds as racks, and everything is derived from columns with one label value a kind. `ITS_NAME` in a column
+stands for as many values as the kind has nodes, each of them on that node only.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Final, TypeAlias
+from heapq import nsmallest
+from itertools import compress, repeat
+from operator import attrgetter, eq, is_not, itemgetter
+from typing import Final, TypeAlias, TypeVar
 
-from topology.node import Hardware, NodeFacts
+from topology.node import ITS_NAME, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
 
+T = TypeVar("T")
+
+_NOWHERE: Final = -1
 _BATCH: Final = 1024
-"""So few nodes stay in the processor's cache while one label after the other is taken from them."""
+"""So few nodes stay in the processor's cache while one thing after the other is taken from them."""
 
 _Parents: TypeAlias = dict[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The domain values at one level: one per node, None where the node carries none."""
+    """The domain values at one level: one a kind, None where there is none; the numbers are those of nodes."""
 
     values: list[str | None]
+    nodes: int
     different: int
     """How many different values there are."""
     missing: int
+    own: int
+    """How many nodes have their own name as a value."""
 
     @property
     def singular(self) -> bool:
         """Whether no two nodes share a value, as with host names."""
-        return self.different == len(self.values) - self.missing
+        return self.different == self.nodes - self.missing
 
     @property
     def uniform(self) -> bool:
@@ -42,79 +48,152 @@ class Column:
 
 
 class Table:
-    """Nodes of different names, those that carry the same keys side by side.
+    """Nodes of different names, in the order in which they are given.
 
-    What a column is like is worked out when it is first asked for. `placeholders` are values that say "unknown".
+    What a column is like is worked out when it is first asked for. `placeholders` are values that say "unknown". A node
+    whose name is a placeholder or another node's value is a kind of its own, in which its name is spelled out.
     """
 
     def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
-        segments = _segments(nodes if isinstance(nodes, list) else list(nodes))
+        members = nodes if isinstance(nodes, list) else list(nodes)
+        names, traits = _columns(members)
+        kinds, weights = _weighed(traits)
         self.placeholders = placeholders
-        self.segments = {segment.keys: segment.nodes[0] for segment in segments}
-        """One node for each set of keys."""
-        # Mostly there is one segment: copying its columns would touch every string once more.
-        first = segments[0] if segments else _Segment(())
-        self.nodes: Sequence[NodeFacts] = first.nodes
-        self.idle: Collection[int] = first.idle
-        """Places of the nodes that take no pods (not Ready, or cordoned)."""
-        self.hardware = first.hardware
-        """What each node's agent says of its machine."""
-        self._names = first.names
-        self._labels = dict(zip(first.keys, first.columns, strict=True))
+        self._members: Collection[NodeFacts] = members
+        self._spelled: dict[str, Traits] = {}
+        words = words_of(kinds.values(), placeholders)
+        if not words.isdisjoint(names):
+            for node in members:
+                if node.name in words and ITS_NAME in node.traits.values:
+                    weights[id(node.traits)] -= 1
+                    own = self._spelled[node.name] = node.traits.spelled_out(node.name)
+                    weights[id(own)], kinds[id(own)] = 1, own
+        self._take([kind for number, kind in kinds.items() if weights[number]], [*filter(None, weights.values())])
+
+    def _take(self, kinds: Sequence[Traits], weights: Sequence[int]) -> None:
+        """Have these kinds from now on, of which nothing is worked out yet."""
+        self.kinds = kinds
+        self.weights = weights
+        """How many nodes of each kind there are, at least one."""
+        self.usable = [n if kind.ready and kind.schedulable else 0 for kind, n in zip(kinds, weights, strict=True)]
+        """How many of them a scheduler would place a pod on."""
+        keys = [kind.keys for kind in kinds]
+        alike = bool(keys) and keys.count(keys[0]) == len(keys)
+        self.segments: Mapping[tuple[str, ...], int] = {keys[0]: len(self)} if alike else _sums(keys, weights)
+        """How many nodes carry which keys."""
+        self._rows = [kind.values for kind in kinds]
+        self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
         self._parents: dict[tuple[str, str], _Parents | None] = {}
-        for segment in segments[1:]:
-            first.append(segment)
-            self._labels |= {key: [] for key in segment.keys if key not in self._labels}
-            for key, values in zip(segment.keys, segment.columns, strict=True):
-                labels = self._labels[key]
-                labels += [None] * (len(self) - len(segment.nodes) - len(labels))
-                labels += values
+        self._places: list[int] | None = None
+        self._by_node: Table | None = None
 
     def __iter__(self) -> Iterator[NodeFacts]:
-        return iter(self.nodes)
+        return iter(self._members)
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self._members)
+
+    def places(self) -> list[int]:
+        """For each node where its kind is among `kinds`."""
+        if self._places is None:
+            place = {id(kind): i for i, kind in enumerate(self.kinds)}
+            spelled = self._spelled
+            traits = (
+                [spelled.get(node.name, node.traits) for node in self]
+                if spelled
+                else map(attrgetter("traits"), self._members)
+            )
+            self._places = list(map(place.__getitem__, map(id, traits)))
+        return self._places
+
+    def names(self, chosen: Iterable[bool]) -> list[str]:
+        """The names of the nodes whose kind is `chosen` (one word a kind)."""
+        each = list(chosen)
+        return [node.name for node in compress(self, map(each.__getitem__, self.places()))] if any(each) else []
+
+    def first_names(self, chosen: Iterable[bool], most: int) -> tuple[str, ...]:
+        """The first of these names, sorted."""
+        return tuple(nsmallest(most, self.names(chosen)))
+
+    def values(self, key: str) -> list[str | None]:
+        """Each node's domain value at the level that `key` carries."""
+        values = self.column(key).values
+        found = map(values.__getitem__, self.places())
+        return [node.name if value == ITS_NAME else value for node, value in zip(self, found, strict=True)]
 
     def labels(self, key: str) -> list[str | None]:
-        """Each node's value of the label, whatever it says; None where there is none."""
-        labels = self._labels.setdefault(key, [])
-        labels += [None] * (len(self) - len(labels))
-        return labels
+        """Each kind's value of the label, whatever it says; None where there is none."""
+        if key not in self._labels:
+            self._labels[key] = self._label(key)
+        return self._labels[key]
 
-    def counts(self, key: str) -> Mapping[str | None, int]:
-        """How many nodes have each value of the label, whatever it says; None where there is none."""
-        return Counter(self.labels(key))
+    def _label(self, key: str) -> list[str | None]:
+        place = {keys: keys.index(key) if key in keys else _NOWHERE for keys in self.segments}
+        rows = self._rows
+        if len(place) > 1:
+            where = map(place.__getitem__, [kind.keys for kind in self.kinds])
+            return [None if i == _NOWHERE else row[i] for i, row in zip(where, rows, strict=True)]
+        (only,) = place.values() or (_NOWHERE,)
+        return [None] * len(rows) if only == _NOWHERE else list(map(itemgetter(only), rows))
 
     def machines(self) -> Mapping[Hardware, int]:
         """How many nodes have which hardware."""
-        return Counter(self.hardware)
+        return _sums([kind.hardware for kind in self.kinds], self.weights)
 
     def column(self, key: str) -> Column:
-        """Each node's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
+        """Each kind's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
         if key not in self._columns:
             self._columns[key] = self._column(self.labels(key))
         return self._columns[key]
 
     def _column(self, values: list[str | None]) -> Column:
-        if values == self._names and self.placeholders.isdisjoint(values):
-            # As kubelets label themselves; names are known to differ, and a set of this size takes time.
-            return Column(values, len(values), missing=0)
         distinct = set(values)
         if not distinct.isdisjoint(self.placeholders):
             values = [None if value in self.placeholders else value for value in values]
-        nothing = len(distinct & self.placeholders) + (None in distinct)
-        return Column(values, len(distinct) - nothing, values.count(None) if nothing else 0)
+            distinct = set(values)
+        missing = self._carrying(values, None) if None in distinct else 0
+        own = self._carrying(values, ITS_NAME) if ITS_NAME in distinct else 0
+        different = len(distinct) - (None in distinct) - (ITS_NAME in distinct) + own
+        return Column(values, len(self), different, missing, own)
+
+    def _carrying(self, values: Sequence[str | None], this: str | None) -> int:
+        return sum(compress(self.weights, map(eq, values, repeat(this))))
+
+    def readable(self, keys: Sequence[str]) -> "Table":
+        """This table, or one in which each node is a kind, where names stand above values that nodes share.
+
+        `keys` from the broadest level down. Then no kind lies in several domains of any level, but where every node is
+        a domain of its own.
+        """
+        columns = [self.column(key) for key in keys]
+        shared = [i for i, column in enumerate(columns) if column.missing or not column.singular]
+        return self._spelled_out() if shared and any(column.own for column in columns[: shared[-1]]) else self
+
+    def told_by(self, keys: Iterable[str]) -> "Table":
+        """This table, or one in which each node is a kind, where one of the labels is some node's name."""
+        return self._spelled_out() if any(ITS_NAME in self.labels(key) for key in keys) else self
+
+    def _spelled_out(self) -> "Table":
+        if self._by_node is None:
+            spelled = [NodeFacts(node.name, node.uid, node.traits.spelled_out(node.name)) for node in self]
+            self._by_node = Table(spelled, self.placeholders)
+        return self._by_node
 
     def nests(self, broad: str, narrow: str) -> bool:
         """Whether all nodes with equal values of `narrow` have equal values of `broad` (none is a value here)."""
-        return self.column(broad).uniform or self.parents(broad, narrow) is not None
+        inner = self.column(narrow)
+        alone = inner.singular and not inner.missing
+        return alone or self.column(broad).uniform or self.parents(broad, narrow) is not None
 
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
-        """The value of `broad` that lies around each value of `narrow`; None where one lies in two."""
+        """The value of `broad` that lies around each value of `narrow`; None where one lies in two.
+
+        A value that is its node's own name is left out: it lies in one.
+        """
         if (broad, narrow) not in self._parents:
-            self._parents[broad, narrow] = _parents(self.column(broad), self.column(narrow))
+            table = self.told_by([broad])
+            self._parents[broad, narrow] = _parents(table.column(broad), table.column(narrow))
         return self._parents[broad, narrow]
 
     def domains(self, keys: Sequence[str]) -> list[int]:
@@ -132,20 +211,14 @@ class Table:
             if nested or column.singular:
                 counts.append(column.different)
             else:
-                counts.append(self.paths(keys[: depth + 1]))
+                counts.append(self._paths(keys[: depth + 1]))
         return counts
 
-    def paths(self, keys: Sequence[str]) -> int:
+    def _paths(self, keys: Sequence[str]) -> int:
         """How many different paths of values there are, from the broadest of `keys` down, that end in a value."""
-        found = set(zip(*[self.column(key).values for key in keys], strict=True))
-        return sum(path[-1] is not None for path in found)
-
-    def pairs(self, broad: str, narrow: str) -> Iterable[tuple[str | None, str | None]]:
-        """Each value of `narrow` with each value of `broad` found beside it.
-
-        A value that only one node has may be left out where every node has a value of `broad`.
-        """
-        return set(zip(self.column(narrow).values, self.column(broad).values, strict=True))
+        readable = self.readable(keys)
+        found = set(zip(*[readable.column(key).values for key in keys], strict=True))
+        return sum(path[-1] not in {None, ITS_NAME} for path in found) + readable.column(keys[-1]).own
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
@@ -153,63 +226,53 @@ def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOL
     return nodes if isinstance(nodes, Table) else Table(nodes, placeholders)
 
 
-class _Segment:
-    """The nodes that carry the same keys, and their columns so far."""
-
-    def __init__(self, keys: tuple[str, ...]) -> None:
-        self.keys = keys
-        self.nodes: list[NodeFacts] = []
-        self.names: list[str] = []
-        self.idle: list[int] = []
-        self.hardware: list[Hardware] = []
-        self.columns: tuple[list[str | None], ...] = tuple([] for _ in keys)
-
-    def add(self, nodes: Sequence[NodeFacts]) -> None:
-        """Add nodes that carry these keys."""
-        start = len(self.nodes)
-        self.nodes += nodes
-        self.names += [node.name for node in nodes]
-        self.hardware += [node.hardware for node in nodes]
-        usable = [node.ready and node.schedulable for node in nodes]
-        if not all(usable):
-            self.idle += [i for i, takes_pods in enumerate(usable, start) if not takes_pods]
-        rows = [node.values for node in nodes]
-        for i, column in enumerate(self.columns):
-            column.extend(map(itemgetter(i), rows))
-
-    def append(self, other: "_Segment") -> None:
-        """Add the nodes of another segment, without their columns."""
-        start = len(self.nodes)
-        self.nodes += other.nodes
-        self.names += other.names
-        self.hardware += other.hardware
-        self.idle += [start + i for i in other.idle]
+def words_of(kinds: Iterable[Traits], placeholders: frozenset[str]) -> set[str]:
+    """What no node that leaves its name unsaid may be called."""
+    return set(placeholders).union(*[kind.values for kind in kinds])
 
 
-def _segments(nodes: Sequence[NodeFacts]) -> list[_Segment]:
-    """The nodes by the keys that they carry, in the order in which the keys are met."""
-    segments: dict[tuple[str, ...], _Segment] = {}
+def _columns(nodes: Sequence[NodeFacts]) -> tuple[list[str], list[Traits]]:
+    """The names and the traits of the nodes."""
+    names: list[str] = []
+    traits: list[Traits] = []
     for start in range(0, len(nodes), _BATCH):
-        for keys, group in _alike(nodes[start : start + _BATCH]).items():
-            if keys not in segments:
-                segments[keys] = _Segment(keys)
-            segments[keys].add(group)
-    return list(segments.values())
+        batch = nodes[start : start + _BATCH]
+        names += [node.name for node in batch]
+        traits += [node.traits for node in batch]
+    return names, traits
 
 
-def _alike(nodes: Sequence[NodeFacts]) -> dict[tuple[str, ...], Sequence[NodeFacts]]:
-    """At least one node, by their keys. Neighbours mostly carry the same: comparing is cheaper than hashing."""
-    keys = [node.keys for node in nodes]
-    if keys.count(keys[0]) == len(keys):
-        return {keys[0]: nodes}
-    alike: dict[tuple[str, ...], list[NodeFacts]] = {}
-    for same, run in groupby(nodes, attrgetter("keys")):
-        alike.setdefault(same, []).extend(run)
-    return {**alike}
+def _weighed(traits: Sequence[Traits]) -> tuple[dict[int, Traits], dict[int, int]]:
+    """The kinds that these are, and how many of each there are, by identity.
+
+    To hash each node's values would cost more than everything else. Neighbours are mostly alike, and counted at once.
+    """
+    ends = [*compress(range(1, len(traits)), map(is_not, traits[1:], traits)), len(traits)]
+    kinds: dict[int, Traits] = {}
+    weights: dict[int, int] = {}
+    start = 0
+    for end in ends if traits else ():
+        kind = traits[start]
+        number = id(kind)
+        kinds[number] = kind
+        weights[number] = weights.get(number, 0) + end - start
+        start = end
+    return kinds, weights
+
+
+def _sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+    found: dict[T, int] = {}
+    for thing, weight in zip(things, weights, strict=True):
+        found[thing] = found.get(thing, 0) + weight
+    return found
 
 
 def _parents(broad: Column, narrow: Column) -> _Parents | None:
     if broad.uniform:
         return dict.fromkeys(narrow.values, broad.values[0])
-    parents = dict(zip(narrow.values, broad.values, strict=True))
-    return parents if list(map(parents.__getitem__, narrow.values)) == broad.values else None
+    inner, outer = narrow.values, broad.values
+    if narrow.own:
+        shared = [value != ITS_NAME for value in inner]
+        inner, outer = list(compress(inner, shared)), list(compress(outer, shared))
+    parents = dict(zip(inner, outer, strict=True))
+    return parents if list(map(parents.__getitem__, inner)) == outer else None

@@ -11,7 +11,7 @@ from controller.spec import Topology
 from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
-from topology.node import NodeFacts
+from topology.node import NodeFacts, node_facts
 
 FULL = "zone > block > rack > nvlink-domain > host"
 NO_RACK = "zone > block > nvlink-domain > host"
@@ -206,7 +206,7 @@ def test_a_node_with_gpus_and_no_agent_is_named() -> None:
 
 
 def test_a_node_without_gpus_is_nobodys_business() -> None:
-    plain = NodeFacts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
+    plain = node_facts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == "True"
     assert condition(found, "LevelsCovered").status == "True"

@@ -13,7 +13,7 @@ from tests.support.cluster import topology
 from topology.catalogue import BUILT_IN
 from topology.hierarchy import cover, crossings, level_value
 from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
-from topology.node import Hardware, NodeFacts
+from topology.node import Hardware, NodeFacts, node_facts
 
 SELECTORS: tuple[dict[str, Any], ...] = (
     {},
@@ -41,8 +41,8 @@ def any_cluster(dice: random.Random, count: int) -> list[NodeFacts]:
         found = sorted(labels)
         values = tuple(labels[key] for key in found)
         ready, offered = dice.random() >= gaps, dice.choice((0, 8))
-        bare = NodeFacts(f"n{i}", f"u{i}", tuple(found), values, ready, schedulable=True, gpus=offered)
-        nodes.append(replace(bare, hardware=Hardware(gpus=gpus_of(bare))))
+        bare = node_facts(f"n{i}", f"u{i}", tuple(found), values, ready, schedulable=True, gpus=offered)
+        nodes.append(replace(bare, traits=bare.traits._replace(hardware=Hardware(gpus=gpus_of(bare)))))
     dice.shuffle(nodes)
     return nodes
 

@@ -10,7 +10,7 @@ from kube import nodes
 from kube.nodes import NodeDecoder
 from simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
 from topology import keys
-from topology.node import Hardware, NodeFacts
+from topology.node import Hardware, NodeFacts, node_facts
 
 TRACKED = [ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN, keys.HOSTNAME]
 
@@ -30,7 +30,7 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
     name, version, found = NodeDecoder(TRACKED)(raw)
     assert (name, version) == (node["metadata"]["name"], "1")
     labels = node["metadata"]["labels"]
-    assert found == NodeFacts(
+    assert found == node_facts(
         name=name,
         uid=node["metadata"]["uid"],
         keys=tuple(sorted(TRACKED)),
@@ -59,7 +59,7 @@ def test_the_demo_s_nodes(node: Any) -> None:
 )
 def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
     """A kubelet registers a Node before it fills in its status."""
-    assert facts(node) == NodeFacts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
+    assert facts(node) == node_facts("n1", "", (), (), ready=False, schedulable=True, gpus=0)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,18 @@ def test_nodes_share_keys_and_values_but_not_names() -> None:
     assert first.label(keys.HOSTNAME) is first.name
 
 
+def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
+    decoder = NodeDecoder(TRACKED)
+    kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(26)]
+    # 18 trays, four nodes that NVLink does not leave, and the first trays of a third rack.
+    assert [len([n for n in kept if n.traits is kind]) for kind in {id(n.traits): n.traits for n in kept}.values()] == [
+        18,
+        4,
+        4,
+    ]
+    assert [node.label(keys.HOSTNAME) for node in kept] == [node.name for node in kept]
+
+
 def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
     decoder = NodeDecoder(TRACKED)
     kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(1000)]
@@ -128,6 +140,7 @@ def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
         node = {"metadata": {"name": "n1", "labels": {"rack": f"rack-{number}"}}}
         assert decoder(msgspec.json.encode(node))[2].values == (f"rack-{number}",)
         assert len(decoder._strings) <= 101
+        assert len(decoder._traits) <= 101
 
 
 def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from controller.spec import Topology, read
 from topology.fabric import spans_nodes
 from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.node import Hardware, NodeFacts
+from topology.node import Hardware, NodeFacts, node_facts
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
@@ -40,7 +40,7 @@ def gpu_node(
     hardware = Hardware(
         domain if domain and spans_nodes(domain) else None, chassis, state, int(gpus) if gpus.isdigit() else 8
     )
-    return NodeFacts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
+    return node_facts(name, f"uid-{name}", tuple(kept), tuple(kept.values()), ready, schedulable, 8, hardware)
 
 
 def fabric(number: int, clique: int = 1) -> str:

@@ -2,7 +2,7 @@ from typing import Any
 
 from topology.hierarchy import cover, crossings, fully_covered, tree
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import NodeFacts, node_facts
 
 BLOCK, RACK, HOST = Level("block", "x/block"), Level("rack", "x/rack"), Level("host", "kubernetes.io/hostname")
 
@@ -10,7 +10,7 @@ BLOCK, RACK, HOST = Level("block", "x/block"), Level("rack", "x/rack"), Level("h
 def node(name: str, *, ready: bool = True, gpus: int = 8, **labels: Any) -> NodeFacts:
     labels = {{"block": "x/block", "rack": "x/rack"}[key]: value for key, value in labels.items()}
     labels["kubernetes.io/hostname"] = name
-    return NodeFacts(name, name, tuple(labels), tuple(labels.values()), ready, schedulable=True, gpus=gpus)
+    return node_facts(name, name, tuple(labels), tuple(labels.values()), ready, schedulable=True, gpus=gpus)
 
 
 def test_rack_names_reused_in_two_blocks_are_two_racks() -> None:

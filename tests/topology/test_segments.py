@@ -7,7 +7,7 @@ import pytest
 from topology.catalogue import BUILT_IN
 from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import Hardware, NodeFacts, node_facts
 from topology.segments import Segment, divide, whole
 from topology.table import Table
 
@@ -26,7 +26,8 @@ def node(name: str, gpus: str = "8", **labels: str) -> NodeFacts:
 def facts(name: str, labels: dict[str, str]) -> NodeFacts:
     keys = tuple(sorted(labels))
     values = tuple(labels[key] for key in keys)
-    return NodeFacts(name, f"uid-{name}", keys, values, ready=True, schedulable=True, gpus=8)
+    hardware = Hardware(gpus=int(labels.get(GPUS, "8")))
+    return node_facts(name, f"uid-{name}", keys, values, ready=True, schedulable=True, gpus=8, hardware=hardware)
 
 
 def rack(i: int) -> NodeFacts:
@@ -122,7 +123,7 @@ def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) ->
     for segment in found.segments:
         mine = [each for each in nodes if selects(segment, each) and each.name not in doubtful]
         assert len(mine) == segment.nodes
-        assert sum(each.counted_gpus for each in mine) == segment.gpus
+        assert sum(each.hardware.gpus for each in mine) == segment.gpus
         assert segment.examples == tuple(sorted(each.name for each in mine)[:3])
         assert all({level.key for level in segment.levels} <= set(each.keys) for each in mine)
     telling = {level.key for segment in found.segments for level in segment.own}

@@ -10,7 +10,7 @@ from topology.hierarchy import level_value
 from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from topology.levels import Level
 from topology.node import NodeFacts
-from topology.sizes import LevelSize, gpu_counts, level_sizes
+from topology.sizes import LevelSize, level_sizes
 from topology.table import Table
 
 LEVELS = (
@@ -56,9 +56,3 @@ def test_sizes_are_those_of_the_nodes(seed: int) -> None:
         nodes = any_nodes(dice, count)
         levels = dice.choice((LEVELS, LEVELS[1:], LEVELS[::2], LEVELS[:3]))
         assert level_sizes(levels, Table(nodes)) == plain_sizes(levels, nodes)
-
-
-def test_every_node_is_counted_once() -> None:
-    nodes = [gpu_node("a"), gpu_node("b", {GPUS: "4"}), gpu_node("c", {GPUS: "four"}), gpu_node("d", {GPUS: None})]
-    counts = gpu_counts(Table(nodes))
-    assert sorted((gpus, sum(having)) for gpus, having in counts) == [(4, 1), (8, 3)]

@@ -8,7 +8,7 @@ import pytest
 
 from topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
 from topology.levels import Level
-from topology.node import NodeFacts
+from topology.node import NodeFacts, node_facts
 from topology.table import Table
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", "x/host")
@@ -64,7 +64,7 @@ def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
         if dice.random() < gaps:
             labels = dict(dice.sample(sorted(labels.items()), len(labels)))
         ready, schedulable = dice.random() >= gaps, dice.random() >= gaps
-        nodes.append(NodeFacts(f"n{i}", f"u{i}", tuple(labels), tuple(labels.values()), ready, schedulable, gpus=8))
+        nodes.append(node_facts(f"n{i}", f"u{i}", tuple(labels), tuple(labels.values()), ready, schedulable, gpus=8))
     if dice.random() < 0.5:
         dice.shuffle(nodes)
     return nodes
@@ -86,21 +86,42 @@ def test_columns_find_what_nodes_say(seed: int) -> None:
 
 def test_labels_are_what_they_are_and_a_column_knows_which_are_real() -> None:
     nodes = [
-        NodeFacts("n1", "u1", ("a", "b"), ("1", "no-topology"), ready=True, schedulable=False, gpus=8),
-        NodeFacts("n2", "u2", ("b",), ("2",), ready=True, schedulable=True, gpus=8),
-        NodeFacts("n3", "u3", (), (), ready=False, schedulable=True, gpus=8),
+        node_facts("n1", "u1", ("a", "b"), ("1", "no-topology"), ready=True, schedulable=False, gpus=8),
+        node_facts("n2", "u2", ("b",), ("2",), ready=True, schedulable=True, gpus=8),
+        node_facts("n3", "u3", (), (), ready=False, schedulable=True, gpus=8),
     ]
     table = Table(nodes)
+    assert table.weights == [1, 1, 1]
     assert table.labels("a") == ["1", None, None]
     assert table.labels("b") == ["no-topology", "2", None]
     assert table.labels("c") == [None, None, None]
     column = table.column("b")
     assert (column.values, column.different, column.missing) == ([None, "2", None], 1, 2)
-    assert table.idle == [0, 2]
-    assert table.segments == {("a", "b"): nodes[0], ("b",): nodes[1], (): nodes[2]}
+    assert table.segments == {("a", "b"): 1, ("b",): 1, (): 1}
 
 
 def test_a_table_of_a_table_is_the_table() -> None:
-    table = Table([NodeFacts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
+    table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
     assert cover([Level("a", "a")], table)[0].nodes == 1
     assert table.column("a") is table.column("a")
+
+
+def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
+    nodes = [node_facts(f"n{i}", "u", ("host", "rack"), (f"n{i}", "r"), True, True, gpus=8) for i in range(3)]
+    shared = nodes[0].traits
+    assert [node.traits for node in nodes] == [shared] * 3
+    table = Table([NodeFacts(node.name, node.uid, shared) for node in nodes])
+    assert (table.kinds, table.weights) == ([shared], [3])
+    host = table.column("host")
+    assert (host.different, host.singular, table.column("rack").uniform) == (3, True, True)
+    assert table.values("host") == ["n0", "n1", "n2"]
+
+
+def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
+    shared = node_facts("n0", "u", ("host",), ("n0",), True, True, gpus=8).traits
+    stray = node_facts("n2", "u", ("host",), ("n0",), True, True, gpus=8)
+    table = Table([NodeFacts("n0", "u", shared), NodeFacts("n1", "u", shared), stray])
+    assert (table.column("host").different, table.column("host").singular) == (2, False)
+    assert table.values("host") == ["n0", "n1", "n0"]
+    (host,) = cover([Level("host", "host")], table)
+    assert (host.domains, host.nodes) == (2, 3)
