@@ -216,7 +216,11 @@ def test_with_the_component_the_agent_may_write_five_labels_of_others_on_its_own
     pod = installed.create(f"{NAMESPACE}/pods", base.pod("agent", "writer", nodeName="own"))
     token = pod_token(installed, pod)
     wait_until(lambda: not write("own", min(KEYS)), "the agent may write")
-    wait_until(lambda: "only write labels" in write("own", "example.com/a"), "the policy is in force")
+    # Another value each time: one that got through before the policy was in force could be written again and again.
+    tries = itertools.count()
+    wait_until(
+        lambda: "only write labels" in write("own", "example.com/a", f"x{next(tries)}"), "the policy is in force"
+    )
     assert [write("own", key) for key in sorted(KEYS)] == [""] * len(KEYS)
     assert [write("own", key, None) for key in sorted(KEYS)] == [""] * len(KEYS)
     for key in ("nvidia.com/mig.config", "nvidia.com/gpu.present", "nvidia.com/gpu"):
