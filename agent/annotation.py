@@ -16,8 +16,7 @@ format. `disputes` is there when NVML and sysfs name a path differently.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
+from topology.compact import compact
 from topology.hardware import NodeTopology
 
 VERSION: Final = 1
@@ -50,7 +49,7 @@ def annotation_for(topology: NodeTopology) -> str:
         if not document[optional]:
             del document[optional]
     for smaller in _smaller(document, topology.reasons):
-        text = msgspec.json.encode(smaller).decode()
+        text = compact(smaller)
         if len(text) <= LIMIT:
             return text
     raise AssertionError("eight short reasons always fit")

@@ -1,8 +1,9 @@
 """The agent's view of a worker's answer: nothing in it is believed before its types are checked."""
 
-import msgspec
+import json
 
 from agent.raw import RawNode
+from agent.typed import reader
 
 
 class NotAResult(Exception):
@@ -12,6 +13,7 @@ class NotAResult(Exception):
 def decode(content: bytes) -> RawNode:
     """What `agent.worker.encode` wrote. Raises NotAResult."""
     try:
-        return msgspec.json.decode(content, type=RawNode)
-    except msgspec.MsgspecError as error:
+        raw: RawNode = reader(RawNode)(json.loads(str(content, "utf-8")))
+    except (ValueError, RecursionError) as error:
         raise NotAResult(str(error)) from error
+    return raw

@@ -6,15 +6,13 @@ weighs (a client library would double that).
 
 import contextlib
 import http.client
+import json
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
-
-import msgspec
 
 from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
@@ -36,12 +34,11 @@ _LONGEST_RETRY: Final = 300.0
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How it shows that a kept connection was closed by the server while nobody used it."""
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
+_UNREADABLE: Final = (ValueError, RecursionError)
+"""What json raises for text that is no JSON, not UTF-8, or nested without end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call, built without I/O so that it can be tested and logged."""
 
     method: str
@@ -105,8 +102,8 @@ class ApiClient:
         """Send a request and return the decoded answer; raises what `read` raises."""
         body = self.read(request)
         try:
-            return msgspec.json.decode(body)
-        except UNREADABLE as error:
+            return _decode(body)
+        except _UNREADABLE as error:
             raise Unreachable(
                 f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
             ) from error
@@ -304,8 +301,8 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
             "is there a login page between us? Use the API server's own URL"
         )
     try:
-        document = msgspec.json.decode(body)
-    except UNREADABLE:
+        document = _decode(body)
+    except _UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
     kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
@@ -315,6 +312,11 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         str(status.get("message") or body[:200].decode(errors="replace").strip()),
         _seconds(response.getheader("Retry-After")),
     )
+
+
+def _decode(body: bytes) -> Any:
+    """The JSON document in an answer. Lists of objects that are kept go through msgspec, where they are typed."""
+    return json.loads(str(body, "utf-8"))
 
 
 def _seconds(header: str | None) -> float | None:

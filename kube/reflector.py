@@ -12,7 +12,8 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, UNREADABLE, ApiClient, Request, Stream
+from kube.client import JSON, ApiClient, Request, Stream
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 
 log = logging.getLogger(__name__)

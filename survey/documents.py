@@ -15,7 +15,7 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from kube.client import UNREADABLE
+from kube.decoding import UNREADABLE
 from survey.cutting import Cutter
 from survey.problems import BadInput, Place, Problem
 from survey.yamltext import NotYaml, load, locate, without_bulk

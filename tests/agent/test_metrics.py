@@ -157,9 +157,9 @@ def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scrap
     description = of("dgx-h200", tmp_path)
     assert description.topology
     first, *others = description.topology.gpus
-    silent = tuple(replace(link, mbps=None) for link in first.links)
-    topology = replace(description.topology, gpus=(replace(first, links=silent, numa=None), *others))
-    scraped.metrics.description = replace(description, topology=topology)
+    silent = tuple(link._replace(mbps=None) for link in first.links)
+    topology = description.topology._replace(gpus=(first._replace(links=silent, numa=None), *others))
+    scraped.metrics.description = description._replace(topology=topology)
     assert first.pci not in scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second")
     assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1
 

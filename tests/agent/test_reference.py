@@ -76,7 +76,7 @@ def test_a_worse_path_is_told_with_what_it_was(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
     past = observed(topology)
     first, second = topology.gpus[0].pci, topology.gpus[1].pci
-    nearer = replace(past, paths={**past.paths, (first, second): "PIX"})
+    nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
     assert degradations(nearer, topology) == ["GPU 0 to GPU 1: NODE, was PIX"]
 
 
