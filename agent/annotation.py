@@ -16,8 +16,8 @@ format. `disputes` is there when NVML and sysfs name a path differently.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from topology.compact import compact
 from topology.hardware import NodeTopology
+from topology.json_text import compact
 
 VERSION: Final = 1
 LIMIT: Final = 8192

@@ -7,13 +7,12 @@
 when hardware or firmware does. Deleting the annotation makes today's state the reference.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from agent.typed import reader
-from topology.compact import compact
 from topology.hardware import Fabric, NodeTopology
+from topology.json_text import compact, parse
 from topology.matrix import SELF, nv_links
 from topology.pci import NEAREST_FIRST, SYS
 
@@ -115,7 +114,7 @@ def decode(text: str | None) -> Reference | None:
     if not text or len(text) > _LIMIT:
         return None
     try:
-        found = json.loads(text)
+        found = parse(text)
         document: _Document = reader(_Document)([found.get(name) for name in _Document._fields])
     except (ValueError, AttributeError, RecursionError):  # the second: it is no object
         return None

@@ -9,7 +9,7 @@ from agent.publish import MANAGER
 from kube.apply import apply
 from kube.client import METADATA, Request
 from kube.paths import NODES
-from topology.compact import compact
+from topology.json_text import compact
 from topology.keys import PREFIX
 
 

@@ -1,9 +1,8 @@
 """The agent's view of a worker's answer: nothing in it is believed before its types are checked."""
 
-import json
-
 from agent.raw import RawNode
 from agent.typed import reader
+from topology.json_text import parse
 
 
 class NotAResult(Exception):
@@ -13,7 +12,7 @@ class NotAResult(Exception):
 def decode(content: bytes) -> RawNode:
     """What `agent.worker.encode` wrote. Raises NotAResult."""
     try:
-        raw: RawNode = reader(RawNode)(json.loads(str(content, "utf-8")))
+        raw: RawNode = reader(RawNode)(parse(content))
     except (ValueError, RecursionError) as error:
         raise NotAResult(str(error)) from error
     return raw

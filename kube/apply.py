@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube.client import APPLY, METADATA, Request
-from topology.compact import compact
+from topology.json_text import compact
 
 
 def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False) -> Request:

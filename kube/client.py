@@ -6,7 +6,6 @@ weighs (a client library would double that).
 
 import contextlib
 import http.client
-import json
 import socket
 import ssl
 import threading
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
+from topology.json_text import parse
 from topology.version import __version__
 
 JSON: Final = "application/json"
@@ -35,7 +35,7 @@ _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How it shows that a kept connection was closed by the server while nobody used it."""
 _UNREADABLE: Final = (ValueError, RecursionError)
-"""What json raises for text that is no JSON, not UTF-8, or nested without end."""
+"""What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.decoding`)."""
 
 
 class Request(NamedTuple):
@@ -102,7 +102,7 @@ class ApiClient:
         """Send a request and return the decoded answer; raises what `read` raises."""
         body = self.read(request)
         try:
-            return _decode(body)
+            return parse(body)
         except _UNREADABLE as error:
             raise Unreachable(
                 f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
@@ -301,7 +301,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
             "is there a login page between us? Use the API server's own URL"
         )
     try:
-        document = _decode(body)
+        document = parse(body)
     except _UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
@@ -312,11 +312,6 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         str(status.get("message") or body[:200].decode(errors="replace").strip()),
         _seconds(response.getheader("Retry-After")),
     )
-
-
-def _decode(body: bytes) -> Any:
-    """The JSON document in an answer. Lists of objects that are kept go through msgspec, where they are typed."""
-    return json.loads(str(body, "utf-8"))
 
 
 def _seconds(header: str | None) -> float | None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from kube.client import Request
-from topology.compact import compact
+from topology.json_text import compact
 
 _LONGEST_NOTE: Final = 1024
 

@@ -4,7 +4,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from topology.compact import compact
+from topology.json_text import compact
 
 
 class _Json(logging.Formatter):
