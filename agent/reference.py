@@ -117,7 +117,7 @@ def decode(text: str | None) -> Reference | None:
         return None
     try:
         document = msgspec.json.decode(text, type=_Document)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     gpus = sorted(document.gpus)
     rows = [row.split() for row in document.paths]

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import yaml
 
+from topology.words import not_utf8, yaml_words
+
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
@@ -37,11 +39,13 @@ def load(text: bytes) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise NotYaml(f"not YAML: {words}", mark.line + 1 if mark else 1) from None
+        raise NotYaml(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
     except RecursionError:
         raise NotYaml("nested too deeply", 1) from None
-    except ValueError as error:  # a number that Python refuses, bytes that are not UTF-8
-        raise NotYaml(f"not YAML: {error}", 1) from None
+    except UnicodeDecodeError as error:
+        raise NotYaml(not_utf8(error), 1) from None
+    except ValueError as error:  # a number or a date that Python refuses
+        raise NotYaml(f"not YAML: {yaml_words(str(error))}", 1) from None
 
 
 def without_bulk(text: bytes) -> bytes:

@@ -50,6 +50,8 @@ _NODES: Final = tuple(
 
 def attempt(case: Any) -> Outcome:
     """Read with its problems in words, assessed without a crash."""
+    if not _is_json(case):
+        return "refused"  # neither a server nor a file gives such a thing
     try:
         topology_of(case)
     except ValueError as error:
@@ -66,12 +68,16 @@ def attempt(case: Any) -> Outcome:
     return "refused" if topology.problems else "taken"
 
 
-def _is_object(case: Any) -> bool:
-    """What any API server sees to, whatever the CRD says: an object with a name and a uid, in text that is JSON."""
+def _is_json(case: Any) -> bool:
     try:
         msgspec.json.encode(case)
     except (UnicodeEncodeError, OverflowError):
         return False
+    return True
+
+
+def _is_object(case: Any) -> bool:
+    """What any API server sees to, whatever the CRD says: an object with a name and a uid."""
     metadata = case.get("metadata") if isinstance(case, dict) else None
     texts = isinstance(metadata, dict) and all(isinstance(metadata.get(each), str) for each in ("name", "uid"))
     return texts and isinstance(metadata.get("generation", 0), int)

@@ -59,7 +59,7 @@ def _changed(path: str, content: bytes | None) -> Any:
         target = os.readlink(path)  # noqa: PTH115 - same
         os.unlink(path)  # noqa: PTH108 - same
         if content:
-            os.symlink(content.decode("ascii", "replace").strip("\0\n") or "gone", path)  # noqa: PTH211 - same
+            os.symlink(content.decode("ascii", "replace").replace("\0", "?").strip()[:200] or "gone", path)  # noqa: PTH211 - same
 
         def link_back() -> None:
             if os.path.lexists(path):
