@@ -28,13 +28,13 @@ class _Level(msgspec.Struct, frozen=True):
 
 
 _SPEC: Final[dict[str, Any]] = {
-    "nodeSelector": _Selector | None,
-    "levels": list[_Level] | None,
-    "required": list[str] | None,
-    "gracePeriod": str | None,
-    "removalPolicy": str | None,
-    "segments": str | None,
-    "publish": dict[str, str] | None,
+    "nodeSelector": _Selector,
+    "levels": list[_Level],
+    "required": list[str],
+    "gracePeriod": str,
+    "removalPolicy": str,
+    "segments": str,
+    "publish": dict[str, str],
 }
 
 
@@ -83,12 +83,12 @@ class _SaidSegment(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _STATUS: Final[dict[str, Any]] = {
-    "levels": list[_SaidLevel] | None,
-    "conditions": list[_SaidCondition] | None,
-    "requiredBy": list[_SaidNeed] | None,
-    "preferredBy": list[_SaidPreference] | None,
-    "published": list[_SaidObject] | None,
-    "segments": list[_SaidSegment] | None,
+    "levels": list[_SaidLevel],
+    "conditions": list[_SaidCondition],
+    "requiredBy": list[_SaidNeed],
+    "preferredBy": list[_SaidPreference],
+    "published": list[_SaidObject],
+    "segments": list[_SaidSegment],
 }
 
 
@@ -110,6 +110,8 @@ def typed_status(given: Any) -> dict[str, Any]:
 def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     fields = dict(given)
     for name in given.keys() & types.keys():
+        if given[name] is None:
+            continue  # as if it were not there
         try:
             msgspec.convert(given[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:

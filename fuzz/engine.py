@@ -50,17 +50,18 @@ def fuzz(
     batches: int | None = None,
     clock: Callable[[], float] = time.monotonic,
     about: Callable[[Any], None] = lambda _: None,
+    batch: int = _BATCH,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time is over, so many are done, or a case fails.
 
-    `about` is told each case before it is tried.
+    `about` is told each case before it is tried; `batch` is how many cases a batch has.
     """
     result = Result(subject.name)
     began = clock()
     number = 0
     while (batches is None or number < batches) and (number == 0 or clock() - began < seconds):
         result.seed = first_seed + number
-        failure = _batch(subject, result, clock, about)
+        failure = _batch(subject, result, clock, about, batch)
         number += 1
         if failure:
             result.finding = failure
@@ -69,13 +70,15 @@ def fuzz(
     return result
 
 
-def _batch(subject: Subject, result: Result, clock: Callable[[], float], about: Callable[[Any], None]) -> str:
+def _batch(
+    subject: Subject, result: Result, clock: Callable[[], float], about: Callable[[Any], None], cases: int
+) -> str:
     """One batch; the finding in words, or nothing."""
     smallest: list[Any] = []
 
     @seed(result.seed)
     @settings(
-        max_examples=_BATCH,
+        max_examples=cases,
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink),

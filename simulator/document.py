@@ -1,5 +1,6 @@
 """Strict reading of hand-written YAML: every error names the file, the field and the fix."""
 
+import reprlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -138,4 +139,4 @@ def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _kind(value: object) -> str:
-    return "empty" if value is None else f"{value!r} ({type(value).__name__})"[:80]
+    return "empty" if value is None else f"{reprlib.repr(value)} ({type(value).__name__})"[:80]

@@ -34,7 +34,8 @@ _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion:
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
 """How kubectl begins an object: what it is can be told without reading all of it."""
-_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*|\s|\xef\xbb\xbf)*\Z")
+_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
+"""Possessive: of a file of comments, each step back would be kept in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -246,6 +247,8 @@ def _of_list(kind: str, version: str) -> tuple[str, str]:
 def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
     if isinstance(error, UnicodeDecodeError):
         return Problem(place, "", not_utf8(error))
+    if isinstance(error, RecursionError):
+        return Problem(place, "", "nested too deeply")
     at = _BYTE.search(str(error))
     line = text.count(b"\n", 0, int(at[1])) if at else 0
     words = _BYTE.sub("", str(error)).partition(" - at `")[0] or type(error).__name__

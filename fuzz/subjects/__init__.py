@@ -8,6 +8,7 @@ from fuzz.subjects.answers import ANSWERS
 from fuzz.subjects.captures import CAPTURES
 from fuzz.subjects.configs import CONFIGS
 from fuzz.subjects.frames import FRAMES
+from fuzz.subjects.hostile import HOSTILE
 from fuzz.subjects.labels import LABELS
 from fuzz.subjects.nodes import NODES
 from fuzz.subjects.nvml import NVML
@@ -32,6 +33,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
         ANSWERS,
         NVML,
         SYSFS,
+        HOSTILE,
         FRAMES,
     )
 }
