@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}")
     names = given.names or list(SUBJECTS)
     findings = []
-    rows = [_HEAD]
+    rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
         ending = in_child(name, given.seconds, seed, given.batches)
         rows.append(_row(name, ending))

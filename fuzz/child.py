@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -62,18 +63,21 @@ def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
     except ImportError:
         return "left out: atheris is not installed (it has no wheel for this platform)", ""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        command = [sys.executable, "-m", "fuzz.guided", name, f"-max_total_time={max(1, int(seconds))}", f"-seed={seed or 1}"]
+        command = [
+            sys.executable,
+            "-m",
+            "fuzz.guided",
+            name,
+            f"-max_total_time={max(1, int(seconds))}",
+            f"-seed={seed or 1}",
+        ]
         command += [f"-artifact_prefix={folder}/", "-print_final_stats=1", "-rss_limit_mb=2048", "-timeout=20"]
         done = subprocess.run(  # noqa: S603 - our own program
             command, capture_output=True, text=True, timeout=seconds + _GRACE, check=False,
             env={**os.environ, "TMPDIR": folder},
         )  # fmt: skip
-    said = dict(
-        (part.strip() for part in line.removeprefix("stat::").split(":", 1))
-        for line in done.stderr.splitlines()
-        if line.startswith("stat::")
-    )
-    told = f"{int(said.get('number_of_executed_units', 0)):,} cases"
+    counted = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
+    told = f"{int(counted[1]) if counted else 0:,} cases"
     return told, "" if done.returncode == 0 else done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
 
 

@@ -11,8 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import msgspec
 
@@ -72,12 +71,17 @@ def _manifests() -> str:
     from survey.documents import documents  # noqa: PLC0415
     from survey.files import load_files  # noqa: PLC0415
 
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"nvidia.com/gpu": "8"}},
+    }
     checker = Checker(load_files(["-"], io.BytesIO(msgspec.json.encode(node))))
     one = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
     problems: list[Any] = []
     read = 0
-    for document in documents(["-"], problems.append, _Repeated(one, 100_000)):
+    for document in documents(["-"], problems.append, cast("IO[bytes]", _Repeated(one, 100_000))):
         checker.check(document.read(dict))
         read += 1
     held(read == 100_000 and not problems, f"{read} documents, {len(problems)} problems")  # noqa: PLR2004 - as asked
@@ -188,7 +192,9 @@ def _line() -> str:
 def _number() -> str:
     digits = b"9" * 1_000_000
     return _refused_from_file(
-        b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":"' + digits + b'"}}}'
+        b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":"'
+        + digits
+        + b'"}}}'
     )
 
 

@@ -131,5 +131,6 @@ def topology_of(document: Any) -> Topology:
     """One ClusterTopology. Raises ValueError for an object that the CRD would have refused."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        raise ValueError("a ClusterTopology needs metadata.name, a text; kubectl apply --dry-run=server tells the rest")
+        why = "a ClusterTopology needs metadata.name, a text; kubectl apply --dry-run=server tells the rest"
+        raise ValueError(why)  # noqa: TRY004 - what is wrong is the document, not a caller
     return read_topology(document)

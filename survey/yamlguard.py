@@ -36,30 +36,46 @@ def guard(text: bytes) -> None:
 
 def _walk(text: bytes) -> None:
     """Follow the events of the text, which come one by one: depth and size are known before anything is built."""
-    sizes: dict[str, int] = {}
-    open_: list[tuple[str | None, int]] = []
-    total = 0
+    counted = _Counted()
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.DocumentStartEvent):
-            sizes.clear()
-            total = 0
-        elif isinstance(event, yaml.CollectionStartEvent):
-            open_.append((event.anchor, total))
-            total += 1
-            if len(open_) > DEEPEST:
-                raise TooMuch(f"nested more than {DEEPEST} levels deep", event.start_mark.line + 1)
+            counted = _Counted()
+        counted.count(event)
+        if len(counted.open) > DEEPEST:
+            raise TooMuch(f"nested more than {DEEPEST} levels deep", _line(event))
+        if counted.total > MOST and counted.sizes:
+            raise TooMuch(f"its aliases stand for more than {MOST:,} values; write out what is meant", _line(event))
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+class _Counted:
+    """What one document comes to, as far as it has been seen."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.sizes: dict[str, int] = {}
+        """Values that each anchor stands for."""
+        self.open: list[tuple[str | None, int]] = []
+        """Anchors of the lists and mappings that have begun, and the total before each."""
+
+    def count(self, event: Any) -> None:
+        """Take one event of the library into account. Raises TooMuch."""
+        if isinstance(event, yaml.CollectionStartEvent):
+            self.open.append((event.anchor, self.total))
+            self.total += 1
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_.pop()
+            anchor, before = self.open.pop()
             if anchor:
-                sizes[anchor] = total - before
+                self.sizes[anchor] = self.total - before
         elif isinstance(event, yaml.AliasEvent):
-            total += sizes.get(event.anchor, 1)
-            if event.anchor in {anchor for anchor, _ in open_}:
-                raise TooMuch(f"the alias *{event.anchor} stands inside of what it names", event.start_mark.line + 1)
+            anchor = str(event.anchor)
+            if anchor in {each for each, _ in self.open}:
+                raise TooMuch(f"the alias *{anchor} stands inside of what it names", _line(event))
+            self.total += self.sizes.get(anchor, 1)
         elif isinstance(event, yaml.ScalarEvent):
-            total += 1
+            self.total += 1
             if event.anchor:
-                sizes[event.anchor] = 1
-        if total > MOST and sizes:
-            line = event.start_mark.line + 1
-            raise TooMuch(f"its aliases stand for more than {MOST:,} values; write out what is meant", line)
+                self.sizes[event.anchor] = 1

@@ -13,7 +13,13 @@ from survey.matrix import NoMatrix, parse, reasons
 _MATRIX: Final[dict[str, Any]] = {
     "version": 1,
     "gpus": [
-        {"index": 0, "uuid": "GPU-00000000-0000-0000-0000-000000000001", "pci": "0000:1b:00.0", "numa": 0, "nics": ["mlx5_0"]},
+        {
+            "index": 0,
+            "uuid": "GPU-00000000-0000-0000-0000-000000000001",
+            "pci": "0000:1b:00.0",
+            "numa": 0,
+            "nics": ["mlx5_0"],
+        },
         {"index": 1, "uuid": "GPU-00000000-0000-0000-0000-000000000002", "pci": "0000:43:00.0", "numa": 1},
     ],
     "nics": [{"name": "mlx5_0", "pci": "0000:18:00.0", "numa": 0}],
@@ -36,7 +42,9 @@ def attempt(case: Any) -> Outcome:
     text = case if isinstance(case, str) else _text(case)
     remembered = reference.decode(text)
     if remembered is not None:
-        held(reference.decode(reference.encode(remembered)) == remembered, "a reference does not survive its own writing")
+        held(
+            reference.decode(reference.encode(remembered)) == remembered, "a reference does not survive its own writing"
+        )
     reasons(text)
     try:
         found = parse(text)

@@ -37,8 +37,11 @@ _HEADERS: Final = (
     "Content-Length: -1", "Content-Length: 99999999999999999999", "Location: http://example.com/", "Set-Cookie: a=b",
     ": nothing", "Bad Header", "X: " + "y" * 70000, "Content-Encoding: gzip",
 )  # fmt: skip
-_LINES: Final = ("HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 410 Gone", "HTTP/1.1 429 Slow down",
-                 "HTTP/1.1 302 Found", "HTTP/1.1 100 Continue", "HTTP/1.1 204 No Content", "HTTP/9.9 200", "HTTP/1.1", "200 OK", "SSH-2.0-x", "")  # fmt: skip
+_LINES: Final = (
+    "HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 410 Gone", "HTTP/1.1 429 Slow down",
+    "HTTP/1.1 302 Found", "HTTP/1.1 100 Continue", "HTTP/1.1 204 No Content", "HTTP/9.9 200", "HTTP/1.1", "200 OK",
+    "SSH-2.0-x", "",
+)  # fmt: skip
 _MOST: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
 
@@ -117,7 +120,7 @@ class _Kept:
         held(all(isinstance(name, str) for name in items), "an object without a name")
 
     def put(self, name: str, item: Any) -> None:
-        held(isinstance(name, str) and item, "an object without a name")
+        held(name and item, "an object without a name")
 
     def gone(self, name: str) -> None:
         held(name, "an object without a name")

@@ -25,7 +25,8 @@ catalogue:
 """
 _WORDS: Final = (
     "rack", "row", "host", "after:", "block", "Fallback", "example.com/row", "gpu.topology/nvlink-domain", "&a", "*a",
-    "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}", "[", "]", "#",
+    "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}",
+    "[", "]", "#",
 )  # fmt: skip
 
 

@@ -74,6 +74,4 @@ def attempt(case: Any) -> Outcome:
     return "taken"
 
 
-FRAMES: Final = Subject(
-    "frames", "a worker that sends garbage costs one probe, never the agent", _cases(), attempt
-)
+FRAMES: Final = Subject("frames", "a worker that sends garbage costs one probe, never the agent", _cases(), attempt)

@@ -1,4 +1,4 @@
-"""One node whose agent's token was stolen: what it may write (the keys of its own Node under `gpu.topology/`), anything.
+"""One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
 
 The other nodes are as before, and so must be what schedulers are told of them.
 """
@@ -26,7 +26,9 @@ from topology.node import NodeFacts
 _HOSTILE: Final = "n0"
 _FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
 _TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union({keys.GPUS, keys.STATE})
-_OWN: Final = tuple(sorted(value for name, value in vars(keys).items() if name.isupper() and str(value).startswith(keys.PREFIX)))
+_OWN: Final = tuple(
+    sorted(value for name, value in vars(keys).items() if name.isupper() and str(value).startswith(keys.PREFIX))
+)
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _GRACE: Final = 600.0
 
@@ -63,15 +65,18 @@ class _Cluster:
 
     def look(self, nodes: Sequence[NodeFacts]) -> Assessment:
         """One look, and another one after the grace period."""
-        for _ in range(2):
-            topology = self._topology()
-            found = assess(topology, nodes, self._absences, self._now, ["rack", "nvlink-domain"])
-            conditions = conditions_of(topology, found, (), anything_served=True)
-            self._status = status_of(topology, found, (), _NOW, conditions)
-            held(len(msgspec.json.encode(self._status)) <= MOST_BYTES, "the status is larger than it may be")
-            for condition in conditions:
-                refusal(condition.message)
-            self._now += _GRACE + 1
+        self._once(nodes)
+        return self._once(nodes)
+
+    def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
+        topology = self._topology()
+        found = assess(topology, nodes, self._absences, self._now, ["rack", "nvlink-domain"])
+        conditions = conditions_of(topology, found, (), anything_served=True)
+        self._status = status_of(topology, found, (), _NOW, conditions)
+        held(len(msgspec.json.encode(self._status)) <= MOST_BYTES, "the status is larger than it may be")
+        for condition in conditions:
+            refusal(condition.message)
+        self._now += _GRACE + 1
         return found
 
     def _topology(self) -> Topology:
@@ -109,21 +114,50 @@ def _same_segments(before: Assessment, after: Assessment) -> None:
 
 
 _VALUES: Final = st.one_of(
-    st.sampled_from(["", "ok", "degraded", "unknown", "999999999", f"{_FABRIC}.1", f"{_FABRIC}.999", "r1", "b1", "no-topology", "n3"]),
+    st.sampled_from(
+        [
+            "",
+            "ok",
+            "degraded",
+            "unknown",
+            "999999999",
+            f"{_FABRIC}.1",
+            f"{_FABRIC}.999",
+            "r1",
+            "b1",
+            "no-topology",
+            "n3",
+        ]
+    ),
     st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", fullmatch=True),
 )
 """What the API server takes as a label value."""
-_KEYS: Final = st.one_of(st.sampled_from(_OWN), st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(keys.PREFIX.__add__))
+_KEYS: Final = st.one_of(
+    st.sampled_from(_OWN), st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(keys.PREFIX.__add__)
+)
 
 HOSTILE: Final = Subject(
     "hostile",
     "a stolen agent's token changes nothing of what schedulers are told of other nodes",
     st.tuples(
-        st.sampled_from([{}, {"segments": "Auto"}, {"levels": [{"domain": "rack", "key": RACK_KEY}, {"domain": "nvlink-domain", "key": keys.NVLINK_DOMAIN}]}]),
+        st.sampled_from(
+            [
+                {},
+                {"segments": "Auto"},
+                {
+                    "levels": [
+                        {"domain": "rack", "key": RACK_KEY},
+                        {"domain": "nvlink-domain", "key": keys.NVLINK_DOMAIN},
+                    ]
+                },
+            ]
+        ),
         st.lists(
             st.fixed_dictionaries(
                 {
-                    "without": st.frozensets(st.sampled_from([keys.GPUS, keys.STATE, keys.NVLINK_DOMAIN, keys.CHASSIS])),
+                    "without": st.frozensets(
+                        st.sampled_from([keys.GPUS, keys.STATE, keys.NVLINK_DOMAIN, keys.CHASSIS])
+                    ),
                     "with": st.dictionaries(_KEYS, _VALUES, max_size=6),
                 }
             ),

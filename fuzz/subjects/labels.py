@@ -8,7 +8,9 @@ from fuzz.material import strings
 from fuzz.subject import Outcome, Subject, held
 from topology.values import is_label_value, label_safe, short_name
 
-_NODE_NAME: Final = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,4}", fullmatch=True)
+_NODE_NAME: Final = st.from_regex(
+    r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,4}", fullmatch=True
+)
 """What the API server takes for the name of a Node (RFC 1123), but for its length."""
 
 

@@ -1,6 +1,7 @@
 """Node objects with anything in them, on their way to a status and to what schedulers are told."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from controller.effective import Absences
 from controller.fit import MOST_BYTES
 from controller.spec import Topology, read
 from controller.status import conditions_of, status_of
-from fuzz.material import scalars, spoiled, strings
+from fuzz.material import scalars, spoiled
 from fuzz.subject import Outcome, Subject, held, refusal
 from kube.nodes import NodeDecoder
 from simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
@@ -69,11 +70,15 @@ def attempt(case: Any) -> Outcome:
         else:
             nodes.append(facts)
         try:
-            view.node(lambda kind, raw=raw: msgspec.json.decode(raw, type=kind))
+            view.node(partial(_decoded, raw))
         except ValueError as error:
             outcome = refusal(error)
     _judged({node.name: node for node in nodes}, read(_SPEC))
     return outcome
+
+
+def _decoded(raw: bytes, kind: type[Any]) -> Any:
+    return msgspec.json.decode(raw, type=kind)
 
 
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:

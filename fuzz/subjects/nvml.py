@@ -68,7 +68,11 @@ def _fitting(name: str, value: Any, real: Any, arguments: tuple[Any, ...]) -> An
         return truth
     if isinstance(truth, int):
         number = value if isinstance(value, int) else len(str(value))
-        return min(max(number, 0), 64) if name in {"nvmlDeviceGetCount", "nvmlDeviceGetMaxMigDeviceCount"} else number & 0xFFFFFFFF
+        return (
+            min(max(number, 0), 64)
+            if name in {"nvmlDeviceGetCount", "nvmlDeviceGetMaxMigDeviceCount"}
+            else number & 0xFFFFFFFF
+        )
     if isinstance(truth, str):
         return str(value)
     if hasattr(truth, "busId"):

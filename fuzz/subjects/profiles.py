@@ -15,7 +15,22 @@ from simulator.recording import RecordingError, decode
 
 _FOLDER: Final = Path(load_profile.__code__.co_filename).parent / "profiles"
 _TEXTS: Final = tuple((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names())
-_WORDS: Final = ("gpus", "nics", "numa", "nvlink", "switched:", "18", "-1", "999999999", "0-3", "{", "[", "&a", "*a", "mlx5_0")
+_WORDS: Final = (
+    "gpus",
+    "nics",
+    "numa",
+    "nvlink",
+    "switched:",
+    "18",
+    "-1",
+    "999999999",
+    "0-3",
+    "{",
+    "[",
+    "&a",
+    "*a",
+    "mlx5_0",
+)
 
 
 def attempt(case: Any) -> Outcome:

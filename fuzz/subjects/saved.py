@@ -19,14 +19,14 @@ _JSON: Final = """\
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": "n1", "uid": "u1", "labels": {"gpu.topology/gpus": "8", "kubernetes.io/hostname": "n1"}},
+            "metadata": {"name": "n1", "uid": "u1", "labels": {"gpu.topology/gpus": "8", "example.com/rack": "r"}},
             "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
         },
         {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": "p1", "namespace": "default"},
-            "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
+            "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
         }
     ],
     "kind": "List",
@@ -63,7 +63,24 @@ spec:
   levels:
   - nodeLabel: topology.kubernetes.io/zone
 """
-_WORDS: Final = ('"8"', "8", "null", "{}", "[]", "- ", "---", "items:", "kind: List", '"items": [', "&a", "*a", "!!set", "1e999", "0x", "9" * 5000)
+_WORDS: Final = (
+    '"8"',
+    "8",
+    "null",
+    "{}",
+    "[]",
+    "- ",
+    "---",
+    "items:",
+    "kind: List",
+    '"items": [',
+    "&a",
+    "*a",
+    "!!set",
+    "1e999",
+    "0x",
+    "9" * 5000,
+)
 
 
 def attempt(case: Any) -> Outcome:

@@ -43,7 +43,7 @@ _GOOD: Final[dict[str, Any]] = {
     },
 }
 _NODES: Final = tuple(
-    node_facts(f"n{i}", f"u{i}", ("example.com/rack", GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)  # noqa: FBT003 - its own order
+    node_facts(f"n{i}", f"u{i}", ("example.com/rack", GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)
     for i in range(4)
 )
 
@@ -79,7 +79,9 @@ def _is_json(case: Any) -> bool:
 def _is_object(case: Any) -> bool:
     """What any API server sees to, whatever the CRD says: an object with a name and a uid."""
     metadata = case.get("metadata") if isinstance(case, dict) else None
-    texts = isinstance(metadata, dict) and all(isinstance(metadata.get(each), str) for each in ("name", "uid"))
+    if not isinstance(metadata, dict):
+        return False
+    texts = all(isinstance(metadata.get(each), str) for each in ("name", "uid"))
     return texts and isinstance(metadata.get("generation", 0), int)
 
 

@@ -78,6 +78,9 @@ def _changed(path: str, content: bytes | None) -> Any:
 SYSFS: Final = Subject(
     "sysfs",
     "whatever /sys shows, labels are legal or the problem is told",
-    st.lists(st.tuples(st.integers(0, 5000), st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))), max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 5000), st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))),
+        max_size=8,
+    ),
     attempt,
 )

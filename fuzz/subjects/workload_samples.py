@@ -31,6 +31,8 @@ def _annotated(**annotations: str) -> dict[str, Any]:
     return {**_TEMPLATE, "metadata": {"annotations": dict(annotations)}}
 
 
+_JOB: Final = {"parallelism": 2, "template": _TEMPLATE}
+_REQUIRED: Final = {"requirementType": "required"}
 _KUEUE: Final = {
     "kueue.x-k8s.io/podset-required-topology": RACK_KEY,
     "kueue.x-k8s.io/podset-slice-required-topology": RACK_KEY,
@@ -115,13 +117,13 @@ SAMPLES: Final[tuple[dict[str, Any], ...]] = (
     _object(
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
-        {"replicatedJobs": [{"name": "j", "replicas": 2, "template": {"spec": {"parallelism": 2, "template": _TEMPLATE}}}]},
+        {"replicatedJobs": [{"name": "j", "replicas": 2, "template": {"spec": _JOB}}]},
         **{"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK_KEY},
     ),
     {
         "workflow": {
             "name": "llm",
-            "resources": {"shard": {"gpu": 8, "topology": [{"key": "rack", "group": "a", "requirementType": "required"}]}},
+            "resources": {"shard": {"gpu": 8, "topology": [{"key": "rack", "group": "a", **_REQUIRED}]}},
             "groups": [{"name": "train", "tasks": [{"name": "t", "image": "python", "resource": "shard"}]}],
         }
     },

@@ -73,6 +73,9 @@ def attempt(case: Any) -> Outcome:
 WORKLOADS: Final = Subject(
     "workloads",
     "a manifest gets findings in words and a verdict, never a traceback",
-    st.one_of(spoiled(SAMPLES, *WORDS), st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "items"]), spoiled(SAMPLES, *WORDS))),
+    st.one_of(
+        spoiled(SAMPLES, *WORDS),
+        st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "items"]), spoiled(SAMPLES, *WORDS)),
+    ),
     attempt,
 )

@@ -12,7 +12,10 @@ from tests.support.cluster import topology
     ("spec", "problem"),
     [
         ({"levels": "rack"}, "spec.levels: Expected a list, got text; it is left out"),
-        ({"levels": [{"domain": 7}]}, "spec.levels[0].domain: Expected text, got a number (put it in quotes); it is left out"),
+        (
+            {"levels": [{"domain": 7}]},
+            "spec.levels[0].domain: Expected text, got a number (put it in quotes); it is left out",
+        ),
         ({"required": ["rack", 1]}, "spec.required[1]: Expected text, got a number (put it in quotes); it is left out"),
         ({"gracePeriod": 600}, "spec.gracePeriod: Expected text, got a number (put it in quotes); it is left out"),
         ({"publish": ["kai"]}, "spec.publish: Expected a mapping, got a list; it is left out"),

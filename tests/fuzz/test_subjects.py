@@ -16,7 +16,8 @@ import fuzz.sizes
 import fuzz.subjects.hostile
 from controller.assess import assess
 from fuzz.child import Ending, in_child
-from fuzz.engine import Result, fuzz as run
+from fuzz.engine import Result
+from fuzz.engine import fuzz as run
 from fuzz.sizes import Size, size_rows
 from fuzz.subjects import SUBJECTS
 
