@@ -17,6 +17,7 @@ from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
 from topology.json_text import parse
 from topology.version import __version__
+from topology.words import printable
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -29,6 +30,8 @@ _LARGEST_LINE: Final = 32 << 20
 _LARGEST_ANSWER: Final = 256 << 20
 """A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
 _READ: Final = 1 << 18
+_LONGEST_MESSAGE: Final = 2000
+"""Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0
 """Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
@@ -276,7 +279,7 @@ class Stream:
 
 
 def _unreachable(server: str, error: BaseException) -> Unreachable:
-    words = str(error) or type(error).__name__
+    words = printable(str(error)) or type(error).__name__
     return Unreachable(f"{server} does not answer: {words}")
 
 
@@ -308,8 +311,9 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
     raise kind(
         response.status,
-        str(status.get("reason") or response.reason),
-        str(status.get("message") or body[:200].decode(errors="replace").strip()),
+        printable(str(status.get("reason") or response.reason)),
+        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE)
+        or "the server says no more",
         _seconds(response.getheader("Retry-After")),
     )
 
