@@ -108,7 +108,8 @@ def _around(domains: Iterable[str], broader: Sequence[str], nodes: Table) -> Ite
         step = nodes.parents(broad, narrow)
         if step is None:
             return
-        around = {domain: step[parent] for domain, parent in around.items()}
+        # A domain that is also a node's name is not among them.
+        around = {domain: step.get(parent) for domain, parent in around.items()}
         yield around
         narrow = broad
 

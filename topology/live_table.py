@@ -7,7 +7,7 @@ one of the same nodes says.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from topology.node import ITS_NAME, NodeFacts, Traits
+from topology.node import OWN, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
 from topology.table import Table, words_of
 
@@ -29,6 +29,8 @@ class LiveTable(Table):
         """Every kind by its identity, with its weight."""
         self._words: set[str] = set()
         """What a node with its name unsaid may not be called: everything that nodes say, or said a while ago."""
+        self._hosts: dict[str, str] = {}
+        """A node of each host, where that is not its name."""
         self._parts: dict[Hashable, tuple[LiveTable | None, Callable[[NodeFacts], bool]]] = {}
         self._asked: set[Hashable] = set()
 
@@ -44,6 +46,8 @@ class LiveTable(Table):
             old = nodes.pop(name, None) if new is None else nodes.get(name)
             if old is not None:
                 self._count(self._spelled.pop(name, old.traits), -1)
+                if self._hosts.get(old.host) == name:
+                    del self._hosts[old.host]
             if new is not None:
                 nodes[name] = new
                 self._count(new.traits, 1)
@@ -86,6 +90,7 @@ class LiveTable(Table):
         self._members = self._nodes.values()
         self._counts = {id(kind): (kind, n) for kind, n in zip(self.kinds, self.weights, strict=True)}
         self._words = words_of(self.kinds, self.placeholders)
+        self._hosts = {node.host: node.name for node in self if node.host}
         return self._nodes
 
     def _count(self, kind: Traits, step: int) -> None:
@@ -96,16 +101,25 @@ class LiveTable(Table):
 
     def _tell_apart(self, nodes: Mapping[str, NodeFacts], changes: Changes) -> None:
         """Spell out the names that what is new makes ambiguous. Once spelled out they stay so, which is right too."""
-        changed = [(name, nodes[name].traits) for name in changes if name in nodes]
-        said = {value for _, traits in changed for value in traits.values}
-        suspects = {*(said & nodes.keys()), *(name for name, _ in changed if name in self._words)}
+        changed = [nodes[name] for name in changes if name in nodes]
+        said = {value for node in changed for value in node.traits.values}
+        suspects = {*(said & nodes.keys()), *(self._hosts[value] for value in said & self._hosts.keys())}
+        for node in changed:
+            if node.name in self._words or (node.host and (node.host in self._words or node.host in said)):
+                suspects.add(node.name)
+            for one in ({node.name, node.host} & self._hosts.keys()) - {""}:  # another's host
+                suspects |= {node.name, self._hosts[one]}
+            if node.host:
+                if node.host in nodes:  # another's name
+                    suspects |= {node.name, node.host}
+                self._hosts[node.host] = node.name
         self._words |= said
         if len(self._words) > _WORDS_A_KIND * len(self._counts):
             self._words = words_of((kind for kind, _ in self._counts.values()), self.placeholders)
         for name in suspects - self._spelled.keys():
-            traits = nodes[name].traits
-            if ITS_NAME in traits.values:
-                own = self._spelled[name] = traits.spelled_out(name)
-                self._count(traits, -1)
+            node = nodes[name]
+            if not OWN.isdisjoint(node.traits.values):
+                own = self._spelled[name] = node.spelled_out()
+                self._count(node.traits, -1)
                 self._count(own, 1)
                 self._words |= set(own.values)
