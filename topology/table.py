@@ -6,12 +6,12 @@ in a column stands for as many values as the kind has nodes, each of them on tha
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, compress, repeat
 from operator import attrgetter, eq, is_not, itemgetter
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, cast
 
 from topology.node import ITS_HOST, OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
@@ -22,7 +22,8 @@ _NOWHERE: Final = -1
 _BATCH: Final = 1024
 """So few nodes stay in the processor's cache while one thing after the other is taken from them."""
 
-_Parents: TypeAlias = dict[str | None, str | None]
+Parents: TypeAlias = dict[str | None, str | None]
+"""The value of a broad level around each value of a narrow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Table:
                     weights[id(own)], kinds[id(own)] = 1, own
         self._take([kind for number, kind in kinds.items() if weights[number]], [*filter(None, weights.values())])
 
-    def _take(self, kinds: Sequence[Traits], weights: Sequence[int]) -> None:
+    def _take(self, kinds: list[Traits], weights: list[int]) -> None:
         """Have these kinds from now on, of which nothing is worked out yet."""
         self.kinds = kinds
         self.weights = weights
@@ -84,12 +85,17 @@ class Table:
         """How many of them a scheduler would place a pod on."""
         keys = [kind.keys for kind in kinds]
         alike = bool(keys) and keys.count(keys[0]) == len(keys)
-        self.segments: Mapping[tuple[str, ...], int] = {keys[0]: len(self)} if alike else _sums(keys, weights)
+        self.segments: dict[tuple[str, ...], int] = {keys[0]: len(self)} if alike else sums(keys, weights)
         """How many nodes carry which keys."""
         self._rows = [kind.values for kind in kinds]
         self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
-        self._parents: dict[tuple[str, str], _Parents | None] = {}
+        self._parents: dict[tuple[str, str], Parents | None] = {}
+        self._notes: dict[Hashable, object] = {}
+        self._moved()
+
+    def _moved(self) -> None:
+        """Forget what depends on every single node."""
         self._places: list[int] | None = None
         self._by_node: Table | None = None
 
@@ -144,7 +150,13 @@ class Table:
 
     def machines(self) -> Mapping[Hardware, int]:
         """How many nodes have which hardware."""
-        return _sums([kind.hardware for kind in self.kinds], self.weights)
+        return sums([kind.hardware for kind in self.kinds], self.weights)
+
+    def of_machines(self, work: Callable[[Mapping[Hardware, int]], T]) -> T:
+        """What `work` makes of the machines; remembered, so give a function of the module and not one made for it."""
+        if work not in self._notes:
+            self._notes[work] = work(self.machines())
+        return cast("T", self._notes[work])
 
     def column(self, key: str) -> Column:
         """Each kind's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
@@ -152,10 +164,14 @@ class Table:
             self._columns[key] = self._column(self.labels(key))
         return self._columns[key]
 
+    def real(self, label: str | None) -> str | None:
+        """The domain value that a label stands for."""
+        return None if label in self.placeholders else label
+
     def _column(self, values: list[str | None]) -> Column:
         distinct = set(values)
         if not distinct.isdisjoint(self.placeholders):
-            values = [None if value in self.placeholders else value for value in values]
+            values = list(map(self.real, values))
             distinct = set(values)
         missing = self._carrying(values, None) if None in distinct else 0
         alone = OWN & distinct
@@ -273,14 +289,15 @@ def _weighed(traits: Sequence[Traits]) -> tuple[dict[int, Traits], dict[int, int
     return kinds, weights
 
 
-def _sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+def sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+    """How many nodes there are of each thing."""
     found: dict[T, int] = {}
     for thing, weight in zip(things, weights, strict=True):
         found[thing] = found.get(thing, 0) + weight
     return found
 
 
-def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> _Parents | None:
+def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
     if broad.uniform:
         return dict.fromkeys(narrow.values, broad.values[0])
     inner, outer = narrow.values, broad.values
