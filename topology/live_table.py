@@ -174,6 +174,8 @@ class LiveTable(Table):
         self._rows.append(kind.values)
         for key, labels in self._labels.items():
             labels.append(kind.label(key))
+        for key in self._dotted:
+            self._dotted[key] = self._dotted[key] or "." in (kind.label(key) or "")
         for key, tally in self._tallies.items():
             tally.values.append(values[key])
 

@@ -90,6 +90,7 @@ class Table:
         self._rows = [kind.values for kind in kinds]
         self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
+        self._dotted: dict[str, bool] = {}
         self._parents: dict[tuple[str, str], Parents | None] = {}
         self._notes: dict[Hashable, object] = {}
         self._moved()
@@ -163,6 +164,12 @@ class Table:
         if key not in self._columns:
             self._columns[key] = self._column(self.labels(key))
         return self._columns[key]
+
+    def dotted(self, key: str) -> bool:
+        """Whether some value of the level that nodes can share has a dot in it, or had one a while ago."""
+        if key not in self._dotted:
+            self._dotted[key] = "." in "".join(filter(None, self.column(key).values))
+        return self._dotted[key]
 
     def real(self, label: str | None) -> str | None:
         """The domain value that a label stands for."""
