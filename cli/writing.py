@@ -42,3 +42,8 @@ def deliver(screen: Screen, text: str, file: str | None) -> None:
 def some(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
     return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """`1 node`, `12,000 nodes`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"

@@ -10,8 +10,9 @@ from typing import Final, Protocol
 import msgspec
 
 from kube.apply import get
-from kube.client import UNREADABLE, ApiClient, Request
+from kube.client import ApiClient, Request
 from kube.errors import ApiError, Unreachable
+from kube.unreadable import UNREADABLE
 
 
 class Kind(Protocol):

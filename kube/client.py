@@ -18,6 +18,7 @@ import msgspec
 
 from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
+from kube.unreadable import UNREADABLE
 from topology.version import __version__
 
 JSON: Final = "application/json"
@@ -36,8 +37,6 @@ _LONGEST_RETRY: Final = 300.0
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How it shows that a kept connection was closed by the server while nobody used it."""
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
 
 
 @dataclass(frozen=True, slots=True)

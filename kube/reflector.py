@@ -12,8 +12,9 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, UNREADABLE, ApiClient, Request, Stream
+from kube.client import JSON, ApiClient, Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
+from kube.unreadable import UNREADABLE
 
 log = logging.getLogger(__name__)
 

@@ -177,12 +177,18 @@ def troubled(_name: str, not_ok: bool) -> bool:
     return not_ok
 
 
+def every(_name: str, _not_ok: bool) -> bool:
+    """Keep every matrix, to be saved."""
+    return True
+
+
 class Decoder:
     """Turns objects into facts and shares every part that repeats. Not for several threads at once."""
 
     def __init__(self, keep_matrix: KeepMatrix = troubled) -> None:
         self._keep_matrix = keep_matrix
         self._strings: dict[str, str] = {}
+        self._matrices: dict[str, str] = {}
         self._places: dict[tuple[str, ...], Mapping[str, int]] = {}
         self._resources: dict[tuple[tuple[str, str | int | float], ...], Requests] = {}
         self._conditions: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
@@ -221,7 +227,7 @@ class Decoder:
             taints=self._tainted(spec.taints) if spec.taints else (),
             allocatable=self._allocatable(status.allocatable),
             conditions=self._shared(self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])),
-            matrix=matrix,
+            matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
 
     def pod(self, read: Callable[[type[Any]], Any]) -> PodView | None:

@@ -118,8 +118,10 @@ class Table:
 
     def values(self, key: str) -> list[str | None]:
         """Each node's domain value at the level that `key` carries."""
-        values = self.column(key).values
-        found = map(values.__getitem__, self.places())
+        column = self.column(key)
+        found = map(column.values.__getitem__, self.places())
+        if not column.own:
+            return list(found)
         return [node.name if value == ITS_NAME else value for node, value in zip(self, found, strict=True)]
 
     def labels(self, key: str) -> list[str | None]:

@@ -78,13 +78,31 @@ def test_progress_shows_after_a_second_on_terminals_only() -> None:
         now[0] = 1.5
         progress("nodes", 12_500)
         progress("nodes", 13_000)
-        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500"
+        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500, 8,333/s"
     assert stream.getvalue().endswith("\r\x1b[K")
     quiet = io.StringIO()
     with Progress(quiet, lambda: now[0]) as progress:
         now[0] = 9.0
         progress("nodes", 1)
     assert quiet.getvalue() == ""
+
+
+def test_progress_tells_the_rate_and_what_is_left() -> None:
+    now = [0.0]
+    stream = Terminal()
+    with Progress(stream, lambda: now[0]) as progress:
+        progress("nodes", 0, 0.0)
+        now[0] = 2.0
+        progress("nodes", 10_000, 0.1)
+        now[0] = 4.0
+        progress("pods", 0, None)  # begins now, and has a rate of its own
+        now[0] = 5.0
+        progress("pods", 500, 0.001)
+    assert stream.getvalue().split("\r\x1b[K")[1:-1] == [
+        "reading nodes: 10,000, 5,000/s, 10%, 18 s left",
+        "reading pods: 0",
+        "reading pods: 500, 500/s, 0%, 17 min left",
+    ]
 
 
 def kubectl_asks(*words: str) -> list[str]:
