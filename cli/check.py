@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from cli.check_document import Answer, document_of, line_of
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker

@@ -3,10 +3,12 @@
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.progress import Progress
 from cli.terminal import Screen
 from survey.changes import Change, Kind, changes
@@ -14,6 +16,7 @@ from survey.files import load_files
 from survey.gathered import SAVE
 from survey.scope import Scope, scope
 from survey.snapshot import Snapshot
+from topology.catalogue import BUILT_IN
 
 _FEW: Final = 3
 _WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
@@ -43,6 +46,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if not old.nodes:
         raise Unanswerable(f"there is no node in {old.source}; save them with: {SAVE}")
     new = look(arguments, pods=False, published=bool(old.published))
+    if old.catalogue == BUILT_IN:  # a snapshot may have brought another
+        old = replace(old, catalogue=new.catalogue)
     found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})

@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cli.failing import Unanswerable
 from cli.progress import Progress
 from cli.terminal import Screen, screen
 from kube.errors import KubeError
@@ -42,10 +44,6 @@ EPILOG: Final = (
 )
 
 
-class Unanswerable(Exception):
-    """The question cannot be answered; the message says why and what to do."""
-
-
 def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
     """Declare where to look (`--from`, `--kubeconfig`, `--context`) and how to print (`-o`, `--no-pager`)."""
     parser.epilog = EPILOG
@@ -62,6 +60,12 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     where.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+    where.add_argument(
+        "--config",
+        metavar="FILE",
+        help="levels of your own: the controller's configuration, or the ConfigMap with it; default: the one in the "
+        "cluster, where it can be read",
+    )
     if outputs:
         parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
     parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
@@ -93,6 +97,11 @@ def look(
             from survey.live import Wanted  # noqa: PLC0415 - nobody who looks at files has to wait for it
 
             snapshot = _from_cluster(arguments, progress, Wanted(pods, published, node, keep, first))
+    from cli.catalogue import catalogue_of  # noqa: PLC0415 - YAML is worth its time for a file only
+
+    catalogue = catalogue_of(arguments) if arguments.config else None
+    if catalogue:
+        snapshot = replace(snapshot, catalogue=catalogue)
     for warning in snapshot.warnings:
         if pods or not warning.startswith("there are no Pods"):
             print(f"warning: {warning}", file=sys.stderr)
@@ -114,10 +123,12 @@ def _from_files(
 
 
 def _from_cluster(arguments: argparse.Namespace, progress: Progress, wanted: "Wanted") -> Snapshot:
-    from survey.live import load_live  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from cli.catalogue import live_catalogue  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from survey.live import load_live  # noqa: PLC0415 - same
 
     with connected(arguments) as client:
-        return load_live(client, client.server, datetime.now(UTC), wanted, progress)
+        found = load_live(client, client.server, datetime.now(UTC), wanted, progress)
+        return found if arguments.config else replace(found, catalogue=live_catalogue(client))
 
 
 def glance(arguments: argparse.Namespace) -> Snapshot:

@@ -100,7 +100,7 @@ def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
         },
-        "domains": {level.domain: value_at(node, level.key) for level in found.levels},
+        "domains": {level.domain: value_at(found, node, level.key) for level in found.levels},
         "hardware": {
             key.removeprefix(keys.PREFIX): value for key, value in node.labels.items() if key.startswith(keys.PREFIX)
         },
@@ -129,7 +129,7 @@ def _table(
         told = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(told) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
-        row += [value_at(node, level.key) or "-" for level in levels]
+        row += [value_at(found, node, level.key) or "-" for level in levels]
         rows.append(row)
     yield from columns(screen, header, rows, right=(1, 2))
     for node in nodes:

@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from cli.looking import WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import WELL, add_source_arguments, answer, look
 from cli.terminal import Screen
 from cli.writing import counted
 from survey.packed import write_packed

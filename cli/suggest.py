@@ -31,7 +31,7 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=False)
-    found = suggest(snapshot.nodes)
+    found = suggest(snapshot.nodes, snapshot.catalogue)
     if found.found:
         total = sum(len(each.nodes) for each in found.found)
         documents = [_document(each, total) for each in found.found]

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from cli import summary
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, glance, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, glance, look
 from cli.terminal import Screen, screen, shortened
 from controller.spec import Topology
 from survey.health import FAULTS

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cli.looking import Unanswerable
+from cli.failing import Unanswerable
 from cli.terminal import Screen
 
 

@@ -20,6 +20,6 @@ def with_documents(known: Known, documents: Iterable[Mapping[str, Any]]) -> Know
             pools.update((pool.name, pool) for pool in pools_of(document))
             schedulers.update(schedulers_of(document))
         elif RunAiTopology().claims(document):
-            ladder = ladder_of(document)
+            ladder = ladder_of(document, known.domain_of)
             ladders.setdefault(ladder.name, ladder)
     return replace(known, pools=pools, schedulers=schedulers, ladders=ladders)

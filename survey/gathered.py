@@ -11,6 +11,7 @@ from survey.cluster_topology import topology_of
 from survey.decode import Decoder, KeepMatrix, published
 from survey.documents import Document
 from survey.snapshot import NodeView, PodView, Published, Snapshot
+from topology.catalogue import BUILT_IN
 
 PUBLISHED: Final = frozenset(
     {
@@ -33,6 +34,7 @@ class Gathered:
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[tuple[str, str], PodView] = {}
         self._any_pods = False
+        self._catalogue = BUILT_IN
         self._saved_pods: list[Sequence[PodView]] = []
         self._topologies: dict[str, Topology] = {}
         self._published: list[Published] = []
@@ -43,6 +45,7 @@ class Gathered:
         self._saved_pods += [saved.pods] if saved.pods is not None else []
         self._topologies.update((topology.name, topology) for topology in saved.topologies)
         self._published += saved.published
+        self._catalogue = saved.catalogue
 
     def take(self, document: Document) -> None:
         """Keep what the document says. Raises BadInput."""
@@ -80,6 +83,7 @@ class Gathered:
             topologies=tuple(sorted(self._topologies.values(), key=attrgetter("name"))),
             published=tuple(self._published),
             warnings=tuple(warnings),
+            catalogue=self._catalogue,
         )
 
     def _all_pods(self) -> Sequence[PodView] | None:

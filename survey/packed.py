@@ -24,6 +24,7 @@ from survey.decode import KeepMatrix
 from survey.packed_pods import PackedPods, PodColumns, pack_pods
 from survey.problems import BadInput, Place, Problem
 from survey.snapshot import NOTHING, NodeView, Published, Snapshot, Taint
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.hardware import State
 from topology.keys import STATE
 from topology.levels import Level
@@ -89,6 +90,8 @@ class _Matrices(msgspec.Struct, frozen=True, array_like=True):
 class _Topologies(msgspec.Struct, frozen=True, array_like=True):
     topologies: list[dict[str, Any]]
     published: list[tuple[str, str, str, list[tuple[str, str]], dict[str, Any]]]
+    catalogue: Catalogue | None
+    """None: the built-in one of whoever reads."""
 
 
 class _Interned:
@@ -196,6 +199,7 @@ def _topologies(snapshot: Snapshot) -> _Topologies:
             (each.api_version, each.kind, each.name, [(v.domain, v.key) for v in each.levels], dict(each.document))
             for each in snapshot.published
         ],
+        None if snapshot.catalogue == BUILT_IN else snapshot.catalogue,
     )
 
 
@@ -293,6 +297,7 @@ def _snapshot(file: _File, keep_matrix: KeepMatrix) -> Snapshot:
             for version, kind, name, levels, document in others.published
         ),
         warnings=tuple(file.index.warnings),
+        catalogue=others.catalogue or BUILT_IN,
     )
 
 

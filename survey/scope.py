@@ -83,11 +83,12 @@ class NoSuchLevel(Exception):
     """A level that the topology does not have; the message names those that it has."""
 
 
-def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BUILT_IN) -> Scope:
+def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
 
     Raises NoSuchTopology.
     """
+    catalogue = snapshot.catalogue
     topology = chosen(snapshot.topologies, name)
     if topology is None:
         nodes = with_gpus(snapshot.nodes)

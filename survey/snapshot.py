@@ -14,6 +14,7 @@ import msgspec
 
 from controller.spec import Topology
 from survey.resources import Requests, gpu_count
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.hardware import State
 from topology.keys import GPU_PRESENT, GPUS, STATE
 from topology.levels import Level
@@ -154,6 +155,8 @@ class Snapshot:
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
     """What could not be seen, one sentence each with the fix."""
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level: the built-in one, or with what an admin configured."""
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:

@@ -35,7 +35,7 @@ def _lost(case: Case, wanted: Collection[Level]) -> Step | None:
     complaints = [finding.message for finding in case.findings(*RULES)]
     for domain, message in lost_levels(case).items():
         named = any(level.domain == domain for level in wanted)
-        if named or any(mentions(text, domain) for text in complaints):
+        if named or any(mentions(case, text, domain) for text in complaints):
             topology = case.topologies[0] if case.topologies else message.split()[1].rstrip(":")
             return failed(
                 NAME,
