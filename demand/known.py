@@ -6,6 +6,7 @@ from typing import Any
 
 from controller.spec import Topology
 from demand.document import Part
+from demand.members import members_of_pods
 from demand.reading import Holder, Known, Ladder
 from demand.systems.exclusive import MARKS
 from survey.scope import Scope, scope
@@ -27,7 +28,13 @@ def known_of(snapshot: Snapshot) -> Known:
         if found.levels:
             ladders["cluster"] = Ladder("cluster", found.levels, "labels of the nodes")
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
-    return Known(ladders, labels, _holders(snapshot), domain_of=snapshot.catalogue.domain_of)
+    return Known(
+        ladders,
+        labels,
+        _holders(snapshot),
+        members=members_of_pods(snapshot.pods or ()),
+        domain_of=snapshot.catalogue.domain_of,
+    )
 
 
 def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:

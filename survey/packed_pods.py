@@ -17,6 +17,8 @@ class PodColumns(msgspec.Struct, frozen=True, array_like=True):
     owners: list[tuple[str, str, str]]
     sayings: list[dict[str, str]]
     """Labels and annotations."""
+    wanted: list[dict[str, Any]]
+    """What `wants` are places in."""
     names: list[str]
     namespace: list[int]
     node: list[int]
@@ -28,6 +30,7 @@ class PodColumns(msgspec.Struct, frozen=True, array_like=True):
     annotations: list[int]
     scheduler: list[int]
     waiting: list[int]
+    wants: list[int]
 
 
 def pack_pods(pods: Iterable[PodView]) -> PodColumns:
@@ -36,6 +39,7 @@ def pack_pods(pods: Iterable[PodView]) -> PodColumns:
     requests: dict[tuple[tuple[str, int], ...], int] = {}
     owners: dict[tuple[str, str, str], int] = {}
     sayings: dict[tuple[tuple[str, str], ...], int] = {}
+    wanted: dict[bytes, int] = {}
 
     def number(kept: dict[Any, int], value: Any) -> int:
         return kept.setdefault(value, len(kept))
@@ -52,12 +56,19 @@ def pack_pods(pods: Iterable[PodView]) -> PodColumns:
             number(sayings, tuple(pod.annotations.items())),
             number(strings, pod.scheduler),
             number(strings, pod.waiting),
+            number(wanted, msgspec.json.encode(dict(pod.wants)) if pod.wants else b"{}"),
         )
         for pod in pods
     ]
-    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(10)]
+    names = PodColumns.__struct_fields__[5:]
+    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
     return PodColumns(
-        list(strings), [dict(each) for each in requests], list(owners), [dict(each) for each in sayings], *columns
+        list(strings),
+        [dict(each) for each in requests],
+        list(owners),
+        [dict(each) for each in sayings],
+        [msgspec.json.decode(each) for each in wanted],
+        **columns,
     )
 
 
@@ -105,9 +116,10 @@ def _views(packed: PodColumns) -> Iterator[PodView]:
         packed.annotations,
         packed.scheduler,
         packed.waiting,
+        packed.wants,
         strict=True,
     )
-    for name, namespace, node, phase, asked, owner, labels, annotations, scheduler, waiting in rows:
+    for name, namespace, node, phase, asked, owner, labels, annotations, scheduler, waiting, wants in rows:
         yield PodView(
             strings[namespace],
             name,
@@ -119,4 +131,5 @@ def _views(packed: PodColumns) -> Iterator[PodView]:
             sayings[annotations],
             strings[scheduler],
             strings[waiting],
+            packed.wanted[wants],
         )

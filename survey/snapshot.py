@@ -113,6 +113,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     scheduler: str
     waiting: str
     """Why its scheduler has not placed it, in the scheduler's words; empty when placed or not looked at."""
+    wants: Mapping[str, Any] = NOTHING
+    """`nodeSelector`, `affinity` and `tolerations` of its spec, kept for members of PodGroups only."""
 
 
 @dataclass(frozen=True, slots=True)
