@@ -11,6 +11,7 @@ from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.progress import Progress
 from cli.terminal import Screen
+from cli.writing import counted
 from survey.changes import Change, Kind, changes
 from survey.files import load_files
 from survey.gathered import SAVE
@@ -52,7 +53,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
     elif not found:
-        screen.show([f"nothing has changed: {len(new.nodes)} nodes"])
+        screen.show([f"nothing has changed: {counted(len(new.nodes), 'node')}"])
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
     return UNWELL if found else WELL

@@ -104,10 +104,8 @@ def nothing(snapshot: Snapshot, found: Scope) -> str:
         return f"there is no node in {snapshot.source}"
     if found.topology:
         count = len(snapshot.nodes)
-        return f"ClusterTopology {found.name!r} selects none of the {count} nodes; look at its spec.nodeSelector"
-    return (
-        f"none of the {len(snapshot.nodes)} nodes has a GPU that an agent, a device plugin or the GPU operator knows of"
-    )
+        return f"ClusterTopology {found.name!r} selects no node (of {count}); look at its spec.nodeSelector"
+    return f"no node (of {len(snapshot.nodes)}) has a GPU that an agent, a device plugin or the GPU operator knows of"
 
 
 def document(found: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from cli.failing import Unanswerable
 from cli.terminal import Screen
+from topology.words import plural
 
 
 def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
@@ -44,6 +45,11 @@ def some(names: Sequence[str], few: int = 3) -> str:
     return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
 
 
+def cleaned(nodes: int, keys: int) -> str:
+    """`1 node of 16 labels and annotations`."""
+    return f"{counted(nodes, 'node')} of {counted(keys, 'label or annotation', 'labels and annotations')}"
+
+
 def counted(count: int, one: str, several: str = "") -> str:
     """`1 node`, `12,000 nodes`."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
+    return f"{count:,} {plural(count, one, several)}"
