@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from cli.failing import Unanswerable
 from cli.progress import Progress
-from cli.terminal import Screen, screen
+from cli.terminal import Screen, complain, screen
 from kube.errors import KubeError
 from survey.collection import unhurried_collection
 from survey.problems import BadInput
 from survey.scope import NoSuchLevel, NoSuchTopology
 from survey.selectors import NoSelector
 from survey.snapshot import Collector, Snapshot
+from topology.words import plural
 
 if TYPE_CHECKING:
     from controller.spec import Topology
@@ -104,7 +105,7 @@ def look(
         snapshot = replace(snapshot, catalogue=catalogue)
     for warning in snapshot.warnings:
         if pods or not warning.startswith("there are no Pods"):
-            print(f"warning: {warning}", file=sys.stderr)
+            complain(f"warning: {warning}")
     return snapshot
 
 
@@ -169,11 +170,11 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
         return _INTERRUPTED
     except BadInput as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            complain(problem)
         count = len(error.problems)
-        print(f"toposcope {command}: {count} {'problem' if count == 1 else 'problems'} in the input", file=sys.stderr)
+        complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
         return FAILED
     except (KubeError, NoSuchTopology, NoSuchLevel, NoSelector, Unanswerable) as error:
-        print(f"toposcope {command}: {error}", file=sys.stderr)
+        complain(f"toposcope {command}: {error}")
         return FAILED
     return code

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cli.documents import show_document
+from cli.failing import Unanswerable, nothing
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen, columns
 from survey.filters import CONDITIONS, lacking, picked, states, value_at
@@ -73,6 +74,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     selector = parse(arguments.selector)
     snapshot = look(arguments, pods=not arguments.no_pods)
     found = scope(snapshot, arguments.topology)
+    if not snapshot.nodes:
+        raise Unanswerable(nothing(snapshot, found))
     nodes = picked(found, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})

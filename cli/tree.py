@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cli import summary
 from cli.documents import show_document
-from cli.failing import Unanswerable
+from cli.failing import Unanswerable, nothing
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, glance, look
 from cli.terminal import Screen, screen, shortened
 from controller.spec import Topology
@@ -96,16 +96,6 @@ def _at_once(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         return  # told when everything is read
     if topology and summary.counted_before(topology) and topology.status["nodes"] >= _MANY:
         waiting.show(summary.page(waiting, topology))
-
-
-def nothing(snapshot: Snapshot, found: Scope) -> str:
-    """Why there is nothing to show."""
-    if not snapshot.nodes:
-        return f"there is no node in {snapshot.source}"
-    if found.topology:
-        count = len(snapshot.nodes)
-        return f"ClusterTopology {found.name!r} selects no node (of {count}); look at its spec.nodeSelector"
-    return f"no node (of {len(snapshot.nodes)}) has a GPU that an agent, a device plugin or the GPU operator knows of"
 
 
 def document(found: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:
