@@ -50,7 +50,7 @@ reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (lab
 	@$(BIN)/python -m reference $(ARGS)
 
 docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 # kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
 uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)

@@ -1,11 +1,11 @@
-"""Which part of which page is generated. A part stands between two comments; everything else on the page is by hand."""
+"""What of docs/ is generated: pictures, and parts of pages. A part stands between two comments; the rest is by hand."""
 
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from reference import commands, fields, labels, levels, metrics
+from reference import commands, diagrams, fields, labels, levels, metrics
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 
@@ -37,8 +37,9 @@ def put(page: str, part: str, text: str) -> str:
 
 
 def outdated() -> dict[str, str]:
-    """The pages that are not what the code says, each as it should be."""
-    found = {}
+    """The pages and pictures that are not what the code says, each as it should be."""
+    pictures = {f"diagrams/{name}": draw() for name, draw in diagrams.PICTURES.items()}
+    found = {name: text for name, text in pictures.items() if not _is(DOCS / name, text)}
     for name, parts in PARTS.items():
         page = text = (DOCS / name).read_text(encoding="utf-8")
         for part, write in parts.items():
@@ -46,3 +47,7 @@ def outdated() -> dict[str, str]:
         if text != page:
             found[name] = text
     return found
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text

@@ -1,8 +1,8 @@
 """What the site needs beside docs/: files of the repository that its pages link to, and links that fit both places.
 
-A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site what
-they link to lies under `source/`, Markdown as a page and everything else as text. A link to nothing is left as it is, so
-that `mkdocs build --strict` stumbles over it.
+A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site
+what they link to lies under `source/`, Markdown as a page and everything else as text. A link to nothing is left as it
+is, so that `mkdocs build --strict` stumbles over it.
 """
 
 import posixpath
@@ -68,11 +68,16 @@ def _resolved(at: str, target: str) -> str | None:
 
 def _in_repository(uri: str) -> str:
     """The path of a page of the site in the repository."""
-    return uri.removeprefix(_SOURCE) if uri.startswith(_SOURCE) else _DOCS + uri
+    if not uri.startswith(_SOURCE):
+        return _DOCS + uri
+    path = uri.removeprefix(_SOURCE)
+    return path if (ROOT / path).is_file() else path.removesuffix(".md") + "/README.md"
 
 
 def _on_site(path: str) -> str:
     """The path of a file of the repository on the site."""
     if path.startswith(_DOCS):
         return path.removeprefix(_DOCS)
-    return _SOURCE + path + ("" if path.endswith(".md") else ".txt")
+    # A README would become the index of its section.
+    page = path.removesuffix("/README.md") + ".md" if path.endswith("/README.md") else path
+    return _SOURCE + page + ("" if path.endswith(".md") else ".txt")

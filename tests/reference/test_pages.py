@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from agent.labels import ALL
 from reference import labels, metrics, pages
 from reference.__main__ import main
+from reference.diagrams import PICTURES
 from reference.fields import spec, status
 from reference.labels import described
 from reference.pages import MissingMarkError, outdated, put
@@ -17,6 +19,7 @@ from topology.keys import MATRIX, NVLINK_DOMAIN, PREFIX, REFERENCE
 if TYPE_CHECKING:
     from pathlib import Path
 
+SVG = "http://www.w3.org/2000/svg"
 PAGE = "above\n<!-- generated: part (make reference) -->\nold\n<!-- end: part -->\nbelow\n"
 
 
@@ -27,7 +30,8 @@ def test_no_page_differs_from_the_code() -> None:
 def test_a_changed_page_is_found_and_put_right(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in pages.PARTS:
+    (tmp_path / "diagrams").mkdir()
+    for name in (*pages.PARTS, *(f"diagrams/{name}" for name in PICTURES)):
         text = (pages.DOCS / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace("| `spec.required` |", "| `spec.wanted` |"), encoding="utf-8")
     monkeypatch.setattr(pages, "DOCS", tmp_path)
@@ -88,3 +92,12 @@ def test_every_field_of_the_crd_has_a_row() -> None:
     assert "| `spec.levels[].domain` | string |" in spec()
     assert "| `status.conditions[].lastTransitionTime` | date-time |" in status()
     assert "Default: `10m`." in spec()
+
+
+def test_pictures_are_whole_and_stay_inside_their_page() -> None:
+    for draw in PICTURES.values():
+        root = ET.fromstring(draw())  # noqa: S314 - our own picture
+        _, _, width, height = map(int, root.attrib["viewBox"].split())
+        for shape in root.iter(f"{{{SVG}}}rect"):
+            assert int(shape.get("x", "0")) + int(shape.attrib["width"]) <= width
+            assert int(shape.get("y", "0")) + int(shape.attrib["height"]) <= height
