@@ -1,6 +1,7 @@
 """The fields of a ClusterTopology, from its CustomResourceDefinition."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +30,16 @@ def status() -> str:
 
 
 def _part(name: str) -> str:
-    crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
-    (version,) = crd["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]["properties"][name]
+    schema = _schema()["properties"][name]
     rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, name))
     return table(["field", "type", "meaning"], rows)
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
+    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return found
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,6 +4,7 @@ import ast
 import inspect
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4
 NODE: Final = "node-7"
 
 
+@cache
 def described(profile: str) -> Description:
     """What the production agent says of a simulated machine."""
     with tempfile.TemporaryDirectory() as name:
