@@ -11,6 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from agent.exposition import AgentCollector
+from agent.fabric import HEALTH_BITS
 from agent.metrics import AgentMetrics
 from controller.leader_metrics import TOPOLOGY, LeaderMetrics
 from controller.metrics import ControllerMetrics
@@ -105,12 +106,16 @@ def _labels(collector: Collector, metric: Metric) -> tuple[str, ...]:
     return tuple(metric.samples[0].labels) if metric.type == "info" else ()
 
 
+def _more(note: dict[str, str]) -> str:
+    return note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
+
+
 def _table(families: Iterable[Family], *, series: bool) -> str:
     said = notes()
     rows = []
     for each in families:
         note = said.get(each.name, {})
-        row = [code(each.name), each.type, listed(each.labels), " ".join((each.help, note.get("more", "")))]
+        row = [code(each.name), each.type, listed(each.labels), " ".join((each.help, _more(note)))]
         if series:
             if "series" not in note:
                 raise ForgottenNoteError(f"{NOTES.name}: how many series does {each.name} have?")
