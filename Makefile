@@ -50,6 +50,7 @@ reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (lab
 	@$(BIN)/python -m reference $(ARGS)
 
 docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
+	@# Not --quiet: a strict build counts only warnings that are logged.
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 # kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
