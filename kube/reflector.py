@@ -12,8 +12,10 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, UNREADABLE, ApiClient, Request, Stream
+from kube.client import JSON, ApiClient, Request, Stream
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, KubeError, Unreachable
+from topology.words import printable
 
 log = logging.getLogger(__name__)
 
@@ -321,7 +323,8 @@ class Reflector(Generic[T]):
                 status = _STATUS.decode(raw)
             except UNREADABLE as error:
                 raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
-            raise (Expired if status.code == _GONE else ApiError)(status.code, status.reason, status.message)
+            kind = Expired if status.code == _GONE else ApiError
+            raise kind(status.code, printable(status.reason), printable(status.message))
 
 
 def _event(line: bytes) -> tuple[str, Raw]:
