@@ -41,6 +41,8 @@ def node(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1
         (node(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute"), "'compute': add utility"),
         (node(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute,utility"), "runtimeClassName: nvidia"),
         (node(NVIDIA_VISIBLE_DEVICES="all"), "runtimeClassName: nvidia"),
+        (node(NVIDIA_VISIBLE_DEVICES="all"), "GKE and Bottlerocket have components of their own"),
+        (node(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices"), "must be a mount of /dev/null"),
         (node(9, nvidiactl="absent"), "no /dev/nvidiactl"),
         (node(999, nvidiactl="absent", NVIDIA_VISIBLE_DEVICES="all"), "no /dev/nvidiactl"),
         (node(999, nvidiactl="present"), "lost its device nodes"),
