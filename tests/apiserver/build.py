@@ -50,21 +50,21 @@ def is_built(folder: Path) -> bool:
 def build() -> Path:
     """Return the cache folder with both programs in it; raises `BuildError`."""
 
-    def make(go: str, made: Path) -> None:
+    def make(made: Path) -> None:
+        go = usable_go()
         for program, package in _PROGRAMS.items():
             _compile(go, package, made / program)
 
     return made_once(cache_folder(), is_built, make)
 
 
-def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[str, Path], None]) -> Path:
-    """Return the folder, filled by `make` (given `go` and where to write) unless it is; raises `BuildError`.
+def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
+    """Return the folder, filled by `make` (given where to write) unless it is; raises what `make` raises.
 
     Runs beside each other do it once, and one that is interrupted leaves nothing half made.
     """
     if is_made(folder):
         return folder
-    go = _usable_go()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -73,7 +73,7 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[str
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             made = Path(scratch) / "made"
             made.mkdir()
-            make(go, made)
+            make(made)
             shutil.rmtree(folder, ignore_errors=True)
             made.rename(folder)
     return folder
@@ -88,7 +88,8 @@ def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> N
         raise BuildError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
 
 
-def _usable_go() -> str:
+def usable_go() -> str:
+    """The `go` command of the version that all of this is pinned for; raises `BuildError`."""
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs")

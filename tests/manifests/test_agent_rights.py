@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent.compat import KEYS as NVIDIA_LABELS
 from cli.main import main
@@ -24,8 +25,8 @@ from tests.manifests.rights import (
     untouched,
     wait_for,
 )
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests
-from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, pod_token
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token
 
 ANEW = f"{NODES}/confined-anew"
 ONLY_LABELS = "the agent may only write labels under gpu.topology/"
@@ -196,8 +197,8 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Cluster:
     for path in (OWN, OTHER, ANEW):
         make_node(api, path)
 
-    def token(node: str) -> str:
-        return pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", f"on-{node}", nodeName=node)))
+    def token(name: str) -> str:
+        return pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", f"on-{name}", nodeName=name)))
 
     api.create(EVENTS, event("confined-own.kubelet", by="kubelet"))
     cluster = Cluster(api, token("confined-own"), token("confined-anew"))
@@ -250,3 +251,31 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
 def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
     label = {"metadata": {"labels": {"example.com/pool": "h200"}}}
     assert cluster.api.request("PATCH", OTHER, label, content_type=MERGE)[0] == 200
+
+
+def test_labels_survive_a_rolling_update_and_a_new_install(
+    cluster: Cluster, base: Manifests, kubectl: str, tmp_path: Path
+) -> None:
+    api = cluster.api
+    api.create(NODES, node("confined-kept", labels={"example.com/pool": "a"}))
+    kept = f"{NODES}/confined-kept"
+
+    def agent_of(pod: str) -> dict[str, str]:
+        """The Node's version and labels once the agent of this pod has run; then the pod ends."""
+        made = api.create(f"{NAMESPACE}/pods", base.pod("agent", pod, nodeName="confined-kept"))
+        kubeconfig = kubeconfig_with(api, pod_token(api, made), tmp_path)
+        flags = ["--once", "--profile", "dgx-h200", "--node-name", "confined-kept", "--kubeconfig", str(kubeconfig)]
+        assert main(["agent", *flags]) == 0
+        assert api.request("DELETE", f"{NAMESPACE}/pods/{pod}?gracePeriodSeconds=0")[0] == 200
+        metadata = api.get(kept)["metadata"]
+        return {"version": metadata["resourceVersion"], **metadata["labels"]}
+
+    before = agent_of("old")
+    assert before["gpu.topology/gpus"] == "8"
+    assert agent_of("updated") == before  # it wrote nothing, because nothing differs
+    as_admin = (kubectl, "--kubeconfig", api.kubeconfig)
+    agents = yaml.safe_dump(base.get("DaemonSet", "toposcope-agent"))
+    run_kubectl(*as_admin, "delete", "-f", "-", stdin=agents)
+    assert api.get(kept)["metadata"]["resourceVersion"] == before["version"]
+    run_kubectl(*as_admin, "apply", "--server-side", "-f", "-", stdin=agents)
+    assert agent_of("new") == before

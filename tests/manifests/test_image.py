@@ -14,6 +14,7 @@ def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
     wanted = {
         "pyproject.toml",
         "requirements.lock",
+        "image",
         project["project"]["readme"],
         *project["project"]["license-files"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
@@ -39,3 +40,17 @@ def test_image_and_pods_agree_on_the_user(base: Manifests) -> None:
 def test_both_stages_start_from_the_same_pinned_base() -> None:
     bases = [line.split()[1] for line in RECIPE if line.startswith("FROM ")]
     assert bases == ["python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}"] * 2
+
+
+def test_the_build_is_what_the_tests_run_and_both_stages_agree_on_the_bytecode() -> None:
+    steps = [line.removeprefix("RUN ") for line in RECIPE if line.startswith("RUN image/")]
+    assert steps == [f"image/assemble.sh {step} /opt/toposcope" for step in ("dependencies", "program")]
+    script = (REPO / "image" / "assemble.sh").read_text().splitlines()
+    (settings,) = (line.removeprefix("export ") for line in script if line.startswith("export PYTHON"))
+    assert f"ENV {settings}" in RECIPE
+    assert f"COPY --from=build {steps[0].split()[-1]} /opt/toposcope" in RECIPE
+
+
+def test_nothing_in_the_recipe_is_started_by_a_shell_at_run_time() -> None:
+    started = [line for line in RECIPE if line.split(" ")[0] in {"ENTRYPOINT", "CMD", "HEALTHCHECK"}]
+    assert started == ['ENTRYPOINT ["toposcope"]']

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.apiserver.build import BuildError, cache_of_module, made_once, run_go
+from tests.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
 
 _MODULE = Path(__file__).parent
 _API = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -37,8 +37,8 @@ def _are_made(folder: Path) -> bool:
     return all(_file(folder, kind).is_file() for kind in _KINDS)
 
 
-def _make(go: str, folder: Path) -> None:
+def _make(folder: Path) -> None:
     # The API has fields of type float; descriptions make up most of a CRD.
     flags = "crd:allowDangerousTypes=true,maxDescLen=0"
-    command = [go, "run", "sigs.k8s.io/controller-tools/cmd/controller-gen", flags, f"paths={_API}"]
+    command = [usable_go(), "run", "sigs.k8s.io/controller-tools/cmd/controller-gen", flags, f"paths={_API}"]
     run_go([*command, f"output:crd:dir={folder}"], _MODULE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import BuildError, cache_root, made_once, run_go
+from tests.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
 
 _VERSION = "v3.18.6"
 
@@ -29,5 +29,5 @@ def _is_made(folder: Path) -> bool:
     return os.access(folder / "helm", os.X_OK)
 
 
-def _make(go: str, folder: Path) -> None:
-    run_go([go, "install", "-trimpath", f"helm.sh/helm/v3/cmd/helm@{_VERSION}"], GOBIN=str(folder))
+def _make(folder: Path) -> None:
+    run_go([usable_go(), "install", "-trimpath", f"helm.sh/helm/v3/cmd/helm@{_VERSION}"], GOBIN=str(folder))
