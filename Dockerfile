@@ -14,7 +14,6 @@ FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}} AS build
 WORKDIR /src
 
 # Dependencies first: they change less often than the sources.
-COPY requirements.lock ./
 COPY image image
 RUN image/assemble.sh dependencies /opt/toposcope
 

@@ -35,7 +35,8 @@ bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quic
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
-	$(BIN)/uv pip compile image/requirements.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/requirements.lock
+	$(BIN)/uv pip compile image/runtime.in --constraints requirements.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/runtime.lock
+	$(BIN)/uv pip compile image/build.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/build.lock
 
 # The annotation runbook_url of each alert begins with RUNBOOKS: give the address where your people read docs/runbooks.md.
 RUNBOOKS ?= docs/runbooks.md

@@ -2,7 +2,7 @@
 # What the image holds, put into a folder. The Dockerfile's build stage calls it, and so do the tests, which then start the
 # programs out of that folder as a pod does. Needs a Python with venv, and a package index.
 #
-#   image/assemble.sh dependencies PREFIX    what Toposcope needs: only what the lock file has the hashes of
+#   image/assemble.sh dependencies PREFIX    what it needs in a pod: only what runtime.lock has the hashes of
 #   image/assemble.sh program PREFIX         Toposcope itself, and the bill of materials
 #
 # Two steps, because dependencies change less often than sources. PREFIX.tools holds what only the build needs.
@@ -25,10 +25,10 @@ compile() { "$prefix/bin/python" -m compileall -q -o 2 -j 0 --invalidation-mode 
 
 dependencies() {
   python3 -m venv "$tools"
-  tool pip --quiet install --require-hashes --only-binary :all: -r "$here/requirements.lock"
+  tool pip --quiet install --require-hashes --only-binary :all: -r "$here/build.lock"
   python3 -m venv --without-pip "$prefix"
   # No source may be built: on arm64 too each package with native code has a manylinux wheel.
-  into_prefix --require-hashes --only-binary :all: -r "$here/../requirements.lock"
+  into_prefix --require-hashes --only-binary :all: -r "$here/runtime.lock"
   # What only tests, compilers and type checkers read.
   rm -rf "$prefix/include"
   find "$prefix/lib" -depth \( -name tests -o -name test \) -type d -exec rm -rf {} +

@@ -14,7 +14,7 @@ from tests.apiserver.build import cache_root, made_once
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "image" / "assemble.sh"
-PINNED = (ROOT / "requirements.lock", ROOT / "image" / "requirements.lock", SCRIPT)
+PINNED = (ROOT / "image" / "runtime.lock", ROOT / "image" / "build.lock", SCRIPT)
 
 
 def assemble(step: str, prefix: Path) -> None:

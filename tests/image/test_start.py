@@ -141,5 +141,6 @@ def test_the_command_answers(confinement: Confinement, server: ApiUnderTest) -> 
     assert confinement.run("toposcope", "--version").stdout == f"toposcope {__version__}\n"
     for command in (["tree"], ["nodes"], ["levels"], ["uninstall"]):
         done = confinement.run("toposcope", *command, "--kubeconfig", server.kubeconfig)
-        assert (done.returncode, done.stderr) == (0, ""), command
-        assert done.stdout
+        # 1 says that something is amiss in the cluster, as a driver that is missing.
+        assert (done.returncode in {0, 1}, done.stderr) == (True, ""), command
+        assert done.stdout.strip(), command
