@@ -14,7 +14,7 @@ from kube.client import ApiClient, Request
 from kube.errors import Unreachable
 from kube.listing import everything
 from tests.manifests.support import MANIFESTS
-from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
@@ -50,8 +50,9 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
     crd = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-    api.install_crd(yaml.safe_load(crd.read_text(encoding="utf-8")))
+    api.create(CRDS, yaml.safe_load(crd.read_text(encoding="utf-8")))
     install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
+    api.settled_crd("clustertopologies.gpu.topology")
     create_namespace(api, "toposcope-system")
     if api.is_real:  # the embedded one keeps no programs
         api.create(AGENTS, program("DaemonSet", "toposcope-agent"))

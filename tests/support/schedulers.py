@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.api import ApiUnderTest
+from tests.support.api import CRDS, ApiUnderTest
 from topology.keys import HOSTNAME
 
 PUBLISHED = {
@@ -35,8 +35,11 @@ def crd(path: str, kind: str) -> dict[str, Any]:
 def serve_all(api: ApiUnderTest) -> None:
     """Have the API server serve all that is published, and the flavors that may hold one of them."""
     flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
-    for path, kind in (PUBLISHED | {flavors: "ResourceFlavor"}).items():
-        api.install_crd(crd(path, kind))
+    crds = [crd(path, kind) for path, kind in (PUBLISHED | {flavors: "ResourceFlavor"}).items()]
+    for each in crds:
+        api.create(CRDS, each)
+    for each in crds:  # a real server settles them side by side
+        api.settled_crd(each["metadata"]["name"])
 
 
 def published(path: str, name: str, **metadata: Any) -> dict[str, Any]:
