@@ -31,7 +31,9 @@ LABEL org.opencontainers.image.title="toposcope" \
 RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip \
     && rm -rf /usr/local/lib/python3.*/ensurepip \
     && python -m compileall -q -o 2 -j 0 --invalidation-mode unchecked-hash \
-        -x '/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo)/' /usr/local/lib/python3.*
+        -x '/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo)/' /usr/local/lib/python3.* \
+    # No way back to root, not even where a component has to allow privilege escalation.
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 
 # With a bill of materials in share/sbom, in CycloneDX's format.
 COPY --from=build /opt/toposcope /opt/toposcope

@@ -68,3 +68,7 @@ def test_the_image_holds_what_the_programs_need_in_a_pod() -> None:
         for path in ("image/runtime.lock", "requirements.lock")
     ]
     assert pins[0] <= pins[1]
+
+
+def test_no_program_of_the_base_image_can_make_somebody_root() -> None:
+    assert any("-perm /6000 -exec chmod a-s {} +" in line for line in RECIPE)
