@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock rules chart uninstall clean
+.PHONY: help demo test lint format bench lock rules chart fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,9 @@ format: $(VENV)/dev ## Put the code into its standard form
 
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m bench $(ARGS)
+
+fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
+	$(BIN)/python -m fuzz $(ARGS)
 
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock

@@ -11,6 +11,7 @@ from controller.hints import Hint, hints
 from controller.segments import Segments, observe
 from controller.selection import selected
 from controller.spec import Topology
+from topology.aliases import aliases
 from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import Coverage, cover, crossings, some_names
 from topology.keys import GPU_PRESENT, GPUS
@@ -152,9 +153,10 @@ def _is_silent(node: Traits) -> bool:
 
 
 def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
-    found = crossings(levels, nodes)
-    if found:
-        return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", "; ".join(found))
+    crossing, merged = crossings(levels, nodes), aliases(levels, nodes)
+    if crossing or merged:
+        reason = "LevelsDoNotNest" if crossing else "ValuesReadAlike"
+        return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*crossing, *merged)))
     return Condition(
         HIERARCHY_CONSISTENT, "True", "LevelsNest", "Every domain lies within one domain of the level above"
     )

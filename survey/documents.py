@@ -15,10 +15,11 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from kube.client import UNREADABLE
+from kube.decoding import UNREADABLE
 from survey.cutting import Cutter
 from survey.problems import BadInput, Place, Problem
 from survey.yamltext import NotYaml, load, locate, without_bulk
+from topology.words import not_utf8, type_words
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
@@ -33,7 +34,8 @@ _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion:
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
 """How kubectl begins an object: what it is can be told without reading all of it."""
-_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*|\s|\xef\xbb\xbf)*\Z")
+_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
+"""Possessive: of a file of comments, each step back would be kept in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -91,20 +93,12 @@ class Document:
         words, _, path = str(error).partition(" - at `")
         text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
         field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
-        return BadInput(Problem(_down(self.place, line - 1), field, _plain(words)))
+        return BadInput(Problem(_down(self.place, line - 1), field, type_words(words)))
 
 
 def _down(place: Place, lines: int) -> Place:
     """So many lines further down, where the line is known at all."""
     return replace(place, line=place.line + lines) if place.line else place
-
-
-def _plain(words: str) -> str:
-    for theirs, ours in (("`str`", "text"), ("`object`", "a mapping"), ("`array`", "a list"), ("`int`", "a number")):
-        words = words.replace(theirs, ours)
-    return words + (
-        " (put it in quotes)" if words.startswith(("Expected text, got a number", "Expected text, got `bool`")) else ""
-    )
 
 
 def documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
@@ -251,10 +245,14 @@ def _of_list(kind: str, version: str) -> tuple[str, str]:
 
 
 def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
+    if isinstance(error, UnicodeDecodeError):
+        return Problem(place, "", not_utf8(error))
+    if isinstance(error, RecursionError):
+        return Problem(place, "", "nested too deeply")
     at = _BYTE.search(str(error))
     line = text.count(b"\n", 0, int(at[1])) if at else 0
     words = _BYTE.sub("", str(error)).partition(" - at `")[0] or type(error).__name__
-    return Problem(_down(place, line), "", _plain(words))
+    return Problem(_down(place, line), "", type_words(words))
 
 
 def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:

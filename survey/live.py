@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from controller.spec import API_VERSION, PATH, Topology
-from kube.client import UNREADABLE, ApiClient, Request
+from kube.client import ApiClient, Request
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, Unreachable
 from kube.paths import NODES
 from survey.decode import Decoder, KeepMatrix, published, troubled

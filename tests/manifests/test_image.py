@@ -60,7 +60,7 @@ def test_the_image_holds_what_the_programs_need_in_a_pod() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["dependencies"]
     lines = (REPO / "image" / "runtime.in").read_text().splitlines()
     needed = {line for line in lines if not line.startswith("#")}
-    assert {re.split(r"[<>=]", left)[0] for left in set(project) - needed} == {"kubernetes", "psutil"}
+    assert {re.split(r"[<>=]", left)[0] for left in set(project) - needed} == {"kubernetes"}
     assert needed <= set(project)
     # The same versions as everywhere else.
     pins = [
