@@ -18,11 +18,12 @@ demo: $(VENV)/run ## Simulate a cluster and watch the whole path (ARGS=--keep le
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
 	$(BIN)/python -m pytest -n logical $(ARGS)
 
-lint: $(VENV)/dev ## Check style, types and the direction of imports
+lint: $(VENV)/dev ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
 
 format: $(VENV)/dev ## Put the code into its standard form
 	$(BIN)/ruff check --fix .
@@ -38,6 +39,8 @@ lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
 	$(BIN)/uv pip compile --group docs --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements-docs.lock
+	$(BIN)/uv pip compile image/runtime.in --constraints requirements.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/runtime.lock
+	$(BIN)/uv pip compile image/build.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/build.lock
 
 # The annotation runbook_url of each alert begins with RUNBOOKS: give the address where your people read docs/runbooks.md.
 RUNBOOKS ?= docs/runbooks.md
