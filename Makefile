@@ -16,7 +16,7 @@ demo: $(VENV)/run ## Simulate a cluster and watch the whole path (ARGS=--keep le
 	@$(BIN)/python -m cli.main demo $(ARGS)
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
-	$(BIN)/python -m pytest -n logical $(ARGS)
+	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
 lint: $(VENV)/dev ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .

@@ -14,10 +14,14 @@ from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import ApiUnderTest
 from tests.support.cleaning import clean
 from tests.support.real_apiserver import RealApiServer, UnavailableError, find_binaries
+from tests.support.scratch import use_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+use_memory()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
