@@ -26,8 +26,9 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 NODES = "/api/v1/nodes"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-# Label of CRDs that outlive a test; their objects do not.
+# Label of CRDs that outlive a test; their objects do not. Its value is the module whose tests share them, or ALL.
 KEPT = "kept-between-tests"
+ALL = "all"
 _PATIENCE = 30.0  # seconds until something that must happen is declared missing
 _MOMENT = 0.01  # seconds between two questions
 
@@ -42,6 +43,7 @@ class ApiUnderTest:
     ca_file: Path | None = None
     admin_token: str | None = None
     embedded: EmbeddedApiServer | None = None
+    module: str = ALL
     _client: HttpClient = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,8 +117,15 @@ class ApiUnderTest:
 
         Only for kinds that no program looks for: what stays would change what its tests see.
         """
+        self._keep_crd(crd, ALL)
+
+    def share_crd(self, crd: dict[str, Any]) -> None:
+        """Have a CRD served for all tests of the module that follow: one that counts on its absence removes it."""
+        self._keep_crd(crd, self.module)
+
+    def _keep_crd(self, crd: dict[str, Any], owner: str) -> None:
         if self.request("GET", f"{CRDS}/{crd['metadata']['name']}")[0] != 200:
-            self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: "true"}}})
+            self.install_crd({**crd, "metadata": {**crd["metadata"], "labels": {KEPT: owner}}})
 
     def settled_crd(self, name: str) -> dict[str, Any]:
         """Wait until a CRD is established and served, or its names are refused."""

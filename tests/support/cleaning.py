@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.api import CRDS, KEPT, NODES, ApiUnderTest
+from tests.support.api import ALL, CRDS, KEPT, NODES, ApiUnderTest
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
 # What tests make outside of namespaces of their own, besides nodes and CRDs.
@@ -19,15 +19,16 @@ _AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-def clean(api: ApiUnderTest) -> None:
-    """Remove what a test made: the real server outlives it."""
+def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
+    """Remove what a test made: the real server outlives it; with `unshare` also the CRDs that its module shared."""
     for path in _COLLECTIONS:
         if api.get(f"{path}?limit=1")["items"]:
             code, answer = api.request("DELETE", path, _AT_ONCE)
             assert code == 200, answer
     gone = []
     for crd in api.get(CRDS)["items"]:
-        if KEPT in crd["metadata"].get("labels", {}):
+        owner = crd["metadata"].get("labels", {}).get(KEPT)
+        if owner == ALL or (owner and not unshare):
             served = (
                 f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
             )

@@ -27,7 +27,7 @@ from tests.support.certificates import make_certificates, private_pem
 from tests.support.http_client import HttpClient
 
 _START_TIMEOUT = 60.0  # seconds; it takes two on an idle machine
-# Go collects garbage when the heap has grown fivefold instead of doubled: a third less processor time for some hundred MiB.
+# Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for some hundred MiB.
 _ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
 
 
