@@ -48,7 +48,12 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const { table } = cluster;
   const view = viewOf(cluster, place.view) ?? NO_VIEW;
   const forest = useMemo(() => forestOf(table, view), [table, view]);
-  const focus = useMemo(() => domainAt(forest, place.path).domain, [forest, place.path]);
+  const focus = useMemo(() => {
+    // A link to a node may name nothing else.
+    const home =
+      place.node !== null && !place.path.length ? forest.home[table.byName.get(place.node) ?? -1] : undefined;
+    return home ?? domainAt(forest, place.path).domain;
+  }, [forest, table, place.path, place.node]);
   const lens = useMemo(() => lensOf(place.lens, table, forest), [place.lens, table, forest]);
   const counts = useMemo(() => tally(lens, forest), [lens, forest]);
   const health = useMemo(() => tally(byHealth(table), forest), [table, forest]);
@@ -164,7 +169,13 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
               />
             </>
           ) : (
-            <NodePage name={place.node} source={source} edition={table} now={now} close={() => go({ node: null })} />
+            <NodePage
+              name={place.node}
+              source={source}
+              edition={table}
+              now={now}
+              close={() => go({ path: pathOf(focus), node: null })}
+            />
           )}
         </main>
         <Tabs tabs={tabs} current={tab} choose={setTab}>

@@ -37,6 +37,8 @@ export interface Layout {
 const GAPS = [10, 6, 4, 3] as const;
 /** Nodes smaller than this are shown by their domain, as shares of it. */
 const LEAST = 3.2;
+/** And domains by the one around them. */
+const SMALL = 6;
 const HEAD = 22;
 
 export function layoutOf(table: Table, forest: Forest, focus: Domain, width: number, height: number): Layout {
@@ -91,7 +93,10 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     const pad = head ? (spot.w > 160 ? 6 : 4) : spot.w > 24 && spot.h > 24 ? 2 : 1;
     const inside = { x: spot.x + pad, y: spot.y + (head || pad), w: spot.w - 2 * pad, h: spot.h - (head || pad) - pad };
     const room = Math.max(inside.w, 0) * Math.max(inside.h, 0);
-    const whole = room / Math.max(count, 1) < LEAST * LEAST || inside.w < LEAST || inside.h < LEAST;
+    // What is in it is domains or nodes: domains are told apart as long as each has some pixels for its shares.
+    const parts = last.children.length || count;
+    const least = last.children.length ? SMALL : LEAST;
+    const whole = room / Math.max(parts, 1) < least * least || inside.w < least || inside.h < least;
     domains.push({ ...spot, domain: last, chain, head, depth, whole });
     if (!whole) fill(last, inside, depth);
   };

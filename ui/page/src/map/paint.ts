@@ -138,7 +138,16 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
     context.globalAlpha = dim ? 0.4 : 1;
     const category = lens.categories[lens.of[node] ?? 0];
     const health = healthOf(listOf(table.marks, node));
-    if (health && lens.key !== "health") paintMark(context, x, y, w, h, HEALTH[health]?.tone ?? "ink", theme);
+    if (health && lens.key !== "health")
+      paintMark(
+        context,
+        x,
+        y,
+        w,
+        h,
+        HEALTH[health]?.pattern === "hollow" ? "soft" : (HEALTH[health]?.tone ?? "ink"),
+        theme,
+      );
     if (w >= 34 && h >= 15 && category)
       paintName(context, table, node, { x, y, w, h }, category, theme, measure, health);
   }

@@ -21,15 +21,18 @@ export function Drawing({ node }: { node: NodeDetail }) {
             <rect x={home.x} y={homeTop} width={home.w} height={height - homeTop - 1} rx="10" />
             <text x={home.x + 14} y={height - 14}>
               {home.id === null ? "NUMA node not known" : `NUMA ${home.id}`}
-              {home.cpus && <tspan class="soft"> CPUs {shortened(home.cpus, home.w)}</tspan>}
+              {home.cpus && <tspan class="soft"> CPUs {shortened(home.cpus, home.w - 130)}</tspan>}
             </text>
           </g>
         ))}
-        {plan.homes.slice(1).map((home) => (
-          <g key={`to ${home.id}`} class="between">
-            <path d={`M${home.x - 34} ${height - 30}h34M${home.x - 34} ${height - 26}h34`} />
-          </g>
-        ))}
+        {plan.homes
+          .slice(1)
+          .filter((home) => home.id !== null)
+          .map((home) => (
+            <g key={`to ${home.id}`} class="between">
+              <path d={`M${home.x - 34} ${height - 30}h34M${home.x - 34} ${height - 26}h34`} />
+            </g>
+          ))}
         {plan.toBar.map(({ part, links, weak }) => (
           <g key={part.device.label} class={weak || part.amiss ? "up weak" : "up"}>
             <path

@@ -14,7 +14,7 @@ export function Matrix({ node }: { node: NodeDetail }) {
   return (
     <>
       <div class="scrolls" tabIndex={0} role="region" aria-label={`Link matrix of ${node.name}`}>
-        <table class="matrix">
+        <table class={devices.length > 14 ? "matrix dense" : "matrix"}>
           <caption class="sr-only">How the GPUs and NICs of {node.name} reach each other</caption>
           <thead>
             <tr>

@@ -63,7 +63,7 @@ export function planOf(node: NodeDetail): Plan {
   for (const home of homes) {
     const gpus = of(home.devices, byLabel, "gpu");
     const nics = of(home.devices, byLabel, "nic");
-    const most = Math.max(gpus.length, nics.length, 2);
+    const most = Math.max(gpus.length, nics.length, 3);
     const w = most * (partWidth + GAP) - GAP + 2 * PAD;
     place(gpus, x, w, partWidth, gpuTop, PART.gpuHeight);
     place(orderedByRail(nics, gpus), x, w, partWidth, nicTop, PART.nicHeight);
