@@ -17,7 +17,7 @@ ITS_NAME: Final = -2
 """In `Column.codes`: the value is the node's own name."""
 
 
-class _Struct(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class _Struct(msgspec.Struct, gc=False, rename="camel"):
     """What goes over the wire; names there are in camelCase."""
 
 
@@ -77,6 +77,9 @@ class LevelView(_Struct):
     """Workloads that require it, as the controller counted last."""
     amiss: str
     """What is wrong with it, in a few words; empty when nothing is."""
+    in_topology: bool
+    """False: no level of the map, but one that only some nodes carry, or that is asked for and on no node (then `key`
+    is empty)."""
 
 
 class ConditionView(_Struct):
@@ -103,7 +106,7 @@ class View(_Struct):
     """The id of the view that a segment, or the ClusterTopology made for one, is a part of."""
     origin: Literal["spec", "observed", "inferred"]
     levels: list[LevelView]
-    """Broadest first."""
+    """Broadest first; then those with `in_topology` false."""
     nodes: int
     gpus: int
     conditions: list[ConditionView]
@@ -234,7 +237,7 @@ class CellClass(_Struct):
     """What a cell of the matrix means."""
 
     cell: str
-    kind: Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys", "other"]
+    kind: Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
     links: int
     """NVLinks; 0 for other kinds."""
     meaning: str
@@ -357,8 +360,12 @@ class Check(_Struct):
     notes: list[str]
     level: str
     """The level that the domains of `fits` are of; empty: no level is required."""
+    group: str
+    """The part of the workload that has to stay in one of them."""
     fits: list[Fit]
-    """The fullest first, at most 500."""
+    """Domains with room for one copy of `group`, the fullest first, at most 500."""
+    fits_exact: bool
+    """False: these have room in all; whether every pod finds its node was not tried."""
     more_fits: bool
     placement: dict[str, int]
     """Node name to number of pods: one way to place it."""
