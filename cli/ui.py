@@ -1,11 +1,7 @@
 """Show the cluster in a browser: one read-only page with every domain, node and link, and where it hurts."""
 
 import argparse
-import logging
-import secrets
-import socket
 import sys
-import threading
 import webbrowser
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +15,6 @@ from telemetry.logs import set_up
 
 if TYPE_CHECKING:
     from survey.snapshot import Snapshot
-    from ui.facts import Facts
-    from ui.source import Source
 
 PORT: Final = 8470
 
@@ -105,67 +99,26 @@ def _keep(_name: str, _not_ok: bool) -> bool:
 
 
 def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
-    from ui.bundle import Bundle  # noqa: PLC0415 - the server's libraries are only for this
-    from ui.guard import LOCAL  # noqa: PLC0415 - same
-    from ui.server import Server, application, listening  # noqa: PLC0415 - same
-    from ui.stream import Stream  # noqa: PLC0415 - same
-    from ui.teller import Teller  # noqa: PLC0415 - same
+    from ui.program import address_of, listening, of_cluster, of_files  # noqa: PLC0415 - an export needs no server
 
     set_up(arguments.log_format)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    wake = threading.Event()
-    source, facts = _source(arguments, wake)
-    teller = Teller(facts, source.kind, secrets.token_hex(4))
-    stop = threading.Event()
+    program = of_files(arguments.files) if arguments.files else of_cluster(arguments.kubeconfig, arguments.context)
     try:
         listener = listening(arguments.listen, arguments.port)
     except OSError as error:
+        where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
-        raise Unanswerable(
-            f"cannot listen on {arguments.listen}:{arguments.port}: {error.strerror}{another}"
-        ) from error
+        raise Unanswerable(f"cannot listen on {where}: {error.strerror}{another}") from error
     with listener:
-        address = _address(listener)
-        bundle = Bundle()
-        if bundle.page() is None:
-            print(f"warning: {bundle.missing}", file=sys.stderr)
-        source.start()
-        threading.Thread(target=teller.run, args=(stop, wake), name="teller", daemon=True).start()
-        stream = Stream(teller)
+        address = address_of(listener)
+        if program.bundle.page() is None:
+            print(f"warning: {program.bundle.missing}", file=sys.stderr)
 
         def started() -> None:
-            screen.show([f"{facts.source} is shown at {address} until Ctrl-C"])
+            screen.show([f"{program.facts.source} is shown at {address} until Ctrl-C"])
             sys.stdout.flush()
             if arguments.open:
                 webbrowser.open(address)
 
-        hosts = [*LOCAL, *arguments.allow_host]
-        server = Server(application(teller, source, bundle, stream, hosts), stream, started)
-        server.run(sockets=[listener])
-        stop.set()
-        source.close()
+        program.serve(listener, arguments.allow_host, started)
     return WELL
-
-
-def _source(arguments: argparse.Namespace, wake: threading.Event) -> "tuple[Source, Facts]":
-    """Where the facts come from, and the facts. Raises KubeError for a kubeconfig that is none."""
-    from ui.facts import Facts  # noqa: PLC0415 - the server's libraries are only for this
-
-    if arguments.files:
-        from ui.saved import EXPECTED as FILES  # noqa: PLC0415 - what is read decides what is loaded
-        from ui.saved import SavedSource  # noqa: PLC0415 - same
-
-        facts = Facts(", ".join(arguments.files), FILES, wake.set)
-        return SavedSource(arguments.files, facts), facts
-    from kube.config import load  # noqa: PLC0415 - same
-    from ui.live import EXPECTED, LiveSource  # noqa: PLC0415 - same
-
-    cluster = load(arguments.kubeconfig, context=arguments.context)
-    facts = Facts(cluster.server, EXPECTED, wake.set)
-    return LiveSource(cluster, facts), facts
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}/"

@@ -289,9 +289,9 @@ class Facts:
             return self._monotonic() - since, [f"{what}: {why}" for what, (why, _) in self._failing.items()]
 
     def age(self) -> float:
-        """Seconds since the server last spoke of the collection that has been silent for longest."""
+        """Seconds since the server last spoke: as long as nothing fails, all that is known holds until then."""
         with self._lock:
-            return max((self._monotonic() - each for each in self._looked.values()), default=0.0)
+            return min((self._monotonic() - each for each in self._looked.values()), default=0.0)
 
     def warnings(self) -> list[str]:
         """What cannot be seen at all."""

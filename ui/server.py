@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 from h11 import IDLE
@@ -87,9 +87,3 @@ class Server(uvicorn.Server):
         """End: streams first, which would not end by themselves."""
         self._stream.end()
         await super().shutdown(sockets)
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one. Raises OSError."""
-    family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=128)
