@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli.check_document import Answer, document_of, line_of
 from cli.documents import show_document
 from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker
+from placement.document import Answer, document_of, line_of
 from placement.verdict import Verdict
 from placement.words import advice, left_out, reasoning
 from placement.words import answer as in_words

@@ -69,12 +69,19 @@ def load_live(
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
+def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+    """What schedulers read, and a sentence for each kind of it that may not be listed. Raises KubeError."""
+    reader = _Reader(client, silent, troubled)
+    found = tuple(reader.published())
+    return found, tuple(reader.warnings)
+
+
 class _Reader:
     def __init__(self, client: ApiClient, progress: Progress, keep_matrix: KeepMatrix) -> None:
         self._client = client
         self._progress = progress
         self._decode = Decoder(keep_matrix)
-        self._warnings: list[str] = []
+        self.warnings: list[str] = []
 
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
         with unhurried_collection():
@@ -85,8 +92,8 @@ class _Reader:
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
                 topologies=self._topologies(),
                 pods=self._pods(wanted.node) if wanted.pods else None,
-                published=tuple(self._published()) if wanted.published else (),
-                warnings=tuple(self._warnings),
+                published=tuple(self.published()) if wanted.published else (),
+                warnings=tuple(self.warnings),
             )
 
     def _nodes(self, name: str | None) -> list[NodeView]:
@@ -102,7 +109,7 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            self._warnings.append(
+            self.warnings.append(
                 "pods may not be listed with these credentials, so what is free is not known; "
                 f"grant list on pods in all namespaces ({error.message})"
             )
@@ -117,14 +124,15 @@ class _Reader:
                 return ()
             if error.status != _FORBIDDEN:
                 raise
-            self._warnings.append(
+            self.warnings.append(
                 "ClusterTopologies may not be listed with these credentials, so levels are told from the nodes alone; "
                 f"grant list on clustertopologies in {API_VERSION.partition('/')[0]} ({error.message})"
             )
             return ()
         return tuple(sorted(found, key=attrgetter("name")))
 
-    def _published(self) -> Iterator[Published]:
+    def published(self) -> Iterator[Published]:
+        """The topology resources of all schedulers."""
         for group, versions, plural, kind in _SERVED:
             for version in versions:
                 api_version = f"{group}/{version}"
@@ -137,7 +145,7 @@ class _Reader:
                     break
                 except ApiError as error:
                     if error.status == _FORBIDDEN:
-                        self._warnings.append(f"{plural}.{group} may not be listed with these credentials")
+                        self.warnings.append(f"{plural}.{group} may not be listed with these credentials")
                         break
                     if not error.not_found:
                         raise
