@@ -1,4 +1,4 @@
-// Makes ../static out of the sources here: one document, one script, one style sheet, an icon. `--watch` follows changes.
+// Makes ../static out of the sources here: one document, one script, one style sheet. `--watch` follows changes.
 import { copyFile, mkdir, rm } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { context } from "esbuild";
@@ -10,7 +10,6 @@ const watch = process.argv.includes("--watch");
 await rm(out, { recursive: true, force: true });
 await mkdir(`${out}assets`, { recursive: true });
 await copyFile(here("src/index.html"), `${out}index.html`);
-await copyFile(here("src/icon.svg"), `${out}assets/icon.svg`);
 const work = await context({
   entryPoints: { app: here("src/main.tsx") },
   bundle: true,

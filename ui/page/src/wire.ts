@@ -132,7 +132,7 @@ export interface Device {
 
 export interface CellClass {
   cell: string;
-  kind: "self" | "nvlink" | "pix" | "pxb" | "phb" | "node" | "sys" | "other";
+  kind: "self" | "nvlink" | "pix" | "pxb" | "phb" | "node" | "sys";
   links: number;
   meaning: string;
 }
@@ -209,7 +209,9 @@ export interface Check {
   findings: Finding[];
   notes: string[];
   level: string;
+  group: string;
   fits: Fit[];
+  fitsExact: boolean;
   moreFits: boolean;
   placement: Record<string, number>;
   leftOut: Record<string, string[]>;

@@ -66,9 +66,11 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     const sizes = inner.map((child) => child.gpus || child.end - child.start);
     if (singles.length) sizes.push(singles.reduce((sum, node) => sum + (table.gpus[node] || 1), 0));
     const spots = tile(sizes, box, gap);
+    // Names on some of them only would look as if the others were something else.
+    const heads = spots.filter(hasRoomForName).length * 3 >= spots.length * 2;
     inner.forEach((child, at) => {
       const spot = spots[at];
-      if (spot) place(child, spot, depth + 1);
+      if (spot) place(child, spot, depth + 1, heads);
     });
     const last = spots[inner.length];
     if (singles.length && last) {
@@ -84,12 +86,12 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     }
   };
 
-  const place = (domain: Domain, spot: Box, depth: number): void => {
+  const place = (domain: Domain, spot: Box, depth: number, heads: boolean): void => {
     const last = narrowed(domain);
     const chain: Domain[] = [];
     for (let here: Domain | null = last; here && here !== domain.parent; here = here.parent) chain.unshift(here);
     const count = last.end - last.start;
-    const head = spot.h >= 40 && spot.w >= 52 ? HEAD : 0;
+    const head = heads && hasRoomForName(spot) ? HEAD : 0;
     const pad = head ? (spot.w > 160 ? 6 : 4) : spot.w > 24 && spot.h > 24 ? 2 : 1;
     const inside = { x: spot.x + pad, y: spot.y + (head || pad), w: spot.w - 2 * pad, h: spot.h - (head || pad) - pad };
     const room = Math.max(inside.w, 0) * Math.max(inside.h, 0);
@@ -146,6 +148,10 @@ export function layoutOf(table: Table, forest: Forest, focus: Domain, width: num
     boxes: Float32Array.from(boxes),
     apart,
   };
+}
+
+function hasRoomForName(box: Box): boolean {
+  return box.h >= 40 && box.w >= 60;
 }
 
 /** A part of the room at its beginning in which so many nodes have 90 by 46 pixels. */

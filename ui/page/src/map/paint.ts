@@ -73,7 +73,7 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
     const count = counts[row + at] ?? 0;
     const category = lens.categories[at];
     if (!count || !category) continue;
-    const least = category.rare ? Math.min(3, room / 2) : 0;
+    const least = category.rare ? Math.min(2, room / 2) : 0;
     const h = Math.min(Math.max((room * count) / total, least), bottom - top);
     context.globalAlpha = litCounts && !litCounts[row + at] ? DIM : 1;
     context.fillStyle = theme.fill(category, h > 9 && box.w > 9);
