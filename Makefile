@@ -32,7 +32,7 @@ ui/static/index.html: $(PAGE)/node_modules/.ready $(PAGE)/build.mjs $(shell find
 
 $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@echo "Installing what the page is made of into $(PAGE)/node_modules ..."
-	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --silent
+	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
