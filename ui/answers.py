@@ -25,7 +25,7 @@ from ui.stream import Stream
 from ui.teller import Teller
 
 _JSON: Final = "application/json"
-_BODY_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 10.0
 """A body that is not there in whole by then never comes."""
 
 
@@ -45,13 +45,13 @@ class Answers:
     """Answers for one cluster."""
 
     def __init__(
-        self, teller: Teller, source: Source, bundle: Bundle, stream: Stream, body_seconds: float = _BODY_SECONDS
+        self, teller: Teller, source: Source, bundle: Bundle, stream: Stream, body_seconds: float | None = None
     ) -> None:
         self._teller = teller
         self._source = source
         self._bundle = bundle
         self._stream = stream
-        self._body_seconds = body_seconds
+        self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
         self._checks = Checks(teller.facts.snapshot, source.published)
         self._searcher = Searcher(teller.facts)
 

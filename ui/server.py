@@ -19,7 +19,7 @@ from ui.teller import Teller
 
 _CONNECTIONS: Final = 400
 """At a time; more are told to come again."""
-_HEADER_SECONDS: Final = 10.0
+HEADER_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 30
 _ENDING_SECONDS: Final = 2
 
@@ -37,7 +37,7 @@ class _Patient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._asked = False
-        self._ending = self.loop.call_later(_HEADER_SECONDS, self._close_if_slow)
+        self._ending = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -49,7 +49,7 @@ class _Patient(H11Protocol):
             return
         if self.conn.their_state is IDLE and (not self._asked or self.conn.trailing_data[0]):
             self.transport.close()
-        self._ending = self.loop.call_later(_HEADER_SECONDS, self._close_if_slow)
+        self._ending = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending.cancel()
