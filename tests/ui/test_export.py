@@ -1,4 +1,4 @@
-"""The one file: it holds everything, runs nothing but its own script, and no text from a cluster gets out of its place."""
+"""The one file: it holds everything, runs nothing but its own script, and keeps what a cluster says as data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Tags(HTMLParser):
         if self._open:
             self.found[-1][2].append(data)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - the parser's
         self._open = False
 
     def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
@@ -101,7 +101,7 @@ def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> N
     assert (len(whole.nodes), whole.left_out) == (21, 0)
 
     some = document(snapshot(nodes), "cluster", 8 << 10)
-    assert list(some.nodes)[0] == "sick"
+    assert next(iter(some.nodes)) == "sick"
     assert 2 <= len(some.nodes) < 20
     assert some.left_out == 21 - len(some.nodes)
     assert len(some.snapshot.nodes.name) == 21
@@ -149,9 +149,7 @@ def test_the_command_writes_the_file(
         (["--kubeconfig", "not-there"], "not-there"),
     ],
 )
-def test_what_cannot_be_shown_says_why(
-    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_shown_says_why(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ui", *arguments]) == 2
     assert words in capsys.readouterr().err
 
