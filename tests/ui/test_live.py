@@ -133,6 +133,9 @@ def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> N
     assert {why.partition(":")[0] for why in stale.why} <= set(EXPECTED)
     assert found.teller.ready
     api.embedded.faults.stop_rejecting()
+    # A watch is known to be well when the server says something: soon a bookmark, here an event.
+    api.create(NODES, node("n1"))
+    api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
     found.until(lambda: found.teller.status().stale is None, "it is back")
     found.source.close()
 
