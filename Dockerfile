@@ -7,6 +7,17 @@ ARG PYTHON_TAG=3.13-slim-trixie
 # Empty, or sha256:… to hold the base to one content.
 ARG PYTHON_DIGEST=
 
+ARG NODE_TAG=24-trixie-slim
+ARG NODE_DIGEST=
+
+# The page of `toposcope ui`: files that browsers load. Nothing of Node gets into the image.
+FROM node:${NODE_TAG}${NODE_DIGEST:+@${NODE_DIGEST}} AS page
+WORKDIR /src/ui/page
+COPY ui/page/package.json ui/page/package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY ui/page ./
+RUN node build.mjs
+
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}} AS build
 # Docstrings would be more than 1 MB of every agent's memory, and which columns a line of a traceback means some more.
 # Bytecode is compiled for these settings, in both stages.
@@ -20,6 +31,7 @@ RUN python -m venv --without-pip /opt/toposcope \
     && pip --python /opt/toposcope/bin/python install --require-hashes --only-binary :all: -r requirements.lock
 
 COPY . .
+COPY --from=page /src/ui/static ui/static
 RUN pip wheel --no-deps --wheel-dir /tmp/wheel . \
     && pip --python /opt/toposcope/bin/python install --no-deps --no-index /tmp/wheel/*.whl \
     # The root file system is read-only in the cluster: what is not compiled here would be compiled at every start.

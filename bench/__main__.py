@@ -18,6 +18,7 @@ from bench.probe import probe_figures
 from bench.real import real_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
+from bench.ui import ui_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "memory": memory_figures,
@@ -31,6 +32,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "change": change_figures,
     "real": real_figures,
     "look": look_figures,
+    "ui": ui_figures,
 }
 
 

@@ -12,6 +12,7 @@ OPTIONS: Final = {
     "network-policy": "components.networkPolicy",
     "nvidia-labels": "components.nvidiaLabels",
     "privileged-runtime": "components.privilegedRuntime",
+    "ui": "ui.enabled",
 }
 """Component to the value that switches it on."""
 

@@ -1,8 +1,9 @@
 """A snapshot from saved files: what `kubectl get -o yaml` or `-o json` printed (see `SAVE`), in any number of files."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
 from typing import IO, Any, Final
 
@@ -128,9 +129,13 @@ SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json 
 
 
 def topology_of(document: Any) -> Topology:
-    """One ClusterTopology. Raises ValueError for an object that the CRD would have refused."""
+    """One ClusterTopology. Raises ValueError for an object that the CRD would have refused.
+
+    Of its status, which a file can hold in any form, what no controller writes is left out.
+    """
     try:
         found = read_topology(document)
+        found = replace(found, status=_sound(found.status))
         hash(found.name)  # whatever else the server refuses, topologies are told apart by their names
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -138,3 +143,28 @@ def topology_of(document: Any) -> Topology:
             "kubectl apply --dry-run=server tells what is wrong"
         ) from error
     return found
+
+
+_LISTS: Final = {
+    "levels": ("domain", "key"),
+    "conditions": ("type", "status"),
+    "requiredBy": ("domain",),
+    "preferredBy": ("domain",),
+    "segments": ("name",),
+}
+"""Lists of objects in a status that are read here, and what each object has as text."""
+
+
+def _sound(status: Any) -> Mapping[str, Any]:
+    if not isinstance(status, dict):
+        raise TypeError("status is no object")
+    wrong = {name: _objects(status[name], texts) for name, texts in _LISTS.items() if name in status}
+    return status | wrong
+
+
+def _objects(found: Any, texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Those elements that are objects with these texts."""
+    elements = found if isinstance(found, list) else ()
+    return [
+        each for each in elements if isinstance(each, dict) and all(isinstance(each.get(text), str) for text in texts)
+    ]

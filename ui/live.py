@@ -28,11 +28,13 @@ _TOPOLOGIES: Final = "ClusterTopologies"
 EXPECTED: Final = (_NODES, _PODS, _TOPOLOGIES)
 _MOST_DECODED: Final = 200_000
 """After so many objects a decoder is replaced: what it shares of pods long gone must not pile up."""
+_ENDING: Final = 5.0
+"""Seconds to wait for a thread that reads a list."""
 _MISSING: Final[Mapping[str, str]] = {
     _PODS: "pods may not be watched with these credentials, so what is free is not known; "
-    "grant get, list and watch on pods in all namespaces",
+    "grant list and watch on pods in all namespaces",
     _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, so levels are told from the nodes "
-    "alone; grant get, list and watch on clustertopologies in gpu.topology",
+    "alone; grant list and watch on clustertopologies in gpu.topology",
 }
 """What is lost without a collection: the page does without it and says so."""
 
@@ -59,6 +61,7 @@ class LiveSource:
         self._facts = facts
         self._stop = threading.Event()
         self._nodes, self._pods = _Fresh(), _Fresh()
+        self._following: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
 
     def start(self) -> None:
         """Begin to watch, in threads that end with the program."""
@@ -68,14 +71,21 @@ class LiveSource:
 
     def _follow(self, what: str, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
-        reflector: Reflector[Any] = Reflector(
-            GetClient(self._cluster, "toposcope-ui"), path, decode, handler, self._stop, observer=handler
-        )
-        threading.Thread(target=reflector.run, name=what, daemon=True).start()
+        client = GetClient(self._cluster, "toposcope-ui")
+        reflector: Reflector[Any] = Reflector(client, path, decode, handler, self._stop, observer=handler)
+        thread = threading.Thread(target=reflector.run, name=what, daemon=True)
+        thread.start()
+        self._following.append((thread, reflector, client))
 
     def close(self) -> None:
-        """Ask the threads to end."""
+        """End the threads and close the connections."""
         self._stop.set()
+        for _, reflector, _ in self._following:
+            reflector.relist()  # cuts its stream
+        for thread, _, client in self._following:
+            thread.join(_ENDING)
+            client.close()
+        self._asking.close()
 
     def node(self, name: str) -> Seen | None:
         """One node with its matrix, asked for now. Raises KubeError."""

@@ -63,13 +63,15 @@ def of_files(names: Sequence[str]) -> Program:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one. Raises OSError."""
+    """A socket that listens there; port 0 takes a free one, and `::` means IPv4 too. Raises OSError."""
+    if host == "::" and not socket.has_dualstack_ipv6():  # a kernel without IPv6
+        host = "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=128)
+    return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
 
 
 def address_of(listener: socket.socket) -> str:
     """Where a browser on this machine finds what listens there."""
     host, port = listener.getsockname()[:2]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}/"

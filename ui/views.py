@@ -1,5 +1,6 @@
 """The ways to see one cluster: each ClusterTopology, its segments, or what the labels alone say."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -14,6 +15,8 @@ from topology.catalogue import BUILT_IN, Catalogue
 from topology.keys import GPUS
 from topology.levels import Level
 from ui import wire
+
+log = logging.getLogger(__name__)
 
 Takes = Callable[[NodeView], bool]
 
@@ -63,10 +66,12 @@ def _has_gpus(node: NodeView) -> bool:
 def _segments(snapshot: Snapshot, topology: Topology, catalogue: Catalogue) -> Iterator[Sight]:
     """The segments that the controller has written down for a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
-        if isinstance(entry, Mapping):
-            name = str(entry.get("name", ""))
-            spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
+        name = str(entry["name"])
+        spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
+        try:
             yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec, catalogue)
+        except (AttributeError, KeyError, TypeError) as error:
+            log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
 
 
 def _suggested(snapshot: Snapshot, catalogue: Catalogue) -> Iterator[Sight]:
@@ -122,11 +127,8 @@ def _levels(found: Scope) -> Iterator[wire.LevelView]:
 
 
 def conditions_of(topology: Topology) -> Iterator[wire.ConditionView]:
-    """The conditions in a ClusterTopology's status; whatever stands there that is none is passed over."""
-    conditions = topology.status.get("conditions")
-    for each in conditions if isinstance(conditions, list) else ():
-        if not isinstance(each, Mapping):
-            continue
+    """The conditions in a ClusterTopology's status."""
+    for each in topology.status.get("conditions") or ():
         kind, status = str(each.get("type", "")), str(each.get("status", ""))
         yield wire.ConditionView(
             type=kind,

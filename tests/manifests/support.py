@@ -25,8 +25,8 @@ class Manifests:
         return found
 
     def pod_template(self, program: str) -> dict[str, Any]:
-        """The pod template of `agent` or `controller`."""
-        kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
+        """The pod template of `agent`, `controller` or `ui`."""
+        kind = {"agent": "DaemonSet"}.get(program, "Deployment")
         template: dict[str, Any] = self.get(kind, f"toposcope-{program}")["spec"]["template"]
         return template
 

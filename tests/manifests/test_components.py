@@ -108,6 +108,17 @@ TOUCHED = {
     "pod-monitor": {("PodMonitor", "toposcope-agent"), ("PodMonitor", "toposcope-controller")},
     "privileged-runtime": {DAEMON_SET, ("Namespace", "toposcope-system")},
     "prometheus-rule": {("PrometheusRule", "toposcope")},
+    "ui": {
+        (kind, "toposcope-ui")
+        for kind in (
+            "ClusterRole",
+            "ClusterRoleBinding",
+            "Deployment",
+            "NetworkPolicy",
+            "Service",
+            "ServiceAccount",
+        )
+    },
 }
 # What touches nothing that another touches cannot be in its way.
 SHARING = [(a, b) for a, b in itertools.combinations(TOUCHED, 2) if TOUCHED[a] & TOUCHED[b]]

@@ -6,6 +6,7 @@ import gzip
 import json
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -36,10 +37,8 @@ POST = b'{"workload": ""}'
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """20 nodes of the demo, one of them degraded."""
     whole = Decoder(lambda _name, _not_ok: True)
-    nodes = [
-        whole.node(lambda kind, each=each: msgspec.convert(each, kind))
-        for each in demo_nodes(most=20, faulty=("gb200-02",))
-    ]
+    documents = demo_nodes(most=20, faulty=("gb200-02",))
+    nodes = [whole.node(partial(msgspec.convert, each)) for each in documents]
     source = Nodes(seen={node.name: Seen(node, "2026-01-01T00:00:00Z") for node in nodes})
     with served(tmp_path_factory.mktemp("page"), facts_of(nodes), source) as found:
         yield found
@@ -184,9 +183,7 @@ def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest
         assert found.ask("/api/snapshot")[0] == 200
 
 
-def test_a_request_that_is_never_finished_loses_its_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_is_never_finished_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ui.server.HEADER_SECONDS", 0.05)
     with served(tmp_path) as found:
         for part in (b"", b"GET /api/snap", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ag"):
@@ -299,4 +296,3 @@ def test_a_page_that_was_not_built_is_said_to_be(tmp_path: Path) -> None:
 
     assert status == 503
     assert body.decode().strip() == Bundle(folder).missing
-
