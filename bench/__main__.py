@@ -14,6 +14,7 @@ from bench.agent import memory_figures, start_figures
 from bench.controller import change_figures, sync_figures
 from bench.hour import flapping_figures, rest_figures
 from bench.look import look_figures
+from bench.page import page_figures
 from bench.probe import probe_figures
 from bench.real import real_figures
 from bench.recompute import event_figures, recompute_figures
@@ -33,6 +34,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "real": real_figures,
     "look": look_figures,
     "ui": ui_figures,
+    "page": page_figures,
 }
 
 

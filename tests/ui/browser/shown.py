@@ -22,7 +22,13 @@ from ui.teller import Teller
 
 RACK = "cloud.google.com/gce-topology-subblock"
 FAULTY = "h200-3"
-NODES = ("gb200-01", "gb200-02", "gb200-03", *(f"l40s-{i}" for i in (1, 2, 3, 4)), *(f"h200-{i}" for i in (1, 2, 3, 4, 5, 6)))
+NODES = (
+    "gb200-01",
+    "gb200-02",
+    "gb200-03",
+    *(f"l40s-{i}" for i in (1, 2, 3, 4)),
+    *(f"h200-{i}" for i in (1, 2, 3, 4, 5, 6)),
+)
 
 
 class Halted:
@@ -42,7 +48,7 @@ def condition(kind: str, status: str, reason: str, message: str) -> Object:
 
 
 def demo_objects() -> list[Object]:
-    """A part of the demo's cluster with one node degraded, one without its rack, one without an agent, and a pod on another."""
+    """A part of the demo: one node degraded, one without its rack, one without an agent, and a pod on another."""
     nodes = copy.deepcopy(demo_nodes(faulty=(FAULTY,), of=NODES))
     labels(nodes, "l40s-4").pop(RACK)
     strange = labels(nodes, "l40s-3")

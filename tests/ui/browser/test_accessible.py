@@ -70,7 +70,9 @@ def test_a_telephone_shows_the_same(page: Page, demo: Shown) -> None:
     page.get_by_role("tabpanel").get_by_role("button", name=re.compile(FAULTY)).click()
     expect(page.get_by_role("heading", name=FAULTY, level=2)).to_be_in_viewport()
     page.get_by_role("button", name="Back to the map").click()
-    expect(domain(page, "rack rack-3").or_(page.get_by_role("button", name=re.compile("^node h200-1")))).to_be_attached()
+    expect(
+        domain(page, "rack rack-3").or_(page.get_by_role("button", name=re.compile("^node h200-1")))
+    ).to_be_attached()
 
 
 def test_there_are_landmarks_and_headings_and_a_way_past_the_head(page: Page, demo: Shown) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from typing import Any
 
@@ -49,19 +50,19 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
         ("zone-1", "block-2", "rack-4"),
     }
     page.goto(f"{demo.address}#in=zone-1/block-2")
-    assert tone(page, "--fit") not in colours_of(page, domain(page, "rack rack-4"))[:20]
+    assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
 
     _ask(page, JOB)
     panel = page.get_by_role("tabpanel")
     expect(panel).to_contain_text(told["answer"])
     for demand in told["demands"]:
         expect(panel).to_contain_text(demand.strip())
-    assert tone(page, "--fit") in colours_of(page, domain(page, "rack rack-4"))[:20]
+    assert tone(page, "--fit") in colours_of(domain(page, "rack rack-4"))[:20]
 
     panel.get_by_role("button", name="Marked on the map").click()
     expect(panel.get_by_role("button", name="Mark on the map")).to_be_visible()
-    assert tone(page, "--fit") not in colours_of(page, domain(page, "rack rack-4"))[:20]
-    panel.get_by_role("button", name="zone-1 › block-2 › rack-3").click()
+    assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
+    panel.get_by_role("button", name=re.compile("rack-3$")).click()
     expect(page).to_have_url(f"{demo.address}#view=cluster&in=zone-1/block-2/rack-3")
 
 

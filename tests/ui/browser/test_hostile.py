@@ -16,7 +16,7 @@ from tests.ui.browser.shown import RACK, Shown, condition, shown
 SCRIPT = "</script><script>window.hacked=1</script>"
 IMAGE = "<img src=x onerror=window.hacked=2>"
 LINK = "javascript:window.hacked=3"
-STYLE = "\" style=\"background:url('https://evil.example')\" onmouseover=\"window.hacked=4"
+STYLE = '" style="background:url(\'https://evil.example\')" onmouseover="window.hacked=4'
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def click_on(page: Page, of: Locator) -> None:
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
 
-def colours_of(page: Page, of: Locator) -> list[str]:
+def colours_of(of: Locator) -> list[str]:
     """The colours that the canvas has under a button, the most frequent first."""
     found: list[str] = of.evaluate(
         """button => {
@@ -70,7 +70,7 @@ def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
     )
     hurting = page.get_by_role("listitem").filter(has_text=FAULTY)
     expect(hurting).to_contain_text("degraded")
-    expect(hurting).to_contain_text("zone-1 › block-2 › rack-3")
+    expect(hurting).to_contain_text("rack-3")
     expect(page.get_by_role("region", name="What does not hold")).to_contain_text("Level 'rack' is missing on l40s-4")
     expect(chip(page, "degraded")).to_contain_text("1")
 
@@ -148,7 +148,7 @@ def test_a_link_to_a_domain_that_is_gone_leads_to_what_is_left(page: Page, demo:
 def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
 
-    sick, well = colours_of(page, node(page, FAULTY)), colours_of(page, node(page, "h200-1"))
+    sick, well = colours_of(node(page, FAULTY)), colours_of(node(page, "h200-1"))
     assert sick[0] == tone(page, "--health-degraded")
     assert well[0] == tone(page, "--health-ok")
     assert len(sick) > len(well) + 5, "the strokes of the pattern are colours of their own"
@@ -162,14 +162,14 @@ def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
     page: Page, demo: Shown, lens: str, category: str
 ) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
-    before = colours_of(page, node(page, "gb200-02"))[0]
+    before = colours_of(node(page, "gb200-02"))[0]
 
     page.get_by_role("combobox", name="Colour by").select_option(lens)
     chosen = chip(page, category)
     chosen.click()
     expect(chosen).to_have_attribute("aria-pressed", "true")
     expect(page).to_have_url(re.compile(f"by={lens}&only="))
-    assert colours_of(page, node(page, "gb200-02"))[0] in {before, *_tones(page, lens)}
+    assert colours_of(node(page, "gb200-02"))[0] in {before, *_tones(page, lens)}
 
     page.get_by_role("button", name="Show all").click()
     expect(chosen).to_have_attribute("aria-pressed", "false")
@@ -185,8 +185,8 @@ def test_what_is_filtered_out_fades(page: Page, demo: Shown) -> None:
     chip(page, "degraded").click()
 
     expect(chip(page, "degraded")).to_have_attribute("aria-pressed", "true")
-    assert colours_of(page, node(page, FAULTY))[0] == tone(page, "--health-degraded")
-    assert colours_of(page, node(page, "h200-1"))[0] != tone(page, "--health-ok")
+    assert colours_of(node(page, FAULTY))[0] == tone(page, "--health-degraded")
+    assert colours_of(node(page, "h200-1"))[0] != tone(page, "--health-ok")
 
 
 def test_another_topology_is_another_map(page: Page, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_another_topology_is_another_map(page: Page, tmp_path: Path) -> None:
         page.get_by_role("combobox", name="Topology or segment").select_option("flat")
 
         expect(page).to_have_url(f"{served.address}#view=flat")
-        expect(page.get_by_role("navigation", name="Where you are")).to_have_text("flat")
+        expect(page.get_by_role("navigation", name="Where you are")).to_contain_text("flat")
         page.reload()
         expect(page.get_by_role("combobox", name="Topology or segment")).to_have_value("flat")
 

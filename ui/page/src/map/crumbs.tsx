@@ -1,5 +1,6 @@
 // The way from the whole down to what is shown, each step a way back.
-import { type Domain, type Forest, levelName } from "../model/domains.ts";
+import { type Domain, type Forest, levelName, narrowed, pathOf } from "../model/domains.ts";
+import { route } from "./words.ts";
 
 interface Props {
   forest: Forest;
@@ -9,6 +10,7 @@ interface Props {
 }
 
 export function Crumbs({ forest, focus, node, zoom }: Props) {
+  const inner = narrowed(focus);
   const way: Domain[] = [];
   for (let here: Domain | null = focus; here; here = here.parent) way.unshift(here);
   return (
@@ -40,6 +42,7 @@ export function Crumbs({ forest, focus, node, zoom }: Props) {
           </li>
         )}
       </ol>
+      {inner !== focus && node === null && <p class="inner">all of it in {route(pathOf(inner).slice(focus.depth))}</p>}
     </nav>
   );
 }

@@ -129,7 +129,10 @@ export function aboutNode(node: number, table: Table, forest: Forest): string {
   const marks = listOf(table.marks, node);
   const free = table.free ? `, ${table.free[node] ?? 0} free` : "";
   const health = marks.length ? marks.join(", ") : (HEALTH[healthOf(marks)]?.label ?? "");
-  const why = [...(table.reasons.get(node) ?? []).slice(0, 1), ...(forest.why.has(node) ? [forest.why.get(node)] : [])].join("; ");
+  const why = [
+    ...(table.reasons.get(node) ?? []).slice(0, 1),
+    ...(forest.why.has(node) ? [forest.why.get(node)] : []),
+  ].join("; ");
   return `node ${table.names[node]}: ${many(table.gpus[node] ?? 0, "GPU")}${free}, ${health}${why ? `: ${why}` : ""}`;
 }
 
