@@ -85,7 +85,7 @@ export function Overlay({ items, table, forest, focus, health, zoom, open }: Pro
         <Cell
           key={item.domain ? `d${item.domain.id}` : `n${item.node}`}
           item={item}
-          label={item.domain ? aboutDomain(item.domain, forest, health) : aboutNode(item.node, table)}
+          label={item.domain ? aboutDomain(item.domain, forest, health) : aboutNode(item.node, table, forest)}
           current={from + offset === Math.min(active, items.length - 1)}
           choose={() => (item.domain ? zoom(item.domain) : open(item.node))}
           reach={() => setActive(from + offset)}
@@ -125,11 +125,11 @@ export function aboutDomain(domain: Domain, forest: Forest, health: Uint32Array)
   return trouble ? `${words}, ${trouble} in trouble` : words;
 }
 
-export function aboutNode(node: number, table: Table): string {
+export function aboutNode(node: number, table: Table, forest: Forest): string {
   const marks = listOf(table.marks, node);
   const free = table.free ? `, ${table.free[node] ?? 0} free` : "";
   const health = marks.length ? marks.join(", ") : (HEALTH[healthOf(marks)]?.label ?? "");
-  const why = table.reasons.get(node)?.[0] ?? table.apart.get(node);
+  const why = [...(table.reasons.get(node) ?? []).slice(0, 1), ...(forest.why.has(node) ? [forest.why.get(node)] : [])].join("; ");
   return `node ${table.names[node]}: ${many(table.gpus[node] ?? 0, "GPU")}${free}, ${health}${why ? `: ${why}` : ""}`;
 }
 

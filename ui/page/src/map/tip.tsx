@@ -78,7 +78,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
           {reason}
         </div>
       ))}
-      {table.apart.has(node) && <div class="why">{table.apart.get(node)}</div>}
+      {forest.why.has(node) && <div class="why">Stands apart: {forest.why.get(node)}</div>}
     </div>
   );
 }

@@ -41,6 +41,8 @@ export interface Forest {
   /** The domain in which each node stands; also for one that lacks a level: the last that it has. */
   readonly home: readonly (Domain | undefined)[];
   readonly pens: readonly Pen[];
+  /** Why a node stands apart. */
+  readonly why: ReadonlyMap<number, string>;
 }
 
 export function forestOf(table: Table, view: View): Forest {
@@ -118,7 +120,8 @@ export function forestOf(table: Table, view: View): Forest {
   const used = settle(root, table, order, rank, 0);
   const gathered = [...pens].map(([reason, nodes]) => ({ reason, nodes }));
   gathered.sort((a, b) => b.nodes.length - a.nodes.length);
-  return { view, levels, root, all, order: order.subarray(0, used), rank, home, pens: gathered };
+  const why = new Map(gathered.flatMap(({ reason, nodes }) => nodes.map((node) => [node, reason] as const)));
+  return { view, levels, root, all, order: order.subarray(0, used), rank, home, pens: gathered, why };
 }
 
 function settle(domain: Domain, table: Table, order: Int32Array, rank: Int32Array, from: number): number {

@@ -144,7 +144,7 @@ function Verdict({
       {check.demands.length > 0 && (
         <>
           <h4>What it asks for</h4>
-          <pre>{check.demands.join("\n")}</pre>
+          <pre tabIndex={0}>{check.demands.join("\n")}</pre>
         </>
       )}
       {check.fits.length > 0 && (

@@ -1,7 +1,7 @@
 // What is shown, in numbers: how much, how free, where it hurts, which levels there are.
 
 import { Swatch } from "../map/tip.tsx";
-import { route } from "../map/words.ts";
+import { many, route } from "../map/words.ts";
 import { contains, type Domain, type Forest, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
@@ -40,6 +40,7 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
           <p class="soft">and {(ailing.length - SHOWN).toLocaleString("en")} more: marked on the map</p>
         )}
       </section>
+      {!focus.parent && <Apart forest={forest} />}
       <Levels view={forest.view} />
       {otherNodes > 0 && (
         <p class="soft">
@@ -88,7 +89,7 @@ function Ailing({
   const category = HEALTH[healthOf(listOf(table.marks, node))];
   const home = forest.home[node];
   const reasons = table.reasons.get(node) ?? [];
-  const why = reasons[0] ?? table.apart.get(node) ?? category?.hint;
+  const why = reasons[0] ?? forest.why.get(node) ?? category?.hint;
   return (
     <li>
       <button type="button" onClick={() => open(node)}>
@@ -102,6 +103,22 @@ function Ailing({
         </span>
       </button>
     </li>
+  );
+}
+
+function Apart({ forest }: { forest: Forest }) {
+  if (!forest.pens.length) return null;
+  return (
+    <section>
+      <h3>Left out by schedulers</h3>
+      <ul class="apart">
+        {forest.pens.map((pen) => (
+          <li key={pen.reason}>
+            <strong>{many(pen.nodes.length, "node")}</strong> {pen.reason}
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
