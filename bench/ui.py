@@ -33,6 +33,8 @@ _IN_SERVER: Final = 60_000
 _CHANGES: Final = 10
 _REST: Final = 20.0
 _PAUSE: Final = 0.05
+_PATIENCE: Final = 12
+"""Status events, of which one comes every ten seconds, until a change counts as lost."""
 _FIRST_PAINT: Final = 2_000
 """Milliseconds within which a page of 15,000 nodes is to be painted: the snapshot is a part of that."""
 
@@ -78,8 +80,8 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
     yield Figure("  peak memory", _one(peak_memory(running.pid) / _MIB, "MiB"))
     yield Figure("  snapshot on the wire", _one(len(raw) / _KIB, "KiB"), Target(_KIB) if nodes <= _SIZES[1] else None)
     client = server.client()
-    _ask(client, _name(client, 0), "unknown")
     with _Stream(port, msgspec.json.decode(_plain(port))["id"]) as stream:
+        _ask(client, _name(client, 0), "unknown")
         stream.delta()
         yield Figure(
             "  a snapshot made anew",
@@ -180,7 +182,11 @@ class _Stream:
 
     def delta(self) -> None:
         """Wait for the next delta. Raises MeasurementFailed."""
+        silent = 0
         for line in self._file:
+            silent += line == b"event: status\n"
+            if silent > _PATIENCE:
+                raise MeasurementFailed("a change did not reach the page")
             if line == b"event: delta\n":
                 return
             if line == b"event: reset\n":

@@ -1,7 +1,7 @@
 """What a question is about: one topology, its levels and its nodes, as the controller would see them."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Final
@@ -45,6 +45,8 @@ class Scope:
     nodes: tuple[NodeView, ...]
     catalogue: Catalogue = BUILT_IN
     """What tells which label is which level."""
+    _tables: dict[frozenset[str], Table] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The table of all levels there could be, made once: nearly every question is about some of them."""
 
     @property
     def name(self) -> str:
@@ -61,8 +63,16 @@ class Scope:
         return self.table_with(level.key for level in self.levels)
 
     def table_with(self, keys: Iterable[str]) -> Table:
-        """The nodes by these labels."""
-        return table_of(self.nodes, frozenset(keys), self.catalogue)
+        """The nodes by these labels, and maybe by others."""
+        wanted = self.catalogue.level_keys.union(keys)
+        if wanted not in self._tables:
+            self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
+        return self._tables[wanted]
+
+    def known(self, keys: frozenset[str], table: Table) -> "Scope":
+        """This scope, with a table that was made of its nodes and these labels already."""
+        self._tables[keys] = table
+        return self
 
     def level(self, name: str) -> int:
         """The position of the level with this domain or key. Raises NoSuchLevel."""
@@ -84,8 +94,9 @@ def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BU
     topology = _chosen(snapshot.topologies, name)
     if topology is None:
         nodes = with_gpus(snapshot.nodes)
-        full = fully_covered(catalogue.level_keys, table_of(nodes, catalogue.level_keys, catalogue))
-        return Scope(None, Origin.INFERRED, catalogue.infer(full), nodes, catalogue)
+        table = table_of(nodes, catalogue.level_keys, catalogue)
+        levels = catalogue.infer(fully_covered(catalogue.level_keys, table))
+        return Scope(None, Origin.INFERRED, levels, nodes, catalogue).known(catalogue.level_keys, table)
     nodes = tuple(filter(topology.selects, snapshot.nodes))
     if topology.levels is not None:
         return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue)
@@ -93,8 +104,9 @@ def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BU
         return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue)
     keys = catalogue.level_keys.union(level.key for level in topology.last_levels)
     # Absences begin now: a level that no node carries stays until the controller has given it up.
-    effective = effective_levels(topology, table_of(nodes, keys, catalogue), Absences(), 0.0, catalogue)
-    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue)
+    table = table_of(nodes, keys, catalogue)
+    effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
+    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue).known(keys, table)
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 import msgspec
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -27,6 +28,8 @@ from ui.teller import Teller
 _JSON: Final = "application/json"
 BODY_SECONDS: Final = 10.0
 """A body that is not there in whole by then never comes."""
+_ASKING: Final = 4
+"""Nodes that are asked for at a time."""
 
 
 class _CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +57,8 @@ class Answers:
         self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
         self._checks = Checks(teller.facts.snapshot, source.published)
         self._searcher = Searcher(teller.facts)
+        # Those who wait for a server that does not answer must not take the threads of everybody else.
+        self._asking = CapacityLimiter(_ASKING)
 
     def application(self) -> Starlette:
         """All addresses."""
@@ -108,7 +113,7 @@ class Answers:
 
     async def _node(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = await run_in_threadpool(self._detail, name)
+        found = await to_thread.run_sync(self._detail, name, limiter=self._asking)
         if found is None:
             return problem(HTTPStatus.NOT_FOUND, f"there is no node {name!r} (any more)")
         return _json(found)
@@ -119,10 +124,15 @@ class Answers:
         if known is None:  # also: no name out of a URL reaches the API server unless it is a node's
             return None
         trouble = ""
+        seen: Seen | None = Seen(known, "")
+        stale = facts.stale()
         try:
-            seen = self._source.node(name)
+            if stale:
+                trouble = f"its link matrix cannot be read just now: {'; '.join(stale[1])}"
+            else:
+                seen = self._source.node(name)
         except KubeError as error:
-            seen, trouble = Seen(known, ""), f"its link matrix cannot be read just now: {error}"
+            trouble = f"its link matrix cannot be read just now: {error}"
         if seen is None:
             return None
         pods = facts.pods_on(name) if facts.pods_known else None

@@ -31,11 +31,9 @@ from kube.paths import NODES
 from simulator import manifests
 from simulator.apiserver import EmbeddedApiServer
 from simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster
-from telemetry.logs import set_up
 from topology import keys
 from topology.catalogue import BUILT_IN
 from topology.levels import Level
-from ui.program import address_of, listening, of_cluster
 
 _NAME: Final = "cluster"
 _GRACE: Final = 2
@@ -85,6 +83,10 @@ class Demo:
 
     def _show_page(self) -> None:
         """Serve the page of the cluster, from a process of its own."""
+        # Only --keep has to wait for the server's libraries.
+        from telemetry.logs import set_up  # noqa: PLC0415 - see above
+        from ui.program import address_of, listening, of_cluster  # noqa: PLC0415 - see above
+
         program = of_cluster(str(self._kubeconfig))
         self._heading("The cluster in a browser")
         if program.bundle.page() is None:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kube.errors import KubeError
 from survey.snapshot import NodeView, Published
 from tests.survey.clusters import snapshot, view
 from ui.bundle import Bundle
@@ -58,7 +57,7 @@ class Nodes:
 
     kind: Any = "cluster"
     seen: dict[str, Seen] = field(default_factory=dict)
-    broken: KubeError | None = None
+    broken: Exception | None = None
 
     def start(self) -> None: ...
 

@@ -245,6 +245,16 @@ def test_a_node_that_cannot_be_asked_for_is_shown_without_its_matrix(tmp_path: P
     assert node["labels"]["kubernetes.io/hostname"] == "n1"
 
 
+def test_nobody_waits_for_a_server_that_is_known_not_to_answer(tmp_path: Path) -> None:
+    facts = facts_of(rack_nodes())
+    source = Nodes(broken=AssertionError("it was asked"))
+    facts.failing("nodes", "https://cluster.test does not answer")
+    with served(tmp_path, facts, source) as found:
+        assert found.ask("/api/node/n1")[2]["problem"] == (
+            "its link matrix cannot be read just now: nodes: https://cluster.test does not answer"
+        )
+
+
 @pytest.mark.parametrize(
     ("query", "kinds", "first"),
     [
