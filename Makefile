@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test test lint format bench lock rules chart uninstall clean
+.PHONY: help demo ui ui-test pictures test lint format bench lock rules chart uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ ui: ui/static/index.html ## Build the page of `toposcope ui` (ui/page into ui/st
 
 ui-test: $(PAGE)/node_modules/.ready ## Test the parts of the page that need no browser
 	cd $(PAGE) && $(NODE) npm test --silent
+
+pictures: ui ## Take the pictures of the page for the documentation
+	$(BIN)/python -m tests.ui.browser.pictures docs/pictures
 
 ui/static/index.html: $(PAGE)/node_modules/.ready $(PAGE)/build.mjs $(shell find $(PAGE)/src -type f 2>/dev/null)
 	@echo "Building the page of toposcope ui ..."
