@@ -136,7 +136,12 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
     if gaps:
         text = "; ".join(gaps) + "; schedulers leave these nodes out of the topology"
         return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
-    return Condition(LEVELS_COVERED, "True", "AllNodesCovered", f"All {nodes} nodes carry every level")
+    return Condition(
+        LEVELS_COVERED,
+        "True",
+        "AllNodesCovered",
+        "The only node carries every level" if nodes == 1 else f"All {nodes} nodes carry every level",
+    )
 
 
 def _agents_reporting(nodes: Table) -> Condition:

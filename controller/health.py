@@ -14,6 +14,7 @@ from topology.keys import MATRIX, STATE
 from topology.levels import Level
 from topology.node import Hardware
 from topology.table import Table
+from topology.words import plural
 
 MOST_FINDINGS: Final = 5
 """How many split or small domains a message or status names."""
@@ -93,7 +94,9 @@ def _splits(found: Sequence[Split]) -> str:
 
 
 def _smalls(found: Sequence[Small]) -> str:
-    named = ", ".join(f"{each.name} ({each.gpus} GPUs, usual {each.usual})" for each in found[:MOST_FINDINGS])
+    named = ", ".join(
+        f"{each.name} ({each.gpus} {plural(each.gpus, 'GPU')}, usual {each.usual})" for each in found[:MOST_FINDINGS]
+    )
     what = (
         "1 NVLink domain is smaller than its siblings"
         if len(found) == 1

@@ -11,6 +11,7 @@ from topology.hierarchy import MOST_NAMES, some_names
 from topology.levels import Level
 from topology.node import OWN
 from topology.table import Table
+from topology.words import plural
 
 PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
@@ -77,7 +78,7 @@ def _advised(nodes: Table, levels: Sequence[Level], present: frozenset[str], cat
 
 
 def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> str:
-    where = f"{key} is on {_carrying(nodes, key)} of {len(nodes)} nodes"
+    where = f"{key} is on {_carrying(nodes, key)} of {len(nodes)} {plural(len(nodes), 'node')}"
     match advice.reason:
         case "RetiredKey":
             used = next(

@@ -323,8 +323,8 @@ class Reflector(Generic[T]):
                 status = _STATUS.decode(raw)
             except UNREADABLE as error:
                 raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
-            kind = Expired if status.code == _GONE else ApiError
-            raise kind(status.code, printable(status.reason), printable(status.message))
+            refusal = Expired if status.code == _GONE else ApiError
+            raise refusal(status.code, printable(status.reason), printable(status.message))
 
 
 def _event(line: bytes) -> tuple[str, Raw]:

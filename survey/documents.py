@@ -26,6 +26,7 @@ SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """What is read of a directory."""
 
 _GZIP: Final = b"\x1f\x8b"
+_PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
 _BLANK: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
@@ -43,6 +44,7 @@ _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 
 _T = TypeVar("_T")
 Tell = Callable[[Problem], None]
+Count = Callable[[int], None]
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -101,12 +103,14 @@ def _down(place: Place, lines: int) -> Place:
     return replace(place, line=place.line + lines) if place.line else place
 
 
-def documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
+def documents(
+    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+) -> Iterator[Document]:
     """Every object of the Kubernetes API in files, directories and standard input; see `all_documents`.
 
     What says no kind goes to `tell` too.
     """
-    for document in all_documents(names, tell, stdin):
+    for document in all_documents(names, tell, stdin, count):
         if document.kind:
             yield document
         else:
@@ -118,20 +122,22 @@ def kindless(document: Document) -> Problem:
     return Problem(document.place, "kind", "is missing; what object is this?")
 
 
-def all_documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
+def all_documents(
+    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+) -> Iterator[Document]:
     """Every document in files, directories (all that is below them) and standard input (`-`), in order.
 
     Some are no objects of the Kubernetes API and have no kind. What cannot be read goes to `tell`; the rest is yielded
-    all the same.
+    all the same. `count` is told how many bytes have been read.
     """
     for name in names:
         if name == STDIN:
-            yield from _stream("standard input", stdin or sys.stdin.buffer, tell)
+            yield from _stream("standard input", stdin or sys.stdin.buffer, tell, count)
             continue
         try:
             for path in _files(Path(name)):
                 with path.open("rb") as file:
-                    yield from _stream(str(path), file, tell)
+                    yield from _stream(str(path), file, tell, count)
         except OSError as error:
             tell(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
@@ -145,9 +151,14 @@ def _files(path: Path) -> Sequence[Path]:
     return found
 
 
-def _stream(name: str, stream: IO[bytes], tell: Tell) -> Iterator[Document]:
+def _stream(name: str, stream: IO[bytes], tell: Tell, count: Count | None = None) -> Iterator[Document]:
     head = stream.read(len(_GZIP))
-    joined: Any = _Joined(head, stream)
+    if head == _PACKED[: len(_GZIP)]:
+        head += stream.read(len(_PACKED) - len(head))
+        if head == _PACKED:
+            tell(Problem(Place(name), "", "what toposcope save wrote: give it as a file of its own, --from FILE"))
+            return
+    joined: Any = _Joined(head, stream, count or _ignored)
     cutter = Cutter(cast("IO[bytes]", gzip.GzipFile(fileobj=joined)) if head == _GZIP else joined)
     try:
         if cutter.starts_with(_JSON):
@@ -161,15 +172,20 @@ def _stream(name: str, stream: IO[bytes], tell: Tell) -> Iterator[Document]:
 class _Joined:
     """A stream whose first bytes have been looked at already; standard input cannot be wound back."""
 
-    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+    def __init__(self, head: bytes, stream: IO[bytes], count: Count) -> None:
         self._head = head
         self._stream = stream
+        self._count = count
 
     def read(self, size: int) -> bytes:
-        if self._head:
-            head, self._head = self._head, b""
-            return head + self._stream.read(max(0, size - len(head)))
-        return self._stream.read(size)
+        head, self._head = self._head, b""
+        chunk = head + self._stream.read(max(0, size - len(head)))
+        self._count(len(chunk))
+        return chunk
+
+
+def _ignored(_count: int) -> None:
+    pass
 
 
 def _json_documents(name: str, cutter: Cutter, tell: Tell) -> Iterator[Document]:

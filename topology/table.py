@@ -130,8 +130,10 @@ class Table:
 
     def values(self, key: str) -> list[str | None]:
         """Each node's domain value at the level that `key` carries."""
-        values = self.column(key).values
-        found = map(values.__getitem__, self.places())
+        column = self.column(key)
+        found = map(column.values.__getitem__, self.places())
+        if not column.own:
+            return list(found)
         return [node.own(value) if value in OWN else value for node, value in zip(self, found, strict=True)]
 
     def labels(self, key: str) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""What others put into words, made fit for a person: foreign text in messages, and the complaints of libraries."""
+"""Words that messages of all rooms share: plurals, foreign text made fit for a person, the complaints of libraries."""
 
 from typing import Final
 
@@ -12,6 +12,11 @@ _TYPES: Final = (
     ("`null`", "nothing"),
 )
 _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """The word for so many: `node`, `nodes`."""
+    return one if count == 1 else several or f"{one}s"
 
 
 def printable(text: str, most: int = 200) -> str:

@@ -10,7 +10,7 @@ from controller.spec import read
 from controller.status import conditions_of
 from fuzz.material import spoiled
 from fuzz.subject import Outcome, Subject, held, refusal
-from survey.files import topology_of
+from survey.cluster_topology import topology_of
 from topology.keys import GPUS
 from topology.node import node_facts
 

@@ -224,7 +224,7 @@ def test_what_comes_back_is_told(
     monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
     assert uninstall(cluster, "--yes") == 1
     said = capsys.readouterr()
-    assert "it is there again:\nclean   1 nodes of 1 labels and annotations\n" in said.out
+    assert "it is there again:\nclean   1 node of 1 label or annotation\n" in said.out
     assert "Argo CD" in said.err
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from topology.words import not_utf8, printable, type_words, yaml_words
+from topology.words import not_utf8, plural, printable, type_words, yaml_words
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,8 @@ def test_libraries_are_translated() -> None:
     assert type_words("Expected `str`, got `int`") == "Expected text, got a number (put it in quotes)"
     assert type_words("Expected `object`, got `array`") == "Expected a mapping, got a list"
     assert yaml_words("found unhashable key") == "a list or a mapping stands where a key should be"
+
+
+def test_one_and_several() -> None:
+    assert [f"{count} {plural(count, 'node')}" for count in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+    assert plural(2, "topology", "topologies") == "topologies"
