@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test lint format bench lock rules chart uninstall clean
+.PHONY: help demo ui ui-test pictures test lint format bench lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,11 +42,12 @@ test: $(VENV)/dev ## Run the tests, against the embedded API server and a real o
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical $(ARGS)
 
-lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types and the direction of imports
+lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
 	cd $(PAGE) && $(NODE) npm run --silent check
 
 format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standard form
@@ -57,9 +58,15 @@ format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standar
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m bench $(ARGS)
 
+fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
+	$(BIN)/python -m fuzz $(ARGS)
+
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --group docs --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements-docs.lock
+	$(BIN)/uv pip compile image/runtime.in --constraints requirements.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/runtime.lock
+	$(BIN)/uv pip compile image/build.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/build.lock
 
 # The annotation runbook_url of each alert begins with RUNBOOKS: give the address where your people read docs/runbooks.md.
 RUNBOOKS ?= docs/runbooks.md
@@ -71,6 +78,13 @@ rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for link
 chart: $(VENV)/run ## Write the Helm chart into dist/toposcope, out of what kubectl renders of the kustomize base
 	$(BIN)/python -m charts dist/toposcope
 
+reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (labels, metrics, levels, flags, fields)
+	@$(BIN)/python -m reference $(ARGS)
+
+docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
+	@# Not --quiet: a strict build counts only warnings that are logged.
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 # kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
 uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)
 	@$(BIN)/python -m cli.main uninstall $(ARGS)
@@ -79,11 +93,18 @@ ifeq ($(strip $(ARGS)),--yes)
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules ui/static
+	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules ui/static
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@$(PYTHON) -m venv $(VENV)
+
+# Apart from what the programs need: neither has to agree with the other on a version.
+.venv-docs/installed: requirements-docs.lock | $(BIN)/python
+	@echo "Installing what the site needs into .venv-docs ..."
+	@$(BIN)/python -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
 
 # `run` holds what the programs need, `dev` also what the checks need.
 $(VENV)/run: requirements.lock | $(BIN)/python

@@ -1,20 +1,21 @@
 """Show the cluster in a browser: one read-only page with every domain, node and link, and where it hurts."""
 
 import argparse
+import gc
 import sys
 import webbrowser
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cli.looking import WELL, Unanswerable, add_source_arguments, answer
-from cli.progress import Progress
+from cli.failing import Unanswerable
+from cli.looking import WELL, add_source_arguments, answer, connected, look
 from cli.terminal import Screen
+from kube.errors import KubeError
 from telemetry.formats import FORMATS
 from telemetry.logs import set_up
 
 if TYPE_CHECKING:
-    from survey.snapshot import Snapshot
+    from topology.catalogue import Catalogue
 
 PORT: Final = 8470
 
@@ -66,10 +67,7 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
     from ui.bundle import Bundle, NotBuilt  # noqa: PLC0415 - a page is not built for every use of this program
     from ui.export import export  # noqa: PLC0415 - same
 
-    with Progress(sys.stderr) as progress:
-        snapshot = _look(arguments, progress)
-    for warning in snapshot.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    snapshot = look(arguments, matrices=True)
     try:
         text = export(snapshot, "files" if arguments.files else "cluster", Bundle())
         arguments.export.write_text(text, encoding="utf-8", errors="replace")
@@ -81,28 +79,13 @@ def _export(screen: Screen, arguments: argparse.Namespace) -> int:
     return WELL
 
 
-def _look(arguments: argparse.Namespace, progress: Progress) -> "Snapshot":
-    """All there is, with the matrix of every node."""
-    if arguments.files:
-        from survey.files import load_files  # noqa: PLC0415 - what is read decides what is loaded
-
-        return load_files(arguments.files, progress=progress, keep_matrix=_keep)
-    from cli.looking import connected  # noqa: PLC0415 - same
-    from survey.live import Wanted, load_live  # noqa: PLC0415 - same
-
-    with connected(arguments) as client:
-        return load_live(client, client.server, datetime.now(UTC), Wanted(keep_matrix=_keep), progress)
-
-
-def _keep(_name: str, _not_ok: bool) -> bool:
-    return True
-
-
 def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     from ui.program import address_of, listening, of_cluster, of_files  # noqa: PLC0415 - an export needs no server
 
     set_up(arguments.log_format)
     program = of_files(arguments.files) if arguments.files else of_cluster(arguments.kubeconfig, arguments.context)
+    program.facts.catalogue = _catalogue(arguments)
+    gc.enable()  # other commands do without while they look once
     try:
         listener = listening(arguments.listen, arguments.port)
     except OSError as error:
@@ -122,3 +105,19 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
 
         program.serve(listener, arguments.allow_host, started)
     return WELL
+
+
+def _catalogue(arguments: argparse.Namespace) -> "Catalogue":
+    """Which label is which level: as the flags say, else as the cluster's own configuration does."""
+    from cli.catalogue import catalogue_of, live_catalogue  # noqa: PLC0415 - an export asks for it by itself
+    from topology.catalogue import BUILT_IN  # noqa: PLC0415 - same
+
+    if arguments.config:
+        return catalogue_of(arguments) or BUILT_IN
+    if arguments.files:
+        return BUILT_IN
+    try:
+        with connected(arguments) as client:
+            return live_catalogue(client)
+    except KubeError:
+        return BUILT_IN  # the page says by itself that the cluster does not answer

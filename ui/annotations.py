@@ -1,7 +1,6 @@
 """What the page's server takes out of a Node beside what every look keeps."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +34,7 @@ def gpu_uuids(annotation: str | None) -> str:
 
 def without_matrix(node: NodeView) -> NodeView:
     """The node without its annotation: 100,000 of them in full are 250 MB."""
-    return node if node.matrix is None else replace(node, matrix=None)
+    return node if node.matrix is None else msgspec.structs.replace(node, matrix=None)
 
 
 def last_write(managed: Iterable[Mapping[str, Any]]) -> str:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from survey.changes import Change, Kind, changes, words
@@ -56,9 +56,14 @@ def _between(before: Moment, after: Moment) -> Iterator[tuple[str | None, Change
     was = {sight.view.id: sight for sight in before.sights}
     now = {sight.view.id: sight for sight in after.sights}
     for identity in [each for each in was if each in now]:
-        old, new = (replace(sights[identity].scope, nodes=()) for sights in (was, now))
+        old, new = (_bare(sights[identity].scope) for sights in (was, now))
         yield from ((identity, change) for change in changes(old, new))
     yield from ((None, change) for change in changes(_whole(before), _whole(after)) if change.kind is not Kind.LEVEL)
+
+
+def _bare(scope: Scope) -> Scope:
+    """Levels and conditions, without the nodes."""
+    return Scope(scope.topology, scope.origin, scope.levels, (), scope.catalogue)
 
 
 def _whole(moment: Moment) -> Scope:

@@ -223,5 +223,5 @@ def _amounts(group: Group) -> str:
     total = group.total()
     pods = total.get("pods", 0)
     parts = [f"{pods} {'pod' if pods == 1 else 'pods'}"]
-    parts += [f"{count} {unit(name)}" for name, count in sorted(total.items()) if "/" in name and count]
+    parts += [f"{count} {unit(name, count)}" for name, count in sorted(total.items()) if "/" in name and count]
     return " with ".join((parts[0], ", ".join(parts[1:]))) if parts[1:] else parts[0]

@@ -49,6 +49,7 @@ def document(snapshot: Snapshot, kind: str, largest: int = _LARGEST_DETAILS) -> 
     """What the file carries: those nodes in full that are not well, then the others, as many as there is room for."""
     facts = Facts(snapshot.source, (), lambda: None)
     facts.taken_at = snapshot.taken_at
+    facts.catalogue = snapshot.catalogue
     fill(facts, snapshot)
     teller = Teller(facts, "files", "export")
     teller.tick()

@@ -13,6 +13,7 @@ from operator import attrgetter
 from controller.spec import Topology
 from survey.resources import gpu_count
 from survey.snapshot import NodeView, PodView, Snapshot
+from topology.catalogue import BUILT_IN
 
 Pods = Mapping[str, PodView]
 
@@ -67,6 +68,8 @@ class Facts:
         self._failing: dict[str, tuple[str, float]] = {}
         self._looked: dict[str, float] = {}
         self._warnings: dict[str, str] = {}
+        self.catalogue = BUILT_IN
+        """Which label is which level."""
         self.taken_at: datetime | None = None
         """When files were taken, where that is known."""
 
@@ -278,7 +281,7 @@ class Facts:
         with self._lock:
             pods = tuple(self._pods.values()) if self._pods_known else None
             warnings = tuple(filter(None, self._warnings.values()))
-        return Snapshot(self.source, self.taken_at, self.nodes(), pods, self.topologies(), (), warnings)
+        return Snapshot(self.source, self.taken_at, self.nodes(), pods, self.topologies(), (), warnings, self.catalogue)
 
     def stale(self) -> tuple[float, list[str]] | None:
         """Seconds since everything could be read, and why it cannot be; None: it can."""

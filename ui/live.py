@@ -13,8 +13,8 @@ from kube.cluster import Cluster
 from kube.errors import ApiError, KubeError
 from kube.paths import NODES
 from kube.reflector import Raw, Reflector, key
+from survey.cluster_topology import topology_of
 from survey.decode import Decoder
-from survey.files import topology_of
 from survey.live import PODS, load_published
 from survey.snapshot import NodeView, PodView, Published
 from topology.hardware import State

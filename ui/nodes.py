@@ -36,6 +36,7 @@ class Describer:
 
     def __init__(self, sights: Sequence[Sight]) -> None:
         self._sights = sights
+        self._placeholders = (sights[0].scope.catalogue if sights else BUILT_IN).placeholders
         self.keys = keys_of(sights)
 
     def concerns(self, node: NodeView) -> bool:
@@ -52,7 +53,7 @@ class Describer:
             marks=list(marks(node)),
             views=list(views),
             facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
-            labels={key: value for key in self.keys if (value := _value(node, key)) is not None},
+            labels={key: value for key in self.keys if (value := _value(node, key, self._placeholders)) is not None},
             reasons=list(reasons(node.matrix)),
             apart="" if views else self._apart(node),
         )
@@ -78,7 +79,7 @@ class Describer:
                 marks=_lists(map(marks, shown)),
                 views=_lists(views),
                 facts={name: _column(shown, key, frozenset()) for name, key in FACTS.items()},
-                labels={key: _column(shown, key, BUILT_IN.placeholders) for key in self.keys},
+                labels={key: _column(shown, key, self._placeholders) for key in self.keys},
                 reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
                 apart={str(i): self._apart(node) for i, node in enumerate(shown) if not views[i]},
             ),
@@ -92,10 +93,10 @@ class Describer:
         return NO_AGENT if node.label(keys.GPUS) is None else NOT_SELECTED
 
 
-def _value(node: NodeView, key: str) -> str | None:
+def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None:
     """A domain value; what some tools write for "unknown" is none."""
     value = node.label(key)
-    return None if value in BUILT_IN.placeholders else value
+    return None if value in placeholders else value
 
 
 def _column(nodes: Sequence[NodeView], key: str, none: frozenset[str]) -> wire.Column:
@@ -123,7 +124,7 @@ def _lists(lists: Iterable[Sequence[str]]) -> wire.ListColumn:
 def domain_path(node: NodeView, sight: Sight) -> Iterator[str]:
     """The node's domain values in a view from the broadest level down, as far as they go."""
     for level in sight.scope.levels:
-        value = _value(node, level.key)
+        value = _value(node, level.key, sight.scope.catalogue.placeholders)
         if value is None:
             return
         yield value

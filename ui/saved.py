@@ -3,14 +3,16 @@
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 from kube.reflector import Stop
 from survey.files import load_files
 from survey.problems import BadInput
 from survey.snapshot import PodView, Published, Snapshot
+from topology.catalogue import BUILT_IN
 from topology.hardware import State
 from ui.annotations import gpu_uuids, without_matrix
 from ui.facts import Facts
@@ -55,7 +57,7 @@ class SavedSource:
         if node is None:
             return None
         packed = self._matrices.get(name)
-        return Seen(replace(node, matrix=zlib.decompress(packed).decode()) if packed else node, "")
+        return Seen(msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode()) if packed else node, "")
 
     def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
         """What the files hold of what schedulers were given."""
@@ -104,6 +106,8 @@ def _stamps_below(path: Path) -> Iterator[tuple[str, int, int]]:
 
 def fill(facts: Facts, found: Snapshot) -> None:
     """Make the facts those of a snapshot. Matrices of nodes that are well are left out."""
+    if facts.catalogue is BUILT_IN:  # nobody gave another one
+        facts.catalogue = found.catalogue
     facts.replace_topologies({topology.name: topology for topology in found.topologies})
     pods: dict[str, PodView | None] | None = None
     if found.pods is not None:

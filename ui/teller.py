@@ -121,7 +121,8 @@ class Teller:
 
     def _look(self, nodes: Iterable[NodeView]) -> None:
         """Take the views anew."""
-        found = Snapshot(self.facts.source, None, tuple(nodes), None, self.facts.topologies())
+        facts = self.facts
+        found = Snapshot(facts.source, None, tuple(nodes), None, facts.topologies(), catalogue=facts.catalogue)
         self._sights = sights_of(found)
         self._describer = Describer(self._sights)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from controller.conditions import ADVISORY
@@ -11,7 +11,6 @@ from formats.segments import suggest
 from survey.levels import crossed, survey_levels
 from survey.scope import Scope, scope
 from survey.snapshot import NodeView, Snapshot
-from topology.catalogue import BUILT_IN, Catalogue
 from topology.keys import GPUS
 from topology.levels import Level
 from ui import wire
@@ -30,22 +29,22 @@ class Sight:
     takes: Takes
 
 
-def sights_of(snapshot: Snapshot, catalogue: Catalogue = BUILT_IN) -> tuple[Sight, ...]:
+def sights_of(snapshot: Snapshot) -> tuple[Sight, ...]:
     """All views of a cluster, the one that is meant when none is named first."""
     if not snapshot.topologies:
-        found = scope(snapshot, None, catalogue)
+        found = scope(snapshot)
         labelled = any(node.label(GPUS) is not None for node in found.nodes)
         takes: Takes = _labelled if labelled else _has_gpus
-        return (Sight(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot, catalogue))
+        return (Sight(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
     found_all: list[Sight] = []
     for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
-        found = scope(snapshot, topology.name, catalogue)
+        found = scope(snapshot, topology.name)
         parent = names.get(topology.owner) if topology.owner else None
         found_all.append(Sight(_view(topology.name, topology.name, "topology", parent, found), found, topology.selects))
         # With Auto each segment has a ClusterTopology, which is a view of its own.
-        found_all += () if topology.divided else _segments(snapshot, topology, catalogue)
+        found_all += () if topology.divided else _segments(snapshot, topology)
     return tuple(found_all)
 
 
@@ -63,32 +62,30 @@ def _has_gpus(node: NodeView) -> bool:
     return node.has_gpus
 
 
-def _segments(snapshot: Snapshot, topology: Topology, catalogue: Catalogue) -> Iterator[Sight]:
+def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[Sight]:
     """The segments that the controller has written down for a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
         name = str(entry["name"])
         spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
         try:
-            yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec, catalogue)
+            yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec)
         except (AttributeError, KeyError, TypeError) as error:
             log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
 
 
-def _suggested(snapshot: Snapshot, catalogue: Catalogue) -> Iterator[Sight]:
+def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
     """Where no controller has been: the kinds of nodes that there are, when there are several."""
-    found = suggest(snapshot.nodes, catalogue).found
+    found = suggest(snapshot.nodes, snapshot.catalogue).found
     if len(found) > 1:
         for each in found:
-            yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document(), catalogue)
+            yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document())
 
 
-def _as_if(
-    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], catalogue: Catalogue
-) -> Sight:
+def _as_if(snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any]) -> Sight:
     """A view as if there were a ClusterTopology with this spec."""
     topology = read({"metadata": {"name": identity}, "spec": spec})
     nodes = tuple(filter(topology.selects, snapshot.nodes))
-    found = scope(Snapshot(snapshot.source, None, nodes, snapshot.pods, (topology,)), identity, catalogue)
+    found = scope(replace(snapshot, nodes=nodes, topologies=(topology,)), identity)
     return Sight(_view(identity, name, "segment", parent, found), found, topology.selects)
 
 

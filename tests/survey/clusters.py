@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from controller.spec import read
 from survey.decode import Decoder
-from survey.files import topology_of
 from survey.scope import Scope, scope
 from survey.snapshot import NodeView, PodView, Snapshot
 from tests.support.cluster import BLOCK, RACK, ZONE
@@ -60,7 +60,7 @@ def snapshot(
         None,
         tuple(sorted(nodes, key=lambda node: node.name)),
         None if pods is None else tuple(pod for pod in pods if pod),
-        tuple(map(topology_of, found)),
+        tuple(map(read, found)),
     )
 
 

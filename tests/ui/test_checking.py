@@ -109,7 +109,7 @@ def test_what_is_no_workload_is_said_to_be_none(server: Served, text: str, probl
 
 def test_aliases_that_blow_up_are_not_followed(server: Served) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 20)]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
     bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
     status, found = server.check(bomb)
 

@@ -52,7 +52,7 @@ class Tags(HTMLParser):
 
 def _hostile() -> Snapshot:
     reason = json.dumps({"version": 1, "reasons": [HOSTILE]})
-    node = replace(view("n0", state="degraded"), matrix=reason)
+    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=reason)
     status = {"conditions": [{"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}]}
     return replace(snapshot((node, *rack_nodes()[1:]), (), cluster_topology(status)), source=HOSTILE)
 

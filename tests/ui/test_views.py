@@ -53,7 +53,6 @@ def test_segments_of_the_status_are_views_of_their_own() -> None:
                 "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}],
                 "nodeSelector": {"matchExpressions": [{"key": RACK, "operator": "Exists"}]},
             },
-            "what somebody else wrote",
         ]
     }
     nodes = (*rack_nodes(2), view("alone", None))
@@ -83,8 +82,6 @@ def test_conditions_come_with_their_messages() -> None:
     conditions = [
         {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"},
         {"type": "FabricHealthy", "status": "Maybe"},
-        "nonsense",
-        {"type": 7},
     ]
     (found,) = _sights(rack_nodes(), cluster_topology({"conditions": conditions}))
     first, second = found.view.conditions
