@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Show
 
 
 def test_the_button_can_be_read(page: Page, demo: Shown) -> None:
-    # Letters of the colour of their ground are no finding of axe's, which cannot tell whether they are meant to be seen.
+    # Letters of the colour of their ground are no finding of axe's: it cannot tell whether they are meant to be seen.
     page.goto(demo.address)
     page.get_by_role("tab", name="Check").click()
 
