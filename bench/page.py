@@ -95,7 +95,7 @@ def _of(nodes: int, page: Page, session: CDPSession, address: str) -> Iterator[F
     yield Figure("  and back to the whole", Sample(tuple(backs), "ms"), target)
     yield Figure("  only the degraded", Sample(tuple(filters), "ms"), target)
     yield Figure("  a letter more in the search", Sample(tuple(searches), "ms"), target)
-    yield Figure("  JavaScript heap", Sample((_heap(session),), "MiB"))
+    yield Figure("  JavaScript heap and arrays", Sample((_heap(session),), "MiB"))
 
 
 def _kept(nodes: int, page: Page, session: CDPSession, facts: Facts, teller: Teller) -> Iterator[Figure]:
@@ -120,7 +120,9 @@ def _shown(page: Page, selector: str, text: str = "") -> float:
 
 def _heap(session: CDPSession) -> float:
     session.send("HeapProfiler.collectGarbage")
-    return float(session.send("Runtime.getHeapUsage")["usedSize"]) / _MIB
+    usage = session.send("Runtime.getHeapUsage")
+    # Typed arrays lie outside of the heap.
+    return float(usage["usedSize"] + usage.get("backingStorageSize", 0)) / _MIB
 
 
 class _Nothing:

@@ -88,3 +88,13 @@ def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Show
 
     for sentence in words:
         expect(page.get_by_role("tabpanel")).to_contain_text(sentence)
+
+
+def test_the_button_can_be_read(page: Page, demo: Shown) -> None:
+    # Letters of the colour of their ground are no finding of axe's: it cannot tell whether they are meant to be seen.
+    page.goto(demo.address)
+    page.get_by_role("tab", name="Check").click()
+
+    button = page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True)
+    colours = button.evaluate("button => [getComputedStyle(button).color, getComputedStyle(button).backgroundColor]")
+    assert colours[0] != colours[1]

@@ -21,7 +21,7 @@ def live(tmp_path: Path) -> Iterator[Shown]:
 
 def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
-    expect(node(page, "h200-6")).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, ok")
+    expect(node(page, "h200-6")).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, well")
     objects = demo_objects()
     labels(objects, "h200-6")["gpu.topology/state"] = "degraded"
     live.write(objects)

@@ -18,8 +18,8 @@ def found(page: Page) -> Locator:
     ("text", "kind", "address"),
     [
         ("l40s-2", "node", "in=zone-1/block-1/rack-2&node=l40s-2"),
-        ("rack-4", "rack", "in=zone-1/block-2/rack-4"),
-        ("BLOCK-2", "block", "in=zone-1/block-2"),
+        ("rack-4", "rack", "view=cluster&in=zone-1/block-2/rack-4"),
+        ("BLOCK-2", "block", "view=cluster&in=zone-1/block-2"),
     ],
 )
 def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: str, address: str) -> None:

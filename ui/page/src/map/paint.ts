@@ -332,7 +332,9 @@ function paintPen(context: CanvasRenderingContext2D, box: PenBox, theme: Theme):
 }
 
 function paintFit(context: CanvasRenderingContext2D, box: DomainBox, theme: Theme): void {
-  rounded(context, box.x - 1, box.y - 1, box.w + 2, box.h + 2, 7);
+  // Inside of the box: what lies on the edge of the picture would be cut off.
+  const half = box.w > 30 ? 1.75 : 1;
+  rounded(context, box.x + half, box.y + half, box.w - 2 * half, box.h - 2 * half, 7);
   context.strokeStyle = theme.colour("fit");
   context.lineWidth = box.w > 30 ? 3.5 : 2;
   context.stroke();

@@ -149,7 +149,10 @@ function Verdict({
       )}
       {check.fits.length > 0 && (
         <>
-          <h4>Where it would fit</h4>
+          <h4>Where {check.group || "it"} would fit</h4>
+          {!check.fitsExact && (
+            <p class="soft">There is room in all; whether every pod finds its node was not tried.</p>
+          )}
           <ul class="fits">
             {check.fits.slice(0, 12).map((fit, at) => (
               <li key={fit.path.join("/")}>

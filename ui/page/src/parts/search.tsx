@@ -1,5 +1,5 @@
 // The search box: what the page knows at once, GPUs as soon as the server (or the file) has answered.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Forest } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
 import { lookUp } from "../search.ts";
@@ -20,7 +20,8 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
   const [active, setActive] = useState(0);
   const [gpus, setGpus] = useState<{ query: string; found: Found[] }>({ query: "", found: [] });
   const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  // As soon as the box is there: an effect would wait for the next frame.
+  useLayoutEffect(() => {
     const slash = (event: KeyboardEvent): void => {
       const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
       if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
