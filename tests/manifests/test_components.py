@@ -1,4 +1,4 @@
-"""The kustomize components: every set of them builds, changes what it says and nothing else, and is admitted."""
+"""The kustomize components: each builds, alone and with all others, changes what it says, and is admitted."""
 
 import copy
 import functools
