@@ -10,6 +10,17 @@ ARG PYTHON_TAG=3.13-slim-trixie
 # Empty, or sha256:… (of the index, for several platforms) to hold the base to one content.
 ARG PYTHON_DIGEST=
 
+ARG NODE_TAG=24-trixie-slim
+ARG NODE_DIGEST=
+
+# The page of `toposcope ui`: files that browsers load. Nothing of Node gets into the image.
+FROM node:${NODE_TAG}${NODE_DIGEST:+@${NODE_DIGEST}} AS page
+WORKDIR /src/ui/page
+COPY ui/page/package.json ui/page/package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY ui/page ./
+RUN node build.mjs
+
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}} AS build
 WORKDIR /src
 
@@ -18,6 +29,7 @@ COPY image image
 RUN image/assemble.sh dependencies /opt/toposcope
 
 COPY . .
+COPY --from=page /src/ui/static ui/static
 RUN image/assemble.sh program /opt/toposcope
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}

@@ -7,27 +7,53 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock rules chart reference docs fuzz uninstall clean
+.PHONY: help demo ui ui-test pictures test lint format bench lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/run ## Simulate a cluster and watch the whole path (ARGS=--keep leaves it running for kubectl)
+# With --keep there is time to look at the page.
+demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path (ARGS=--keep leaves it running for kubectl)
 	@$(BIN)/python -m cli.main demo $(ARGS)
 
+# Node comes with the virtual environment: nobody has to install it, and everybody builds with the same.
+PAGE := ui/page
+NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
+
+ui: ui/static/index.html ## Build the page of `toposcope ui` (ui/page into ui/static)
+
+ui-test: $(PAGE)/node_modules/.ready ## Test the parts of the page that need no browser
+	cd $(PAGE) && $(NODE) npm test --silent
+
+pictures: ui ## Take the pictures of the page for the documentation
+	$(BIN)/python -m tests.ui.browser.pictures docs/pictures
+
+ui/static/index.html: $(PAGE)/node_modules/.ready $(PAGE)/build.mjs $(shell find $(PAGE)/src -type f 2>/dev/null)
+	@echo "Building the page of toposcope ui ..."
+	@cd $(PAGE) && $(NODE) node build.mjs
+	@touch $@
+
+$(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
+	@echo "Installing what the page is made of into $(PAGE)/node_modules ..."
+	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
+	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
-lint: $(VENV)/dev ## Check style, types, the direction of imports, and the image's recipe
+lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
+	cd $(PAGE) && $(NODE) npm run --silent check
 
-format: $(VENV)/dev ## Put the code into its standard form
+format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standard form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	cd $(PAGE) && $(NODE) npm run --silent format
 
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m bench $(ARGS)
@@ -67,7 +93,7 @@ ifeq ($(strip $(ARGS)),--yes)
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules ui/static
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'

@@ -14,10 +14,12 @@ from bench.agent import memory_figures, start_figures
 from bench.controller import change_figures, sync_figures
 from bench.hour import flapping_figures, rest_figures
 from bench.look import look_figures
+from bench.page import page_figures
 from bench.probe import probe_figures
 from bench.real import real_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
+from bench.ui import ui_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "memory": memory_figures,
@@ -31,6 +33,8 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "change": change_figures,
     "real": real_figures,
     "look": look_figures,
+    "ui": ui_figures,
+    "page": page_figures,
 }
 
 

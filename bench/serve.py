@@ -1,6 +1,7 @@
-"""The API server of a benchmark, as a process of its own: `python -m bench.serve FOLDER MACHINES NODES`.
+"""The API server of a benchmark, as a process of its own: `python -m bench.serve FOLDER MACHINES NODES [pods]`.
 
-It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for the controller.
+It serves `MACHINES` bare Nodes `node-0` ... for agents, and a cluster of `NODES` labelled ones for the controller,
+with `pods` some pods on each.
 Orders come as JSON lists on standard input, and each is answered with one line of JSON; see `Journal.obey`.
 """
 
@@ -21,6 +22,7 @@ from simulator.apiserver.server import Tls
 from simulator.cluster import large_cluster
 from simulator.machine import identity
 from simulator.node_object import node_object
+from simulator.pod_object import pod_objects
 from topology.keys import HOSTNAME
 
 _SPEC: Final = {"publish": {"kai": "Never"}}
@@ -99,6 +101,8 @@ def main() -> None:
         server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd()])
         server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
         server.load(large_cluster(nodes))
+        if "pods" in sys.argv[4:]:
+            server.load(pod for number, node in enumerate(large_cluster(nodes)) for pod in pod_objects(node, number))
         server.load([{"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": _SPEC}])
         journal = Journal(server.api.handle)
         server.api.handle = journal.handle  # type: ignore[method-assign]  # the one place that every request passes

@@ -30,13 +30,13 @@ class MeasurementFailed(Exception):
 class ApiServer:
     """A `bench.serve` process over TLS; a context manager that ends it."""
 
-    def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0) -> None:
+    def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> None:
         self._folder = folder
         make_certificates(folder)
         (folder / "token").write_text("nobody-checks-it")
         (folder / "namespace").write_text("toposcope-system")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.serve", str(folder), str(machines), str(nodes)],
+            [sys.executable, "-m", "bench.serve", str(folder), str(machines), str(nodes), *["pods"] * pods],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -15,6 +15,7 @@ SWITCHES: Final = {
     "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
     "prometheus-rule": "components.prometheusRule",
+    "ui": "ui.enabled",
 }
 """Component to the value that switches it on."""
 PLATFORMS: Final = ("aks", "bottlerocket", "eks", "gke", "openshift")

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli.check_document import Answer, document_of, line_of
 from cli.documents import show_document
 from cli.existing import Key, existing, key_of
 from cli.failing import Unanswerable
@@ -12,6 +11,7 @@ from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, l
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker
+from placement.document import Answer, document_of, line_of
 from placement.verdict import Verdict
 from placement.words import advice, left_out, reasoning
 from placement.words import answer as in_words

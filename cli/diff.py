@@ -12,7 +12,7 @@ from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.progress import Progress
 from cli.terminal import Screen
 from cli.writing import counted
-from survey.changes import Change, Kind, changes
+from survey.changes import Change, Kind, changes, words
 from survey.files import load_files
 from survey.gathered import SAVE
 from survey.scope import Scope, scope
@@ -82,21 +82,4 @@ def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
         names = change.nodes if wide else change.nodes[:_FEW]
         more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""
         whom = f": {', '.join(names)}{more}" if names else ""
-        yield screen.paint(sign, style) + f" {_words(change)}{whom}"
-
-
-def _words(change: Change) -> str:
-    count = len(change.nodes)
-    nodes = "1 node" if count == 1 else f"{count} nodes"
-    was, now = change.before or "none", change.after or "none"
-    by_kind = {
-        Kind.LEVEL: f"level {change.subject}: {was} -> {now}",
-        Kind.CONDITION: f"{change.subject}: {was} -> {now}",
-        Kind.PUBLISHED: f"{change.subject}: {was} -> {now}",
-        Kind.DOMAIN_GONE: f"{change.subject} {was} is gone with {nodes}",
-        Kind.DOMAIN_NEW: f"{change.subject} {now} is new with {nodes}",
-        Kind.NODE_GONE: f"{nodes} of {was} gone" if change.before else f"{nodes} gone",
-        Kind.NODE_NEW: f"{nodes} new in {now}" if change.after else f"{nodes} new",
-        Kind.MOVED: f"{nodes} moved from {change.subject} {was} to {now}",
-    }
-    return by_kind.get(change.kind, f"{nodes}: {change.subject} {was} -> {now}")
+        yield screen.paint(sign, style) + f" {words(change)}{whom}"

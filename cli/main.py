@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "save": "save a cluster into a small file that all commands read in an instant",
     "diff": "show what changed in a cluster since it was saved",
     "check": "check workloads before they are submitted: rules, levels, room",
+    "ui": "show the cluster in a browser: one read-only page, live, from files, or as one file to send",
     "explain": "explain why a workload in the cluster waits, and what to do next",
     "suggest": "suggest ClusterTopologies for the kinds of nodes that there are",
     "export": "write the topology in the form of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",

@@ -11,21 +11,10 @@ from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen
 from survey.health import FAULTS, marks
-from survey.matrix import NodeMatrix, NoMatrix, parse
+from survey.matrix import LEGEND, NodeMatrix, NoMatrix, parse
 from survey.snapshot import NodeView, Snapshot
 from topology.matrix import nv_links
-from topology.pci import NODE, PHB, PIX, PXB, SYS
-
-LEGEND: Final = {
-    "X": "the device itself",
-    "NV#": "# active NVLinks",
-    PIX: "one PCIe switch between them at most",
-    PXB: "several PCIe switches, and not the CPU",
-    PHB: "through the PCIe host bridge of one CPU",
-    NODE: "between host bridges of one NUMA node",
-    SYS: "between NUMA nodes, over the link of the CPUs",
-}
-"""What each cell means, best first."""
+from topology.pci import PIX, PXB, SYS
 
 _STYLES: Final = {PIX: "cyan", PXB: "cyan", SYS: "dim", "X": "dim"}
 

@@ -13,7 +13,7 @@ from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
 from placement.offers import Offer, offers
 from placement.room import Node, Room
-from placement.verdict import Kind, Shortage, Verdict, judge
+from placement.verdict import Fittings, Kind, Shortage, Verdict, fittings, judge
 from survey.snapshot import PodView, Snapshot
 from topology.levels import Level
 
@@ -85,6 +85,11 @@ class Checker:
         if levels:
             return judge(workload.groups, levels, nodes)
         return judge(workload.groups, workload.levels, nodes, partial=True)
+
+    def fittings(self, workload: Workload) -> Fittings | None:
+        """The domains that could take one copy of the group that has to stay together; None where none has to."""
+        levels, nodes = self._place(workload.topology)
+        return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
         """What each domain of the level that a verdict on the workload calls short has to offer, the best one first."""

@@ -194,3 +194,44 @@ def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
             amount = dict(pods.requests).get(resource, 0) if resource != "pods" else 1
             most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
     return most
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A domain with room for one copy of a group: `free` is what is free there of the resource that is scarce."""
+
+    domain: Path
+    nodes: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fittings:
+    """The domains of the level at which a workload's outermost group has to stay together."""
+
+    group: Group
+    level: Level
+    found: tuple[Fitting, ...]
+    """The fullest first."""
+    exact: bool
+    """False: these have room in all, and whether every pod finds its node was not tried."""
+
+
+def fittings(
+    groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], *, partial: bool = False
+) -> Fittings | None:
+    """Where one copy of the first group with a required level would fit now; None where no group has one."""
+    simple = simplified(groups)
+    group = next((each for top in simple for each, _ in top.everything() if each.required), None)
+    if group is None or group.required is None:
+        return None
+    room = Room(levels, list(nodes), simple, partial=partial)
+    resource = scarce(group.total())
+    roomy = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
+    exact = is_exact(group)
+    if not exact and len(roomy) <= _LOOKED_AT:
+        one = replace(group, copies=1)
+        roomy = [domain for domain in roomy if Search(room).place((one,), domain) is not None]
+        exact = True
+    found = [Fitting(domain, len(room.members[domain]), room.free_in(domain, resource)) for domain in roomy]
+    return Fittings(group, group.required, tuple(sorted(found, key=lambda each: (each.free, each.domain))), exact)

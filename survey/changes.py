@@ -193,3 +193,21 @@ def _state(node: NodeView) -> str:
 
 def _label(key: str) -> Callable[[NodeView], str]:
     return lambda node: node.label(key) or ""
+
+
+def words(change: Change) -> str:
+    """The change in a few words, without the names of the nodes."""
+    count = len(change.nodes)
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    was, now = change.before or "none", change.after or "none"
+    by_kind = {
+        Kind.LEVEL: f"level {change.subject}: {was} -> {now}",
+        Kind.CONDITION: f"{change.subject}: {was} -> {now}",
+        Kind.PUBLISHED: f"{change.subject}: {was} -> {now}",
+        Kind.DOMAIN_GONE: f"{change.subject} {was} is gone with {nodes}",
+        Kind.DOMAIN_NEW: f"{change.subject} {now} is new with {nodes}",
+        Kind.NODE_GONE: f"{nodes} of {was} gone" if change.before else f"{nodes} gone",
+        Kind.NODE_NEW: f"{nodes} new in {now}" if change.after else f"{nodes} new",
+        Kind.MOVED: f"{nodes} moved from {change.subject} {was} to {now}",
+    }
+    return by_kind.get(change.kind, f"{nodes}: {change.subject} {was} -> {now}")

@@ -76,6 +76,13 @@ def load_live(
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
+def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+    """What schedulers read, and a sentence for each kind of it that may not be listed. Raises KubeError."""
+    reader = _Reader(client, silent, troubled)
+    found = tuple(reader.published())
+    return found, tuple(reader.warnings)
+
+
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """The ClusterTopologies alone, which is one short answer. Raises KubeError."""
     reader = _Reader(client, silent, troubled)
@@ -102,7 +109,7 @@ class _Reader:
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
                 topologies=topologies,
                 pods=self._pods(wanted.node) if wanted.pods else None,
-                published=tuple(self._published()) if wanted.published else (),
+                published=tuple(self.published()) if wanted.published else (),
                 warnings=tuple(self.warnings),
             )
 
@@ -142,7 +149,8 @@ class _Reader:
             return ()
         return tuple(sorted(found, key=attrgetter("name")))
 
-    def _published(self) -> Iterator[Published]:
+    def published(self) -> Iterator[Published]:
+        """The topology resources of all schedulers."""
         for group, versions, plural, kind in _SERVED:
             for version in versions:
                 api_version = f"{group}/{version}"

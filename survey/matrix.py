@@ -1,5 +1,6 @@
 """The annotation `gpu.topology/matrix` read back: devices, link matrix, affinity and what the agent complains about."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,8 +8,21 @@ from typing import Final
 import msgspec
 
 from topology.keys import MATRIX
-from topology.matrix import LinkMatrix
+from topology.matrix import SELF, LinkMatrix
+from topology.pci import NEAREST_FIRST, NODE, PHB, PIX, PXB, SYS
 
+LEGEND: Final = {
+    SELF: "the device itself",
+    "NV#": "# active NVLinks",
+    PIX: "one PCIe switch between them at most",
+    PXB: "several PCIe switches, and not the CPU",
+    PHB: "through the PCIe host bridge of one CPU",
+    NODE: "between host bridges of one NUMA node",
+    SYS: "between NUMA nodes, over the link of the CPUs",
+}
+"""What each cell means, best first."""
+
+_CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
 _VERSION: Final = 1
 _ANEW: Final = "remove it and the agent writes it anew"
 
@@ -55,6 +69,8 @@ class Device:
     pci: str
     numa: int | None
     cpus: str | None
+    rails: tuple[str, ...] = ()
+    """Of a GPU: the names of the NICs nearest to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,10 @@ def parse(annotation: str) -> NodeMatrix:
         raise NoMatrix(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
     if found.version != _VERSION:
         raise NoMatrix(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
-    gpus = [Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa))) for gpu in found.gpus]
+    gpus = [
+        Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa)), tuple(gpu.nics))
+        for gpu in found.gpus
+    ]
     nics = [
         Device(f"NIC{number}", nic.name, nic.pci, nic.numa, found.cpus.get(str(nic.numa)))
         for number, nic in enumerate(found.nics)
@@ -104,6 +123,9 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
     half = [row.split() for row in triangle]
     if [len(row) for row in half] != list(range(1, len(devices) + 1)):
         raise NoMatrix(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
+    strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
+    if strange is not None:
+        raise NoMatrix(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is no link; {_ANEW}")
     size = range(len(half))
     cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
     return LinkMatrix(tuple(device.label for device in devices), cells)

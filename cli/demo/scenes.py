@@ -70,6 +70,7 @@ class Demo:
 
     def keep(self) -> None:
         """Leave everything running until Ctrl-C."""
+        self._show_page()
         self._heading("The cluster stays until Ctrl-C. In another terminal:")
         self.say(
             f"  export KUBECONFIG={self._kubeconfig}\n"
@@ -78,6 +79,27 @@ class Demo:
             f"  kubectl label node h200-1 {RACK_KEY}-    # and watch LevelsCovered"
         )
         signal.pause()
+
+    def _show_page(self) -> None:
+        """Serve the page of the cluster, from a process of its own."""
+        # Only --keep has to wait for the server's libraries.
+        from telemetry.logs import set_up  # noqa: PLC0415 - see above
+        from ui.program import address_of, listening, of_cluster  # noqa: PLC0415 - see above
+
+        program = of_cluster(str(self._kubeconfig))
+        self._heading("The cluster in a browser")
+        if program.bundle.page() is None:
+            self.say(f"  {program.bundle.missing}")
+            return
+        with listening("127.0.0.1", 0) as listener:
+
+            def serve() -> int:
+                set_up("text")
+                program.serve(listener)
+                return 0
+
+            self._processes.fork("ui", serve)
+            self.say(f"  {address_of(listener)}")
 
     def say(self, text: str, style: str = "") -> None:
         """Print text as it is, never wrapped: a terminal breaks long lines, and pipes keep them."""

@@ -29,8 +29,8 @@ class Manifests:
         return found
 
     def pod_template(self, program: str) -> dict[str, Any]:
-        """The pod template of `agent`, `controller` or `prune`."""
-        kind = {"agent": "DaemonSet", "controller": "Deployment", "prune": "Job"}[program]
+        """The pod template of `agent`, `controller`, `ui` or `prune`."""
+        kind = {"agent": "DaemonSet", "prune": "Job"}.get(program, "Deployment")
         template: dict[str, Any] = self.get(kind, f"toposcope-{program}")["spec"]["template"]
         return template
 

@@ -37,9 +37,18 @@ def test_image_and_pods_agree_on_the_user(base: Manifests) -> None:
         assert f"{context['runAsUser']}:{context['runAsGroup']}" == user
 
 
-def test_both_stages_start_from_the_same_pinned_base() -> None:
-    bases = [line.split()[1] for line in RECIPE if line.startswith("FROM ")]
+def test_all_stages_start_from_the_same_pinned_base() -> None:
+    page, *bases = [line.split()[1] for line in RECIPE if line.startswith("FROM ")]
+    assert page == "node:${NODE_TAG}${NODE_DIGEST:+@${NODE_DIGEST}}"
     assert bases == ["python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}"] * 2
+
+
+def test_the_page_is_built_from_its_lock_file_alone_and_ends_in_the_wheel() -> None:
+    assert any(line.startswith("RUN npm ci --ignore-scripts") for line in RECIPE)
+    assert "COPY --from=page /src/ui/static ui/static" in RECIPE
+    ignored = (REPO / ".dockerignore").read_text().splitlines()
+    assert {"ui/page/node_modules", "ui/static"} <= set(ignored)
+    assert (REPO / "ui" / "page" / "package-lock.json").exists()
 
 
 def test_the_build_is_what_the_tests_run_and_both_stages_agree_on_the_bytecode() -> None:

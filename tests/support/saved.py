@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Collection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,9 +26,10 @@ def _described(name: str, *, faulty: bool) -> tuple[dict[str, str], dict[str, st
     return {key: str(value) for key, value in found.labels.known.items()}, dict(found.annotations)
 
 
-def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = ()) -> list[Object]:
-    """The first Node objects of the demo, labelled and annotated; on `faulty` ones a link of GPU 1 is down."""
-    return [_node(node, faulty=node.name in faulty) for node in _machines()[:most]]
+def demo_nodes(*, most: int = 30, faulty: tuple[str, ...] = (), of: Collection[str] | None = None) -> list[Object]:
+    """The first Node objects of the demo, or those `of` these names; on `faulty` ones a link of GPU 1 is down."""
+    machines = _machines()[:most]
+    return [_node(node, faulty=node.name in faulty) for node in machines if of is None or node.name in of]
 
 
 @functools.cache

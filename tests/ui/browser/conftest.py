@@ -1,0 +1,67 @@
+"""A real browser (Debian: `apt-get install chromium`) and the page as `make ui` builds it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.ui.browser.shown import Shown, demo_objects, shown
+from ui.bundle import Bundle
+
+# A browser that is slow on a busy machine is not broken.
+_PATIENCE = 15_000
+
+
+def _absent(why: str) -> NoReturn:
+    if os.environ.get("TOPOSCOPE_REQUIRE_BROWSER") == "1":
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start Chromium once; TOPOSCOPE_REQUIRE_BROWSER=1 turns its absence into a failure."""
+    if Bundle().page() is None:
+        _absent("the page is not built: make ui")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        _absent("there is no Chromium: apt-get install chromium")
+    expect.set_options(timeout=_PATIENCE)
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not start for root.
+        found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.getuid() == 0 else [])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """An empty page of 1280 by 800; an error on its console (the Content-Security-Policy's too) fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    context.set_default_timeout(_PATIENCE)
+    found = context.new_page()
+    errors: list[str] = []
+    found.on("console", lambda said: errors.append(said.text) if said.type in {"error", "warning"} else None)
+    found.on("pageerror", lambda error: errors.append(str(error)))
+    yield found
+    context.close()
+    assert [error for error in errors if not _expected(error)] == []
+
+
+def _expected(error: str) -> bool:
+    """Whether a browser says of itself what a test has done on purpose: stopped the server, asked for what is not."""
+    # `willReadFrequently` is about reading pixels back, which only tests do.
+    told = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 4", "willReadFrequently")
+    return any(words in error for words in told)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """The demo's cluster with some trouble, for tests that change nothing."""
+    with shown(tmp_path_factory.mktemp("shown"), demo_objects()) as found:
+        yield found

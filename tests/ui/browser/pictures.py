@@ -1,0 +1,139 @@
+"""Takes the pictures of the documentation: `python -m tests.ui.browser.pictures FOLDER`.
+
+Everything on them is what the page shows of simulated machines: the demo's cluster, its NVL72 rack with trouble, and a
+cluster of 5,000 nodes with some.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from playwright.sync_api import Page, sync_playwright
+
+from bench.page import served
+from simulator.cluster import large_cluster
+from survey.decode import Decoder
+from survey.snapshot import NodeView
+from tests.support.saved import Object, cluster_topology, demo_nodes
+from tests.ui.browser.shown import condition
+from ui.source import Seen
+
+NODES = 5_000
+_WHOLE = Decoder(lambda _name, _not_ok: True)
+# One rack is gone; elsewhere it is a node here and there.
+_GONE_RACK = "rack-00087"
+_LEVELS = [
+    {"domain": "zone", "key": "topology.kubernetes.io/zone"},
+    {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
+    {"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"},
+    {"domain": "nvlink-domain", "key": "gpu.topology/nvlink-domain"},
+    {"domain": "host", "key": "kubernetes.io/hostname"},
+]
+
+
+class _Source:
+    """The nodes with their matrices."""
+
+    kind = "cluster"
+
+    def __init__(self, nodes: list[NodeView]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def node(self, name: str) -> Seen | None:
+        node = self._nodes.get(name)
+        return Seen(node, "2026-01-01T00:02:00Z") if node else None
+
+    def published(self) -> tuple[tuple[()], tuple[()]]:
+        return (), ()
+
+
+def _view(document: Object) -> NodeView:
+    return _WHOLE.node(lambda kind: msgspec.convert(document, kind))
+
+
+@contextmanager
+def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
+    nodes = [_view(each) for each in documents]
+    topology = cluster_topology({"conditions": list(conditions)}, levels=_LEVELS)
+    source: Any = _Source(nodes)
+    with served(nodes, {}, topology, source) as (address, _, _):
+        yield address
+
+
+def _not_ready(document: Object) -> None:
+    ready = next(each for each in document["status"]["conditions"] if each["type"] == "Ready")
+    ready["status"] = "Unknown"
+
+
+def _nvl72() -> list[Object]:
+    trays = demo_nodes(most=18, faulty=("gb200-07",))
+    # Parts of them are shared: each is to have its own.
+    found: list[Object] = [json.loads(json.dumps(each)) for each in trays]
+    _not_ready(found[11])
+    found[13]["spec"]["unschedulable"] = True
+    return found
+
+
+def _large() -> list[Object]:
+    found = []
+    for at, node in enumerate(large_cluster(NODES)):
+        labels = node["metadata"]["labels"]
+        document = {**node, "status": copy.deepcopy(node["status"]), "spec": dict(node["spec"])}
+        gone = labels["cloud.google.com/gce-topology-subblock"] == _GONE_RACK
+        if gone:
+            _not_ready(document)
+        elif at % 211 == 30 or 1404 <= at <= 1409:
+            labels["gpu.topology/state"] = "degraded"
+        elif at % 731 == 99:
+            labels["gpu.topology/state"] = "unknown"
+        elif at % 307 == 11:
+            document["spec"]["unschedulable"] = True
+        if at in (812, 813, 2977):
+            labels.pop("cloud.google.com/gce-topology-subblock")
+        found.append(document)
+    return found
+
+
+def _take(page: Page, address: str, picture: Path, ready: str) -> None:
+    page.goto("about:blank")
+    page.goto(address)
+    page.locator(ready).first.wait_for(state="attached")
+    page.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
+    page.screenshot(path=picture)
+
+
+def main(folder: Path) -> None:
+    """Take all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    short = condition("FabricHealthy", "False", "NodesDegraded", "1 node is degraded: gb200-07")
+    uncovered = condition("LevelsCovered", "False", "NodesMissingLevels", "rack is missing on 3 of 5000 nodes")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1200, "height": 720}, reduced_motion="reduce")
+        page.clock.set_fixed_time("2026-01-01T00:12:00Z")
+        with _address(demo_nodes(faulty=("h200-3",))) as address:
+            _take(page, address, folder / "ui-demo.png", ".overlay button")
+            page.emulate_media(color_scheme="dark")
+            _take(page, f"{address}#node=h200-3", folder / "ui-node-dark.png", ".matrix")
+            page.emulate_media(color_scheme="light")
+        with _address(_nvl72(), short) as address:
+            _take(page, address, folder / "ui-nvl72.png", ".overlay button")
+        with _address(_large(), uncovered) as address:
+            _take(page, address, folder / "ui-5000.png", ".overlay button")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,100 @@
+"""A workload is pasted, and the page says what `toposcope check` would."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.browser.shown import Shown
+from tests.ui.browser.test_map import colours_of, domain, tone
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml, labels: {kueue.x-k8s.io/queue-name: main}}
+spec:
+  parallelism: 2
+  template:
+    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: cloud.google.com/gce-topology-subblock}}
+    spec:
+      containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]
+"""
+
+
+def _told(shown: Shown, text: str) -> dict[str, Any]:
+    body = json.dumps({"workload": text}).encode()
+    asked = urllib.request.Request(  # noqa: S310 - our own server
+        f"{shown.address}api/check", body, {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310 - same
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def _ask(page: Page, text: str) -> None:
+    page.get_by_role("tab", name="Check").click()
+    page.get_by_label("Would it fit?").fill(text)
+    page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True).click()
+
+
+def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
+    told = _told(demo, JOB)["checks"][0]
+    assert told["verdict"] == "fits"
+    assert {tuple(fit["path"]) for fit in told["fits"]} == {
+        ("zone-1", "block-2", "rack-3"),
+        ("zone-1", "block-2", "rack-4"),
+    }
+    page.goto(f"{demo.address}#in=zone-1/block-2")
+    assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
+
+    _ask(page, JOB)
+    panel = page.get_by_role("tabpanel")
+    expect(panel).to_contain_text(told["answer"])
+    for demand in told["demands"]:
+        expect(panel).to_contain_text(demand.strip())
+    assert tone(page, "--fit") in colours_of(domain(page, "rack rack-4"))[:20]
+
+    panel.get_by_role("button", name="Marked on the map").click()
+    expect(panel.get_by_role("button", name="Mark on the map")).to_be_visible()
+    assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
+    panel.get_by_role("button", name=re.compile("rack-3$")).click()
+    expect(page).to_have_url(f"{demo.address}#view=cluster&in=zone-1/block-2/rack-3")
+
+
+def test_what_cannot_fit_says_so(page: Page, demo: Shown) -> None:
+    text = JOB.replace("parallelism: 2", "parallelism: 5")
+    told = _told(demo, text)["checks"][0]
+    assert told["verdict"] in {"full", "never"}
+    page.goto(demo.address)
+
+    _ask(page, text)
+
+    expect(page.get_by_role("tabpanel")).to_contain_text(told["answer"])
+
+
+@pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
+def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
+    told = _told(demo, text)
+    words = [*told["problems"], *told["warnings"]]
+    assert words
+    page.goto(demo.address)
+
+    _ask(page, text)
+
+    for sentence in words:
+        expect(page.get_by_role("tabpanel")).to_contain_text(sentence)
+
+
+def test_the_button_can_be_read(page: Page, demo: Shown) -> None:
+    # Letters of the colour of their ground are no finding of axe's: it cannot tell whether they are meant to be seen.
+    page.goto(demo.address)
+    page.get_by_role("tab", name="Check").click()
+
+    button = page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True)
+    colours = button.evaluate("button => [getComputedStyle(button).color, getComputedStyle(button).backgroundColor]")
+    assert colours[0] != colours[1]

@@ -1,0 +1,121 @@
+"""What changes while the page is open arrives without loading it anew; what cannot arrive is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, shown
+from tests.ui.browser.test_map import domain, node
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Shown]:
+    with shown(tmp_path, demo_objects(), kind="cluster") as found:
+        yield found
+
+
+def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> None:
+    page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
+    expect(node(page, "h200-6")).to_have_accessible_name("node h200-6: 8 GPUs, 8 free, well")
+    objects = demo_objects()
+    labels(objects, "h200-6")["gpu.topology/state"] = "degraded"
+    live.write(objects)
+
+    expect(node(page, "h200-6")).to_have_accessible_name(re.compile("degraded"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("h200-6")
+    page.get_by_role("tab", name="Changes").click()
+    entry = page.get_by_role("tabpanel").get_by_role("listitem").first
+    expect(entry).to_contain_text("degraded")
+    entry.get_by_role("button", name="h200-6").click()
+    expect(page.get_by_role("heading", name="h200-6", level=2)).to_be_visible()
+
+    live.write(demo_objects())
+    expect(page.get_by_role("main").get_by_text("✓ well")).to_be_visible()
+
+
+def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
+    page.clock.install()
+    page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
+    marked = """() => {
+      const canvas = document.querySelector('.map canvas');
+      const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+      const accent = getComputedStyle(document.documentElement).getPropertyValue('--accent').trim();
+      const wanted = [1, 3, 5].map(at => parseInt(accent.slice(at, at + 2), 16));
+      let found = 0;
+      for (let i = 0; i < data.length; i += 4) if (wanted.every((part, at) => data[i + at] === part)) found++;
+      return found > 100;
+    }"""
+    expect(node(page, "h200-6")).to_be_attached()
+    assert not page.evaluate(marked)
+    objects = demo_objects()
+    named(objects, "h200-6")["spec"]["unschedulable"] = True
+    live.write(objects)
+    page.clock.run_for(500)
+    expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned"))
+
+    assert page.evaluate(marked)
+    page.clock.run_for(6_000)
+    page.wait_for_function(f"() => !({marked})()")
+
+
+def test_nodes_come_and_go(page: Page, live: Shown) -> None:
+    page.goto(f"{live.address}#in=zone-1/block-2")
+    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
+    live.write([each for each in demo_objects() if each["metadata"]["name"] != "h200-1"])
+
+    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("3 nodes"))
+    live.write(demo_objects())
+    expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
+
+
+def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> None:
+    page.goto(live.address)
+    expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("6 nodes"))
+    objects = demo_objects()
+    for name in ("h200-1", "h200-2"):
+        labels(objects, name).pop(RACK)
+    live.write(objects)
+
+    expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("4 nodes"))
+    expect(node(page, "h200-2")).to_have_accessible_name(re.compile("lacks rack"))
+    expect(page.get_by_role("tabpanel")).to_contain_text("3 nodes lacks rack")
+
+
+def test_stale_data_says_so_and_why(page: Page, live: Shown) -> None:
+    page.goto(live.address)
+    expect(domain(page, "block block-2")).to_be_attached()
+    live.spoil('{"kind": "List", "items": [{"kind": "Node"')
+
+    banner = page.get_by_role("alert")
+    expect(banner).to_contain_text("Stale")
+    expect(banner).to_contain_text("cluster.json")
+    expect(domain(page, "block block-2")).to_be_attached()
+    live.write(demo_objects())
+    expect(banner).not_to_be_attached()
+
+
+def test_a_server_that_is_gone_is_missed(page: Page, live: Shown) -> None:
+    page.clock.install()
+    page.goto(live.address)
+    expect(domain(page, "block block-2")).to_be_attached()
+    live.stop()
+
+    page.clock.run_for(40_000)
+    expect(page.get_by_role("alert")).to_contain_text("No word from the server since")
+    expect(page.get_by_role("alert")).to_contain_text("what you see is")
+    live.start_again()
+
+
+def test_another_server_at_the_same_address_is_taken_up(page: Page, live: Shown) -> None:
+    page.goto(live.address)
+    expect(domain(page, "block block-2")).to_be_attached()
+    live.stop()
+    live.write([each for each in demo_objects() if each["metadata"]["name"] != "h200-1"])
+    live.start_again()
+
+    expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("5 nodes"))

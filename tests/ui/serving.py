@@ -1,0 +1,154 @@
+"""A page's server in this process, on a real socket, over facts that a test changes as it likes."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from survey.snapshot import NodeView, Published
+from tests.survey.clusters import snapshot, view
+from ui.bundle import Bundle
+from ui.facts import Facts
+from ui.guard import LOCAL
+from ui.program import listening
+from ui.saved import fill
+from ui.server import Server, application
+from ui.source import Seen
+from ui.stream import Stream
+from ui.teller import Teller
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Toposcope</title>\n'
+    '<link rel="stylesheet" href="assets/app.css">\n'
+    '<script src="assets/app.js" defer></script></head><body><main></main></body></html>\n'
+)
+
+
+@dataclass
+class Ticks:
+    """Seconds that a test turns by hand."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bundle(folder: Path, script: str = '"use strict";\n', style: str = "body { margin: 0 }\n") -> Bundle:
+    """A page that was built, in short."""
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text(PAGE)
+    (folder / "assets" / "app.js").write_text(script)
+    (folder / "assets" / "app.css").write_text(style)
+    return Bundle(folder)
+
+
+@dataclass
+class Nodes:
+    """A source of which a test says what it knows."""
+
+    kind: Any = "cluster"
+    seen: dict[str, Seen] = field(default_factory=dict)
+    broken: Exception | None = None
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def node(self, name: str) -> Seen | None:
+        if self.broken:
+            raise self.broken
+        return self.seen.get(name)
+
+    def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+        return (), ()
+
+
+@dataclass
+class Served:
+    """The server and what is behind it."""
+
+    facts: Facts
+    teller: Teller
+    stream: Stream
+    source: Nodes
+    port: int
+
+    def ask(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], Any]:
+        """Status, headers (lower case) and the body, decoded where it is JSON."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
+            answer = connection.getresponse()
+            data = answer.read()
+            found = {name.lower(): text for name, text in answer.getheaders()}
+            is_json = found.get("content-type") == "application/json" and "content-encoding" not in found
+            return answer.status, found, json.loads(data) if is_json and data else data
+
+    def check(self, text: str) -> tuple[int, Any]:
+        """Have a workload checked."""
+        body = json.dumps({"workload": text}).encode()
+        status, _, found = self.ask("/api/check", "POST", body, Content_Type="application/json")
+        return status, found
+
+
+def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Ticks | None = None) -> Facts:
+    """Facts of a cluster without pods."""
+    facts = Facts("https://cluster.test", ("all",), lambda: None, clock or Ticks())
+    fill(facts, snapshot(tuple(nodes), (), *topologies))
+    facts.looked("all")
+    return facts
+
+
+def teller_of(facts: Facts) -> Teller:
+    """A teller that has had its first look."""
+    found = Teller(facts, "cluster", "e1", lambda: NOW)
+    found.tick()
+    return found
+
+
+def rack_nodes(count: int = 4) -> tuple[NodeView, ...]:
+    """Nodes in racks of two."""
+    return tuple(view(f"n{i}", f"r{i // 2}") for i in range(count))
+
+
+@contextlib.contextmanager
+def served(
+    folder: Path,
+    facts: Facts | None = None,
+    source: Nodes | None = None,
+    *,
+    ready: bool = True,
+    hosts: Iterable[str] = LOCAL,
+    **stream: Any,
+) -> Iterator[Served]:
+    """A server that answers; it ends with the block."""
+    facts = facts or facts_of(rack_nodes())
+    source = source or Nodes()
+    teller = Teller(facts, "cluster", "e1", lambda: NOW)
+    if ready:
+        teller.tick()
+    streams = Stream(teller, **stream)
+    answering = threading.Event()
+    listener = listening("127.0.0.1", 0)
+    server = Server(application(teller, source, bundle(folder), streams, hosts), streams, answering.set)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        assert answering.wait(20)
+        yield Served(facts, teller, streams, source, listener.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()
+        assert not thread.is_alive()

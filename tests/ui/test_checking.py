@@ -1,0 +1,192 @@
+"""Workloads that somebody pasted: the engine of `toposcope check`, and bounds on what a stranger may ask of it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from tests.support.saved import pod
+from tests.survey.clusters import pod_of, view
+from tests.ui.serving import Served, facts_of, served
+from ui import wire
+from ui.checking import Busy, Checks, TookTooLong, written_out
+from ui.deadline import TooLong, within
+
+GPUS = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
+
+
+def _grove(pods: int, level: str = "rack", topology: str = "cluster") -> dict[str, Any]:
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "model", "namespace": "train"},
+        "spec": {
+            "replicas": 1,
+            "template": {
+                "topologyConstraint": {"topologyName": topology, "pack": {"required": level}},
+                "cliques": [{"name": "worker", "spec": {"replicas": pods, "podSpec": GPUS}}],
+            },
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Two racks of four nodes; one pod holds a node of the first."""
+    facts = facts_of(view(f"h{i}", f"rack-{i // 4}") for i in range(8))
+    facts.put_pod("train/a", pod_of(pod("a", "h1", 8)))
+    with served(tmp_path_factory.mktemp("page"), facts) as found:
+        yield found
+
+
+def _one(server: Served, document: Any) -> dict[str, Any]:
+    status, found = server.check(yaml.safe_dump(document))
+    assert status == 200, found
+    msgspec.convert(found, wire.CheckAnswer)
+    assert found["problems"] == []
+    (check,) = found["checks"]
+    return dict(check)
+
+
+def test_the_domains_where_it_would_fit_are_named_by_their_paths(server: Served) -> None:
+    found = _one(server, _grove(3))
+
+    assert (found["verdict"], found["view"], found["level"], found["group"]) == ("fits", "cluster", "rack", "model")
+    assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
+    assert [(each["path"], each["nodes"], each["free"]) for each in found["fits"]] == [
+        (["z", "b1", "rack-0"], 4, 24),
+        (["z", "b1", "rack-1"], 4, 32),
+    ]
+    assert sum(found["placement"].values()) == 3
+    assert found["fitsExact"]
+
+
+def test_what_does_not_fit_now_fits_nowhere_and_says_what_would_help(server: Served) -> None:
+    found = _one(server, _grove(5))
+
+    assert (found["verdict"], found["well"], found["fits"], found["placement"]) == ("never", False, [], {})
+    assert found["answer"].startswith("cannot fit: model needs 40 GPUs in one rack")
+
+
+def test_a_level_that_is_not_there_is_refused_with_a_fix(server: Served) -> None:
+    found = _one(server, _grove(1, level="superpod"))
+
+    assert found["verdict"] == "refused"
+    assert any(each["severity"] == "error" and "superpod" in each["message"] for each in found["findings"])
+
+
+def test_several_objects_are_checked_together(server: Served) -> None:
+    status, found = server.check(f"{yaml.safe_dump(_grove(1))}---\n{yaml.safe_dump(_grove(2))}")
+
+    assert status == 200
+    assert [each["verdict"] for each in found["checks"]] == ["fits", "fits"]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "there is no object in the text; paste a workload as you would give it to kubectl apply"),
+        ("spec: {}", "kind: is missing; what object is this?"),
+        ("a: [", "not YAML"),
+        ("just words", "no object of the Kubernetes API"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "nothing to check: no system that is known here"),
+    ],
+)
+def test_what_is_no_workload_is_said_to_be_none(server: Served, text: str, problem: str) -> None:
+    status, found = server.check(text)
+
+    assert status == 200
+    assert found["checks"] == []
+    assert problem in "; ".join(found["problems"])
+
+
+def test_aliases_that_blow_up_are_not_followed(server: Served) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
+    bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
+    status, found = server.check(bomb)
+
+    assert status == 200
+    assert "is more than 100,000 values when its YAML aliases are written out" in found["problems"][0]
+
+
+def test_an_alias_of_itself_has_no_end() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    shared = {"a": [1, 2]}
+
+    assert written_out(loop) == float("inf")
+    assert written_out([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
+
+
+def test_only_so_many_objects_are_looked_at(server: Served) -> None:
+    status, found = server.check("---\n".join([yaml.safe_dump(_grove(1))] * 51))
+
+    assert status == 200
+    assert len(found["checks"]) == 50
+    assert "only the first 50 objects are looked at" in found["problems"][0]
+
+
+def test_hostile_text_comes_back_as_text(server: Served) -> None:
+    document = _grove(1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
+
+    assert "</script>" in _one(server, document)["workload"]
+    assert server.ask("/api/check", "POST", b"{}", Content_Type="application/json")[1]["content-type"] == (
+        "application/json"
+    )
+
+
+def test_one_check_runs_at_a_time(server: Served) -> None:
+    begun, finish = threading.Event(), threading.Event()
+
+    def slow() -> Any:
+        begun.set()
+        assert finish.wait(20)
+        return (), ()
+
+    checks = Checks(server.facts.snapshot, slow)
+    first = threading.Thread(target=checks.check, args=("", (), None))
+    first.start()
+    assert begun.wait(20)
+    with pytest.raises(Busy):
+        checks.check("", (), None)
+    finish.set()
+    first.join()
+    assert checks.check("", (), None).checks == []
+
+
+def test_a_check_without_end_is_stopped_and_the_next_one_runs(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def for_ever(*_: object) -> Any:
+        while True:
+            with contextlib.suppress(Exception):  # what takes errors for its own must be stopped too
+                sum(range(1000))
+
+    checks = Checks(server.facts.snapshot, lambda: ((), ()), 0.05)
+    with monkeypatch.context() as patch:
+        patch.setattr("ui.checking._checked", for_ever)
+        with pytest.raises(TookTooLong):
+            checks.check("", (), None)
+    assert checks.check("", (), None).checks == []
+
+
+def test_work_that_ends_in_time_is_left_alone() -> None:
+    assert within(60, lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        within(60, lambda: 1 // 0)
+    with pytest.raises(TooLong):
+        within(0.01, lambda: [None for _ in iter(int, 1)])
+
+
+def test_it_takes_no_more_than_the_page_can_send(tmp_path: Path) -> None:
+    with served(tmp_path) as found:
+        status, answer = found.check("x" * (300 << 10))
+
+    assert status == 413
+    assert answer["error"].startswith("more than 256 KiB")

@@ -1,0 +1,151 @@
+"""One node in full."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from survey.decode import Decoder
+from survey.snapshot import NodeView
+from tests.support.saved import cluster_topology, demo_nodes, pod
+from tests.survey.clusters import pod_of, snapshot
+from topology import keys
+from ui import wire
+from ui.annotations import gpu_uuids, last_write
+from ui.detail import detail
+from ui.source import Seen
+from ui.views import sights_of
+
+WHOLE = Decoder(lambda _name, _not_ok: True)
+MATRIX = {
+    "version": 1,
+    "gpus": [{"index": 0, "uuid": "GPU-0", "numa": 0, "nics": ["mlx5_1", "gone"]}, {"index": 1, "numa": 1}],
+    "nics": [{"name": "mlx5_0", "numa": 0}, {"name": "mlx5_1"}],
+    "cpus": {"0": "0-7"},
+    "matrix": ["X", "NV18 X", "PIX SYS X", "PXB NODE PHB X"],
+    "reasons": ["GPU 1: 17 of 18 NVLinks active"],
+    "disputes": ["GPU0 GPU1: NVML says PIX, sysfs PXB"],
+}
+
+
+def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
+    document = demo_nodes(most=1)[0]
+    metadata = document["metadata"]
+    text = annotation if isinstance(annotation, str) else json.dumps(annotation)
+    changed = metadata | {
+        "labels": metadata["labels"] | labels,
+        "annotations": {} if annotation is None else {keys.MATRIX: text},
+    }
+    return WHOLE.node(lambda kind: msgspec.convert(document | {"metadata": changed}, kind))
+
+
+def _told(node: NodeView, since: str | None = None, written: str = "") -> wire.Node:
+    return detail(Seen(node, written), sights_of(snapshot((node,))), (), None, since)
+
+
+def test_devices_are_told_as_they_are_connected() -> None:
+    found = _told(_node())
+
+    assert [(each.label, each.kind, each.name, each.numa, each.rails) for each in found.devices] == [
+        ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
+        ("GPU1", "gpu", "", 1, []),
+        ("NIC0", "nic", "mlx5_0", 0, []),
+        ("NIC1", "nic", "mlx5_1", None, []),
+    ]
+    assert found.matrix == [
+        ["X", "NV18", "PIX", "PXB"],
+        ["NV18", "X", "SYS", "NODE"],
+        ["PIX", "SYS", "X", "PHB"],
+        ["PXB", "NODE", "PHB", "X"],
+    ]
+    assert [(each.cell, each.kind, each.links) for each in found.classes] == [
+        ("X", "self", 0),
+        ("NV18", "nvlink", 18),
+        ("PIX", "pix", 0),
+        ("PXB", "pxb", 0),
+        ("PHB", "phb", 0),
+        ("NODE", "node", 0),
+        ("SYS", "sys", 0),
+    ]
+    assert [(each.id, each.cpus, each.devices) for each in found.numa] == [
+        (0, "0-7", ["GPU0", "NIC0"]),
+        (1, "", ["GPU1"]),
+        (None, "", ["NIC1"]),
+    ]
+    assert found.nvlink_domains == [["GPU0", "GPU1"]]
+    assert (found.reasons, found.disputes, found.problem) == (MATRIX["reasons"], MATRIX["disputes"], "")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "problem"),
+    [
+        (None, "there is no annotation gpu.topology/matrix"),
+        ("<script>alert(1)</script>", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        ({"version": 2}, "has version 2"),
+        (MATRIX | {"matrix": []}, "was too large for the annotation"),
+        (MATRIX | {"matrix": ["X"]}, "do not fit its devices"),
+        (MATRIX | {"matrix": ["X", "NVx X", "PIX SYS X", "PXB NODE PHB X"]}, "holds the cell 'NVx'"),
+        (MATRIX | {"matrix": ["X", "NV99999 X", "PIX SYS X", "PXB NODE PHB X"]}, "holds the cell 'NV99999'"),
+    ],
+)
+def test_an_annotation_that_is_none_is_said_to_be(annotation: Any, problem: str) -> None:
+    found = _told(_node(annotation))
+
+    assert problem in found.problem
+    assert found.matrix is None
+    assert found.hardware["gpus"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("state", "seen", "written", "since"),
+    [
+        ("degraded", "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", ("2026-01-02T00:00:00Z", True)),
+        ("degraded", None, "2026-01-01T00:00:00Z", ("2026-01-01T00:00:00Z", False)),
+        ("degraded", None, "", None),
+        ("ok", None, "2026-01-01T00:00:00Z", None),
+        ("ok", "2026-01-02T00:00:00Z", "", ("2026-01-02T00:00:00Z", True)),
+    ],
+)
+def test_since_when_a_node_is_as_it_is(
+    state: str, seen: str | None, written: str, since: tuple[str, bool] | None
+) -> None:
+    found = _told(_node(**{keys.STATE: state}), seen, written)
+
+    assert (found.since and (found.since.at, found.since.exact)) == since
+
+
+def test_what_is_free_and_what_it_lacks() -> None:
+    node = _node(**{"topology.kubernetes.io/zone": "no-topology"})
+    levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
+    sights = sights_of(snapshot((node,), (), cluster_topology(levels=levels)))
+    held = pod_of(pod("a", node.name, 3))
+    assert held
+    found = detail(Seen(node, ""), sights, [held], None, None)
+
+    assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
+    assert found.domains == {"cluster": []}
+    assert [(each.level, each.why) for each in found.lacking] == [
+        ("zone", "its label topology.kubernetes.io/zone says 'no-topology'"),
+        ("cage", "it has no label example.com/cage"),
+    ]
+
+
+def test_the_agents_last_write_is_told_from_others() -> None:
+    managed: list[dict[str, Any]] = [
+        {"manager": "kubelet", "time": "2026-01-03T00:00:00Z"},
+        {"manager": "toposcope-agent", "time": "2026-01-01T00:00:00Z"},
+        {"manager": "toposcope-agent", "time": "2026-01-02T00:00:00Z"},
+        {"manager": "toposcope-agent"},
+        {"manager": 7},
+    ]
+    assert last_write(managed) == "2026-01-02T00:00:00Z"
+    assert last_write([]) == ""
+
+
+@pytest.mark.parametrize("annotation", [None, "", "{", "[]", '{"gpus": 7}', "[" * 100_000, '{"gpus": [{}]}'])
+def test_no_uuid_comes_out_of_nonsense(annotation: str | None) -> None:
+    assert gpu_uuids(annotation) == ""

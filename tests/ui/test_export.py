@@ -1,0 +1,178 @@
+"""The one file: it holds everything, runs nothing but its own script, and keeps what a cluster says as data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cli.main import main
+from survey.snapshot import Snapshot
+from tests.support.saved import cluster_topology, demo_nodes, saved
+from tests.survey.clusters import snapshot, view
+from tests.ui.serving import bundle, rack_nodes
+from topology import keys
+from ui import wire
+from ui.bundle import Bundle, NotBuilt
+from ui.export import DATA, document, escaped, export
+
+HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u2029&'\"`${x}"
+
+
+class Tags(HTMLParser):
+    """The tags of a page, each with its attributes and the text right in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self._open = False
+        self.found: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), []))
+        self._open = True
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.found[-1][2].append(data)
+
+    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - the parser's
+        self._open = False
+
+    def of(self, tag: str) -> list[tuple[dict[str, str | None], str]]:
+        return [(attributes, "".join(parts)) for name, attributes, parts in self.found if name == tag]
+
+
+def _hostile() -> Snapshot:
+    reason = json.dumps({"version": 1, "reasons": [HOSTILE]})
+    node = msgspec.structs.replace(view("n0", state="degraded"), matrix=reason)
+    status = {"conditions": [{"type": "LevelsCovered", "status": "False", "reason": HOSTILE, "message": HOSTILE}]}
+    return replace(snapshot((node, *rack_nodes()[1:]), (), cluster_topology(status)), source=HOSTILE)
+
+
+def test_hostile_text_stays_data(tmp_path: Path) -> None:
+    page = Tags(export(_hostile(), "cluster", bundle(tmp_path / "b")))
+    (data, text), (script, code) = page.of("script")
+
+    assert data == {"type": "application/json", "id": DATA}
+    assert (script, code) == ({}, '"use strict";\n')
+    assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
+    found = json.loads(text)
+    msgspec.convert(found, wire.Export)
+    assert found["snapshot"]["sourceName"] == HOSTILE
+    assert found["snapshot"]["nodes"]["reasons"] == {"0": [HOSTILE]}
+    assert found["snapshot"]["views"][0]["conditions"][0]["message"] == HOSTILE
+    assert found["nodes"]["n0"]["reasons"] == [HOSTILE]
+    assert not page.of("svg")
+
+
+def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) -> None:
+    page = Tags(export(_hostile(), "cluster", bundle(tmp_path / "b")))
+    (policy,) = [
+        str(each["content"]) for each, _ in page.of("meta") if each.get("http-equiv") == "Content-Security-Policy"
+    ]
+
+    def hashed(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    assert policy == (
+        f"default-src 'none'; script-src {hashed(page.of('script')[1][1])}; "
+        f"style-src {hashed(page.of('style')[0][1])}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert page.found[2][0] == "meta"  # right behind <html> and <head>: before anything that could load
+    assert not page.of("link")
+    assert all("src" not in each for each, _ in page.of("script"))
+
+
+def test_what_means_something_to_html_is_written_otherwise_and_means_the_same() -> None:
+    assert json.loads(escaped(json.dumps({"a": HOSTILE}))) == {"a": HOSTILE}
+
+
+def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> None:
+    nodes = (*rack_nodes(20), view("sick", state="degraded"))
+    whole = document(snapshot(nodes), "cluster")
+    assert (len(whole.nodes), whole.left_out) == (21, 0)
+
+    some = document(snapshot(nodes), "cluster", 8 << 10)
+    assert next(iter(some.nodes)) == "sick"
+    assert 2 <= len(some.nodes) < 20
+    assert some.left_out == 21 - len(some.nodes)
+    assert len(some.snapshot.nodes.name) == 21
+
+
+@pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
+def test_a_bundle_that_would_end_its_own_tag_is_refused(tmp_path: Path, script: str) -> None:
+    with pytest.raises(ValueError, match="holds what ends its tag"):
+        export(_hostile(), "cluster", bundle(tmp_path / "b", script))
+
+
+def test_a_page_that_was_not_built_cannot_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(NotBuilt, match="run make ui"):
+        export(_hostile(), "cluster", Bundle(tmp_path))
+    built = bundle(tmp_path / "b")
+    (tmp_path / "b" / "index.html").write_text("<html></html>")
+    with pytest.raises(NotBuilt, match="has not the one style sheet"):
+        export(_hostile(), "cluster", built)
+
+
+def test_the_command_writes_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = bundle(tmp_path / "b")
+    monkeypatch.setattr("ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", tmp_path / "b"))
+    source, target = tmp_path / "cluster.json", tmp_path / "report.html"
+    source.write_text(saved([*demo_nodes(most=3), cluster_topology()]))
+
+    assert main(["ui", "--from", str(source), "--export", str(target)]) == 0
+    assert "3 nodes" in capsys.readouterr().out
+    found = json.loads(Tags(target.read_text()).of("script")[0][1])
+    assert sorted(found["nodes"]) == ["gb200-01", "gb200-02", "gb200-03"]
+    assert found["nodes"]["gb200-01"]["matrix"]
+    assert found["snapshot"]["source"] == "files"
+    assert folder.page()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--from", "a", "--kubeconfig", "b"], "give one or the other"),
+        (["--from", "-"], "standard input cannot be read again"),
+        (["--from", "not-there.json", "--port", "0"], "1 problem in the input"),
+        (["--from", "not-there.json", "--export", "x"], "1 problem in the input"),
+        (["--kubeconfig", "not-there"], "not-there"),
+    ],
+)
+def test_what_cannot_be_shown_says_why(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ui", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ui.program import listening  # noqa: PLC0415 - for the one test that listens
+
+    source = tmp_path / "cluster.json"
+    source.write_text(saved(demo_nodes(most=1)))
+    with listening("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["ui", "--from", str(source), "--port", port]) == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["ui", "--port", "70000"])
+    assert "is no port; give a number from 0 to 65535" in capsys.readouterr().err
+
+
+def test_keys_of_the_hardware_are_told_without_their_prefix() -> None:
+    found = document(snapshot(rack_nodes(1)), "files").nodes["n0"]
+
+    assert found.hardware == {"gpus": "8", "nvlink-domain": "n0", "state": "ok"}
+    assert found.labels[keys.GPUS] == "8"

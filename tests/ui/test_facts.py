@@ -1,0 +1,121 @@
+"""What is known of a cluster, change by change, is what a look at the whole would say."""
+
+from __future__ import annotations
+
+import random
+
+from survey.snapshot import PodView
+from tests.support.saved import pod
+from tests.survey.clusters import pod_of, snapshot, view
+from tests.ui.serving import Ticks
+from ui.facts import Facts
+
+
+def _facts(clock: Ticks | None = None) -> tuple[Facts, list[int]]:
+    calls: list[int] = []
+    return Facts("a test", ("nodes", "pods"), lambda: calls.append(1), clock or Ticks()), calls
+
+
+def _pod(name: str, node: str | None, gpus: int) -> PodView:
+    found = pod_of(pod(name, node, gpus))
+    assert found
+    return found
+
+
+def test_what_is_free_is_what_a_whole_look_says() -> None:
+    dice = random.Random(3)
+    facts, _ = _facts()
+    names = [f"n{i}" for i in range(5)]
+    for name in names:
+        facts.put_node(view(name, cordoned=name == "n4"), "")
+    for _ in range(400):
+        key = f"train/p{dice.randrange(30)}"
+        here = dice.choice([*names, "not-there", None])
+        facts.put_pod(key, _pod(key[6:], here, dice.randrange(1, 5)) if dice.random() < 0.6 else None)
+        if dice.random() < 0.02:
+            facts.replace_pods({key: _pod(key[6:], here, 2), "train/none": None})
+    whole = facts.snapshot()
+
+    assert whole.pods
+    for node in whole.nodes:
+        assert facts.free_gpus(node) == whole.free_gpus(node)
+        assert sorted(each.name for each in facts.pods_on(node.name)) == sorted(
+            each.name for each in whole.pods if each.node == node.name
+        )
+
+
+def test_dirt_is_told_once_with_what_was_before() -> None:
+    facts, calls = _facts()
+    first, second = view("a"), view("a", state="degraded")
+    facts.put_node(first, "")
+    assert dict(facts.dirt().before) == {"a": None}
+    assert not facts.dirt()
+
+    facts.put_node(second, "")
+    facts.put_node(view("a", ready=False), "")
+    facts.put_pod("x", _pod("x", "b", 1))
+    facts.put_pod("y", _pod("y", None, 1))
+    dirt = facts.dirt()
+    assert dict(dirt.before) == {"a": first}
+    assert not dirt.nodes["a"].ready
+    assert dirt.pods == {"b"}
+
+    count = len(calls)
+    facts.put_node(view("a", ready=False), "")
+    facts.node_gone("never there")
+    facts.put_pod("x", _pod("x", "b", 1))
+    assert len(calls) == count
+    assert not facts.dirt()
+
+
+def test_a_list_that_is_read_anew_says_only_what_differs() -> None:
+    facts, _ = _facts()
+    facts.replace_nodes({name: (view(name), "") for name in ("a", "b", "c")})
+    facts.dirt()
+    facts.replace_nodes({"a": (view("a"), ""), "b": (view("b", state="degraded"), ""), "d": (view("d"), "")})
+
+    assert facts.dirt().before == {"b": view("b"), "c": view("c"), "d": None}
+    assert [node.name for node in facts.nodes()] == ["a", "b", "d"]
+
+
+def test_nothing_is_complete_before_everything_was_read_once() -> None:
+    facts, _ = _facts()
+    facts.heard("nodes")
+    facts.looked("nodes")
+    assert not facts.complete
+    facts.failing("pods", "no answer")
+    assert not facts.complete
+    facts.looked("pods")
+    assert facts.complete
+
+
+def test_it_is_stale_from_the_last_word_before_the_failure() -> None:
+    clock = Ticks()
+    facts, _ = _facts(clock)
+    facts.looked("nodes")
+    facts.looked("pods")
+    clock.now = 10
+    facts.heard("pods")
+    clock.now = 30
+    facts.failing("pods", "gone")
+    facts.heard("pods")  # a word of a stream that broke
+    facts.failing("nodes", "gone too")
+    clock.now = 31
+    assert facts.stale() == (31, ["pods: gone", "nodes: gone too"])
+    facts.looked("nodes")
+    assert facts.stale() == (21, ["pods: gone"])
+    facts.looked("pods")
+    assert facts.stale() is None
+
+
+def test_a_snapshot_holds_what_the_other_commands_need() -> None:
+    facts, _ = _facts()
+    facts.replace_nodes({"b": (view("b"), ""), "a": (view("a"), "")})
+    facts.replace_topologies({each.name: each for each in snapshot(()).topologies})
+    facts.warn("pods", "pods may not be listed")
+    facts.replace_pods(None)
+    found = facts.snapshot()
+
+    assert [node.name for node in found.nodes] == ["a", "b"]
+    assert (found.pods, found.warnings) == (None, ("pods may not be listed",))
+    assert [topology.name for topology in found.topologies] == ["cluster"]

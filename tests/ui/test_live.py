@@ -1,0 +1,158 @@
+"""A running cluster as a source: it is only read, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from controller.spec import PATH
+from kube.client import Request
+from kube.config import load
+from kube.errors import KubeError
+from simulator import manifests
+from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.ui.pages import Page, decoded, fetched
+from topology import keys
+from ui.facts import Facts
+from ui.live import EXPECTED, GetClient, LiveSource
+from ui.teller import Teller
+
+POD = "/api/v1/namespaces/default/pods"
+LABELS = {keys.GPUS: "8", keys.STATE: "ok", keys.HOSTNAME: "n1", "example.com/rack": "r1"}
+
+
+class Watching:
+    """The source of an API server, with a teller that a test has tick."""
+
+    def __init__(self, api: ApiUnderTest) -> None:
+        self.wake = threading.Event()
+        self.facts = Facts(api.url, EXPECTED, self.wake.set)
+        self.source = LiveSource(load(str(api.kubeconfig)), self.facts)
+        self.teller = Teller(self.facts, "cluster", "e1")
+        self.source.start()
+
+    def until(self, done: Callable[[], Any], what: str) -> None:
+        """Tick until it is so."""
+
+        def ticked() -> bool:
+            self.teller.tick()
+            return bool(done())
+
+        wait_until(ticked, what)
+
+
+@pytest.fixture
+def watching(api: ApiUnderTest) -> Iterator[Watching]:
+    """A node and a ClusterTopology, watched."""
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifests.cluster_topology_crd())
+    wait_until(lambda: api.request("GET", PATH)[0] == 200, "ClusterTopologies are served")
+    api.create(PATH, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}})
+    api.create(NODES, node("n1", labels=LABELS))
+    found = Watching(api)
+    found.until(lambda: found.teller.ready, "everything was read")
+    yield found
+    found.source.close()
+
+
+def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
+    page = Page(watching.teller)
+    assert page.rows["n1"]["labels"] == {keys.HOSTNAME: "n1"}
+    assert [view["id"] for view in page.views] == ["c"]
+
+    api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {keys.STATE: "degraded"}}}, content_type=MERGE)
+    watching.until(lambda: watching.teller.since("n1"), "the node is degraded")
+    page.follow()
+    assert page.rows["n1"]["marks"] == ["not-ready", "degraded"]
+
+    api.create(NODES, node("n2", labels=LABELS | {keys.HOSTNAME: "n2"}))
+    watching.until(lambda: watching.facts.node("n2"), "a node came")
+    api.request("DELETE", f"{NODES}/n2")
+    watching.until(lambda: not watching.facts.node("n2"), "a node went")
+    page.follow()
+    assert page.rows == decoded(fetched(watching.teller))
+    seen = watching.source.node("n1")
+    assert seen
+    assert seen.node.label(keys.STATE) == "degraded"
+    assert watching.source.node("n2") is None
+
+
+def test_pods_take_gpus_until_they_finish(api: ApiUnderTest, watching: Watching) -> None:
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    api.request("PATCH", f"{NODES}/n1/status", {"status": status}, content_type=MERGE)
+
+    def free() -> int | None:
+        found = watching.facts.node("n1")
+        assert found
+        return watching.facts.free_gpus(found)
+
+    watching.until(lambda: free() == 8, "the node offers its GPUs")
+    limits = {"limits": {"nvidia.com/gpu": "3"}, "requests": {"nvidia.com/gpu": "3"}}
+    container = {"name": "c", "image": "example.invalid/c", "resources": limits}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container], "nodeName": "n1", "automountServiceAccountToken": False},
+    }
+    api.create("/api/v1/namespaces/default/serviceaccounts", _account()) if api.is_real else None
+    api.create(POD, body)
+    watching.until(lambda: free() == 5, "the pod takes three")
+    api.request("PATCH", f"{POD}/p/status", {"status": {"phase": "Succeeded"}}, content_type=MERGE)
+    watching.until(lambda: free() == 8, "it has finished")
+
+
+def _account() -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+
+def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
+    client = GetClient(load(str(api.kubeconfig)))
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        with pytest.raises(KubeError, match="toposcope ui only reads"):
+            client.call(Request(method, NODES, {}, b"{}"))
+    assert client.call(Request("GET", NODES, {}))["items"] == []
+    client.close()
+    if api.embedded:
+        assert {method for method, _ in api.embedded.faults.requests} <= {"GET"}
+
+
+def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> None:
+    if api.embedded is None:
+        pytest.skip("the real server outlives the test")
+    found = Watching(api)
+    found.until(lambda: found.teller.ready, "everything was read")
+    assert found.facts.warnings() == []  # without the CRD there is no controller, and nothing is amiss
+    api.embedded.faults.reject(503, times=1_000_000)
+    api.embedded.faults.cut_watches()
+    found.until(lambda: found.teller.status().stale, "it is stale")
+    stale = found.teller.status().stale
+    assert stale
+    assert {why.partition(":")[0] for why in stale.why} <= set(EXPECTED)
+    assert found.teller.ready
+    api.embedded.faults.stop_rejecting()
+    # A watch is known to be well when the server says something: soon a bookmark, here an event.
+    api.create(NODES, node("n1"))
+    api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
+    found.until(lambda: found.teller.status().stale is None, "it is back")
+    found.source.close()
+
+
+@pytest.mark.parametrize(("what", "where"), [("pods", "/api/v1/pods"), ("ClusterTopologies", PATH)])
+def test_what_may_not_be_read_is_done_without(api: ApiUnderTest, what: str, where: str) -> None:
+    if api.embedded is None:
+        pytest.skip("tests/manifests has real tokens")
+    api.embedded.faults.reject(403, times=1_000_000, applies=lambda request: request.path == where)
+    api.create(NODES, node("n1", labels=LABELS))
+    found = Watching(api)
+    found.until(lambda: found.teller.ready, "everything was read that may be")
+    shown = fetched(found.teller)
+
+    (warning,) = shown["status"]["warnings"]
+    assert warning.startswith(f"{what} may not be watched with these credentials")
+    assert shown["status"]["stale"] is None
+    assert shown["nodes"]["name"] == ["n1"]
+    assert (shown["nodes"]["free"] is None) == (what == "pods")
+    found.source.close()

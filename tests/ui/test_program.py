@@ -1,0 +1,51 @@
+"""The whole program: it says where it is, answers there, and ends when it is told to."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from cli.main import COMMANDS
+from tests.support.saved import cluster_topology, demo_nodes, saved
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_names_its_address_answers_there_and_ends_at_a_signal(tmp_path: Path) -> None:
+    source = tmp_path / "cluster.json"
+    source.write_text(saved([*demo_nodes(most=2), cluster_topology()]))
+    command = [sys.executable, "-W", "error", "-m", "cli.main", "ui", "--from", str(source), "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stdout
+        assert program.stderr
+        line = program.stdout.readline()
+        assert line.startswith(f"{source} is shown at http://127.0.0.1:"), program.stderr.read()
+        where = urlsplit(line.split(" shown at ")[1].split()[0])
+        connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
+        connection.request("GET", "/api/node/gb200-01")
+        assert json.loads(connection.getresponse().read())["gpus"] == 4
+        connection.close()
+        program.send_signal(signal.SIGINT)
+        said = program.stderr.read()
+        assert program.wait(20) == 130
+    assert [each for each in said.splitlines() if not each.startswith("warning: the page is not built")] == []
+
+
+def test_no_other_program_carries_a_web_framework() -> None:
+    others = ", ".join(name for name in COMMANDS if name != "ui")
+    text = (
+        "import importlib, sys\n"
+        f"for name in '{others}'.split(', '): importlib.import_module('cli.' + name)\n"
+        "import agent.run, controller.run\n"
+        "print(sorted({'starlette', 'uvicorn', 'anyio', 'h11', 'ui'} & sys.modules.keys()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stdout.strip() == "[]"

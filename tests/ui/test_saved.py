@@ -1,0 +1,110 @@
+"""Saved files as a source: read, and read again when they change."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from survey.problems import BadInput
+from tests.support.saved import cluster_topology, demo_nodes, saved
+from tests.ui.pages import fetched
+from tests.ui.serving import Ticks
+from ui.detail import detail
+from ui.facts import Facts
+from ui.saved import EXPECTED, SavedSource
+from ui.teller import Teller
+
+
+class Never:
+    """A program that ends at once: nothing follows the files but the test."""
+
+    def wait(self, timeout: float) -> bool:
+        return timeout > 0
+
+    def is_set(self) -> bool:
+        return True
+
+
+def _source(path: Path, clock: Ticks | None = None) -> tuple[SavedSource, Facts]:
+    facts = Facts(str(path), EXPECTED, lambda: None, clock or Ticks())
+    return SavedSource([str(path)], facts, Never()), facts
+
+
+def _write(path: Path, items: list[Any], time: int) -> None:
+    path.write_text(saved(items))
+    os.utime(path, (time, time))
+
+
+def test_files_are_shown_and_shown_again_when_they_change(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    nodes = demo_nodes(most=4)
+    _write(path, [*nodes, cluster_topology()], 1)
+    source, facts = _source(path)
+    source.start()
+    teller = Teller(facts, "files", "e1")
+    teller.tick()
+    shown = fetched(teller)
+    assert shown["nodes"]["name"] == [node["metadata"]["name"] for node in nodes]
+    assert shown["nodes"]["free"] is None
+    assert shown["status"]["asOf"] is None
+    assert shown["status"]["warnings"][0].startswith("there are no Pods in the files")
+
+    _write(path, [*nodes[1:], cluster_topology()], 2)
+    source.look_again()
+    teller.tick()
+    assert fetched(teller)["changes"][0]["text"].endswith("gb200-01")
+    assert facts.node("gb200-01") is None
+
+
+def test_a_file_that_breaks_leaves_what_was_known_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    clock = Ticks()
+    _write(path, demo_nodes(most=2), 1)
+    source, facts = _source(path, clock)
+    source.start()
+    clock.now = 100
+    path.write_text('{"kind": "Node", "apiVersion": "v1"')
+    os.utime(path, (2, 2))
+    source.look_again()
+
+    stale = facts.stale()
+    assert stale
+    assert stale[0] == 100
+    assert str(path) in stale[1][0]
+    assert len(facts.nodes()) == 2
+
+    path.unlink()
+    source.look_again()
+    stale = facts.stale()
+    assert stale
+    assert "no such file" in stale[1][0].lower()
+
+    _write(path, demo_nodes(most=3), 3)
+    source.look_again()
+    assert facts.stale() is None
+    assert len(facts.nodes()) == 3
+
+
+def test_files_that_cannot_be_read_at_first_are_refused(tmp_path: Path) -> None:
+    source, _ = _source(tmp_path / "not-there.json")
+    with pytest.raises(BadInput):
+        source.start()
+
+
+def test_every_matrix_is_there_for_who_asks(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json"
+    _write(path, demo_nodes(most=2), 1)
+    source, facts = _source(path)
+    source.start()
+    seen = source.node("gb200-02")
+
+    assert seen
+    found = detail(seen, (), None, None, None)
+    assert len(found.matrix or ()) == len(found.devices) == 12
+    assert found.since is None
+    assert source.node("nobody") is None
+    assert all(node.matrix is None for node in facts.nodes())
+    assert len(facts.uuids()[0][1].split("\n")) == 4

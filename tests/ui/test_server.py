@@ -1,0 +1,308 @@
+"""Every answer of the page's server, over real sockets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kube.errors import Unreachable
+from survey.decode import Decoder
+from tests.support.saved import demo_nodes
+from tests.ui.serving import PAGE, Nodes, Served, facts_of, rack_nodes, served
+from ui import answers, wire
+from ui.bundle import Bundle
+from ui.checking import LARGEST
+from ui.guard import POLICY
+from ui.source import Seen
+
+EVERYWHERE = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+POST = b'{"workload": ""}'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """20 nodes of the demo, one of them degraded."""
+    whole = Decoder(lambda _name, _not_ok: True)
+    documents = demo_nodes(most=20, faulty=("gb200-02",))
+    nodes = [whole.node(partial(msgspec.convert, each)) for each in documents]
+    source = Nodes(seen={node.name: Seen(node, "2026-01-01T00:00:00Z") for node in nodes})
+    with served(tmp_path_factory.mktemp("page"), facts_of(nodes), source) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/assets/app.js", 200),
+        ("/assets/app.css", 200),
+        ("/assets/nothing.js", 404),
+        ("/assets/..%2f..%2fwire.py", 404),
+        ("/api/snapshot", 200),
+        ("/api/node/gb200-01", 200),
+        ("/api/node/nobody", 404),
+        ("/api/node/..%2f..%2fsecrets", 404),
+        ("/api/search?q=gb200", 200),
+        (f"/api/search?q={'x' * 300}", 400),
+        ("/healthz", 200),
+        ("/readyz", 200),
+        ("/api/secrets", 404),
+        ("/api/check", 405),
+    ],
+)
+def test_every_answer_has_the_strict_headers_and_no_cookie(server: Served, path: str, status: int) -> None:
+    found, headers, body = server.ask(path)
+
+    assert found == status
+    assert EVERYWHERE.items() <= headers.items()
+    assert "set-cookie" not in headers
+    assert "server" not in headers
+    if status >= 400:
+        assert body["error"]
+
+
+def test_the_policy_lets_nothing_run_but_the_bundle() -> None:
+    rules = dict(part.strip().partition(" ")[::2] for part in POLICY.split(";"))
+
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+        "form-action": "'none'",
+    }
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("127.0.0.1:8470", 200),
+        ("localhost:1", 200),
+        ("LOCALHOST", 200),
+        ("[::1]:8470", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost:80@evil.example", 421),
+        ("", 421),
+    ],
+)
+def test_only_names_of_this_machine_are_answered(server: Served, host: str, status: int) -> None:
+    assert server.ask("/api/search?q=", Host=host)[0] == status
+
+
+def test_a_probe_may_ask_under_the_address_of_a_pod(server: Served) -> None:
+    assert server.ask("/healthz", Host="10.1.2.3:8470")[0] == 200
+    assert server.ask("/api/snapshot", Host="10.1.2.3:8470")[0] == 421
+
+
+def test_a_name_that_was_allowed_is_answered(tmp_path: Path) -> None:
+    with served(tmp_path, hosts=("127.0.0.1", "ui.example.com")) as found:
+        assert found.ask("/api/snapshot", Host="UI.example.com:443")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "GARBAGE"])
+def test_nothing_but_reading_is_answered(server: Served, method: str) -> None:
+    assert server.ask("/api/snapshot", method)[0] == 405
+    assert server.ask("/", method)[0] == 405
+
+
+def test_head_is_answered_without_a_body(server: Served) -> None:
+    status, headers, body = server.ask("/api/node/gb200-01", "HEAD")
+
+    assert (status, body) == (200, b"")
+    assert int(headers["content-length"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content_Type": "application/json"}, 200),
+        ({"Content_Type": "application/json; charset=utf-8"}, 200),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "application/x-www-form-urlencoded"}, 415),
+        ({}, 415),
+        ({"Content_Type": "application/json", "Origin": "http://evil.example"}, 403),
+        ({"Content_Type": "application/json", "Origin": "null"}, 403),
+        ({"Content_Type": "application/json", "Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Content_Type": "application/json", "Sec_Fetch_Site": "same-origin"}, 200),
+    ],
+)
+def test_a_check_is_for_this_page_alone(server: Served, headers: dict[str, str], status: int) -> None:
+    assert server.ask("/api/check", "POST", POST, **headers)[0] == status
+
+
+def test_a_check_from_its_own_origin_is_answered(server: Served) -> None:
+    own = {"Content_Type": "application/json", "Origin": f"http://127.0.0.1:{server.port}"}
+
+    assert server.ask("/api/check", "POST", POST, **own)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"workload": 1}', b'{"workload": "", "more": 1}', b"\xff", b"[" * 100_000]
+)
+def test_a_check_of_nonsense_says_what_to_send(server: Served, body: bytes) -> None:
+    status, _, found = server.ask("/api/check", "POST", body, Content_Type="application/json")
+
+    assert status == 400
+    assert found["error"].startswith('send {"workload": TEXT}')
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
+        head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        raw.sendall(head + b"Content-Length: 9000000000\r\n\r\n" + b"x" * (LARGEST + 1))
+
+        assert raw.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "BODY_SECONDS", 0.05)
+    with served(tmp_path) as found, socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
+        head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        raw.sendall(head + b'Content-Length: 100\r\n\r\n{"work')
+
+        assert raw.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+        assert found.ask("/api/snapshot")[0] == 200
+
+
+def test_a_request_that_is_never_finished_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.server.HEADER_SECONDS", 0.05)
+    with served(tmp_path) as found:
+        for part in (b"", b"GET /api/snap", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ag"):
+            with socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
+                raw.sendall(part)
+                while raw.recv(1 << 16):
+                    pass  # until it is closed
+
+
+def test_a_snapshot_is_small_on_the_wire_and_the_same_without_gzip(server: Served) -> None:
+    _, plain_headers, plain = server.ask("/api/snapshot")
+    status, headers, packed = server.ask("/api/snapshot", Accept_Encoding="gzip")
+
+    assert status == 200
+    assert headers["content-encoding"] == "gzip"
+    assert json.loads(gzip.decompress(packed)) == plain
+    assert headers["etag"] == plain_headers["etag"]
+    assert server.ask("/api/snapshot", If_None_Match=headers["etag"])[0] == 304
+    msgspec.convert(plain, wire.Snapshot)  # every field as it is written down
+
+
+def test_a_snapshot_says_of_each_node_what_it_is_and_where(server: Served) -> None:
+    found = server.ask("/api/snapshot")[2]
+    nodes = found["nodes"]
+    place = nodes["name"].index("gb200-02")
+
+    assert found["otherNodes"] == 0
+    assert [nodes["gpus"][place], nodes["free"][place]] == [4, 4]
+    assert nodes["marks"]["values"][nodes["marks"]["codes"][place]] == ["degraded"]
+    assert nodes["reasons"] == {str(place): ["GPU 1: 17 of 18 NVLinks active"]}
+    rack = nodes["labels"]["cloud.google.com/gce-topology-subblock"]
+    assert rack["values"][rack["codes"][place]] == "rack-1"
+    host = nodes["labels"]["kubernetes.io/hostname"]
+    assert (host["values"], set(host["codes"])) == ([], {wire.ITS_NAME})
+
+
+def test_a_node_is_told_in_full(server: Served) -> None:
+    found = server.ask("/api/node/gb200-02")[2]
+
+    msgspec.convert(found, wire.Node)
+    assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
+    assert found["since"] == {"at": "2026-01-01T00:00:00Z", "exact": False}
+    assert [each["label"] for each in found["devices"] if each["kind"] == "gpu"] == ["GPU0", "GPU1", "GPU2", "GPU3"]
+    size = len(found["devices"])
+    assert [len(row) for row in found["matrix"]] == [size] * size
+    assert {each["cell"] for each in found["classes"]} == {cell for row in found["matrix"] for cell in row}
+    assert found["nvlinkDomains"] == [["GPU0", "GPU1", "GPU2", "GPU3"]]
+    assert found["domains"]["cluster"][:3] == ["zone-1", "block-1", "rack-1"]
+
+
+def test_a_node_that_cannot_be_asked_for_is_shown_without_its_matrix(tmp_path: Path) -> None:
+    source = Nodes(broken=Unreachable("https://cluster.test does not answer"))
+    with served(tmp_path, source=source) as found:
+        status, _, node = found.ask("/api/node/n1")
+
+    assert status == 200
+    assert node["matrix"] is None
+    assert node["problem"] == "its link matrix cannot be read just now: https://cluster.test does not answer"
+    assert node["labels"]["kubernetes.io/hostname"] == "n1"
+
+
+def test_nobody_waits_for_a_server_that_is_known_not_to_answer(tmp_path: Path) -> None:
+    facts = facts_of(rack_nodes())
+    source = Nodes(broken=AssertionError("it was asked"))
+    facts.failing("nodes", "https://cluster.test does not answer")
+    with served(tmp_path, facts, source) as found:
+        assert found.ask("/api/node/n1")[2]["problem"] == (
+            "its link matrix cannot be read just now: nodes: https://cluster.test does not answer"
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "kinds", "first"),
+    [
+        ("gb200-07", {"node"}, "gb200-07"),
+        ("RACK-1", {"domain"}, "rack-1"),
+        ("gb200-0", {"node"}, "gb200-01"),
+        ("no such thing", set(), None),
+        ("", set(), None),
+    ],
+)
+def test_a_search_finds_nodes_and_domains(server: Served, query: str, kinds: set[str], first: str | None) -> None:
+    found = server.ask(f"/api/search?q={query.replace(' ', '%20')}")[2]
+
+    assert {each["kind"] for each in found["found"]} == kinds
+    assert (found["found"][0]["text"] if found["found"] else None) == first
+
+
+def test_a_search_finds_the_node_of_a_gpu(server: Served) -> None:
+    uuid = next(each["name"] for each in server.ask("/api/node/gb200-11")[2]["devices"] if each["kind"] == "gpu")
+    found = server.ask(f"/api/search?q={uuid[:16]}")[2]["found"]
+
+    assert [(each["kind"], each["text"], each["node"]) for each in found] == [("gpu", uuid, "gb200-11")]
+
+
+def test_before_the_first_look_it_says_so(tmp_path: Path) -> None:
+    facts = facts_of(rack_nodes())
+    with served(tmp_path, facts, ready=False) as found:
+        status, headers, body = found.ask("/api/snapshot")
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert body["error"] == "the cluster is being read for the first time; 4 nodes so far"
+        assert found.ask("/readyz")[0] == 503
+        assert found.ask("/healthz")[0] == 200
+        facts.failing("nodes", "https://cluster.test does not answer")
+        assert found.ask("/api/snapshot")[2]["error"] == (
+            "the cluster cannot be read: nodes: https://cluster.test does not answer"
+        )
+
+
+def test_the_page_and_its_files_come_from_the_bundle(server: Served) -> None:
+    assert server.ask("/")[2].decode() == PAGE
+    assert server.ask("/assets/app.js")[1]["content-type"] == "text/javascript; charset=utf-8"
+
+
+def test_a_page_that_was_not_built_is_said_to_be(tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    with served(folder) as found:
+        (folder / "index.html").unlink()
+        status, _, body = found.ask("/")
+
+    assert status == 503
+    assert body.decode().strip() == Bundle(folder).missing

@@ -1,0 +1,155 @@
+"""Server-sent events over real sockets: resumed, bounded, and no burden when nobody reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.survey.clusters import view
+from tests.ui.serving import Served, facts_of, rack_nodes, served
+
+
+class Reader:
+    """Reads one stream event by event."""
+
+    def __init__(self, port: int, since: str = "", last: str = "") -> None:
+        self._raw = socket.create_connection(("127.0.0.1", port), timeout=20)
+        head = f"GET /api/events?since={since} HTTP/1.1\r\nHost: localhost\r\n"
+        self._raw.sendall((head + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n").encode())
+        self._file = self._raw.makefile("rb")
+        self.status = self._file.readline().decode().strip()
+        while self._file.readline() != b"\r\n":
+            pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._raw.close()
+
+    def next(self, *names: str) -> dict[str, Any]:
+        """The next event, or the next one of these names."""
+        found: dict[str, str] = {}
+        for line in self._lines():
+            if line:
+                name, _, value = line.partition(": ")
+                found[name] = value
+            elif found.get("event") and (not names or found["event"] in names):
+                return found | {"data": json.loads(found["data"])}
+            else:
+                found = {}
+        pytest.fail("the stream ended")
+
+    def _lines(self) -> Iterator[str]:
+        """Lines out of the chunks of the body, each of which holds whole lines."""
+        while True:
+            size = int(self._file.readline() or b"0", 16)
+            if not size:
+                return
+            data = self._file.read(size)
+            self._file.readline()
+            yield from data.decode().removesuffix("\n").split("\n")
+
+
+def _degrade(server: Served, name: str, state: str = "degraded") -> None:
+    server.facts.put_node(view(name, "r0", state=state), "")
+    server.teller.tick()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, facts_of(rack_nodes()), most=3, status_seconds=0.05, send_seconds=0.2) as found:
+        yield found
+
+
+def test_a_page_hears_what_changed_after_its_snapshot(server: Served) -> None:
+    since = server.ask("/api/snapshot")[2]["id"]
+    _degrade(server, "n0")
+    with Reader(server.port, since) as reader:
+        first = reader.next("delta", "reset")
+        _degrade(server, "n1")
+        second = reader.next("delta", "reset")
+
+    assert [first["id"], second["id"]] == ["e1-1", "e1-2"]
+    assert [[row["name"] for row in each["data"]["put"]] for each in (first, second)] == [["n0"], ["n1"]]
+
+
+def test_the_browsers_own_last_id_wins(server: Served) -> None:
+    for name in ("n0", "n1", "n2"):
+        _degrade(server, name)
+    with Reader(server.port, "e1-0", last="e1-2") as reader:
+        assert reader.next("delta", "reset")["id"] == "e1-3"
+
+
+@pytest.mark.parametrize("since", ["", "other-1", "nonsense", "e1-99"])
+def test_a_place_that_is_not_known_is_answered_with_a_reset(server: Served, since: str) -> None:
+    _degrade(server, "n0")
+    with Reader(server.port, since) as reader:
+        assert reader.next()["event"] == "reset"
+        _degrade(server, "n1")
+        assert reader.next("delta", "reset")["id"] == "e1-2"
+
+
+def test_status_comes_even_when_nothing_happens_and_at_once_when_it_breaks(tmp_path: Path) -> None:
+    with served(tmp_path, status_seconds=0.05) as server, Reader(server.port, "e1-0") as reader:
+        assert [reader.next()["event"] for _ in range(3)] == ["status"] * 3
+    with served(tmp_path / "again", status_seconds=1000) as server, Reader(server.port, "e1-0") as reader:
+        assert reader.next()["data"]["stale"] is None
+        server.facts.failing("nodes", "gone")
+        server.teller.tick()
+        assert reader.next()["data"]["stale"]["why"] == ["nodes: gone"]
+
+
+def test_there_are_only_so_many_streams_and_a_place_becomes_free(server: Served) -> None:
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(Reader(server.port, "e1-0")) for _ in range(3)]
+        for reader in readers:
+            reader.next("status")
+        with Reader(server.port) as refused:
+            assert refused.status.startswith("HTTP/1.1 503 ")
+    _wait_until_free(server)
+    with Reader(server.port, "e1-0") as reader:
+        assert reader.status.startswith("HTTP/1.1 200 ")
+
+
+def test_a_page_that_reads_nothing_is_dropped_and_holds_nothing_up(tmp_path: Path) -> None:
+    nodes = tuple(view(f"n{i}", "r0", labels={"example.com/long": "x" * 63}) for i in range(400))
+    with served(tmp_path, facts_of(nodes), most=1, status_seconds=1000, send_seconds=0.2) as server:
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", server.port))
+            deaf.sendall(b"GET /api/events?since=e1-0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            deaf.recv(64)
+            for turn in range(200):
+                for i in range(400):
+                    server.facts.put_node(view(f"n{i}", "r0", state="degraded" if turn % 2 else "ok"), "")
+                server.teller.tick()
+                if not server.stream.open:
+                    break
+            _wait_until_free(server)
+        with Reader(server.port, f"e1-{server.teller.number}") as reader:
+            assert reader.next("status")
+
+
+def _wait_until_free(server: Served) -> None:
+    """Until no stream is open: asking for an answer gives the server its turns."""
+    for _ in range(2000):
+        if not server.stream.open:
+            return
+        server.ask("/healthz")
+    pytest.fail("the stream is still open")
+
+
+def test_streams_end_with_the_server(tmp_path: Path) -> None:
+    with served(tmp_path, status_seconds=1000) as server:
+        reader = Reader(server.port, "e1-0")
+        reader.next("status")
+    with reader, pytest.raises(pytest.fail.Exception, match="the stream ended"):
+        reader.next()

@@ -1,0 +1,224 @@
+"""What pages are told of changes: in the end they know what a page knows that was loaded just now."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from controller.spec import read
+from tests.support.cluster import RACK
+from tests.support.saved import cluster_topology, pod
+from tests.survey.clusters import pod_of, view
+from tests.ui.pages import Page, decoded, fetched
+from tests.ui.serving import Ticks, facts_of, rack_nodes, teller_of
+from topology import keys
+from ui import teller as module
+from ui.facts import Facts
+
+CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
+
+
+def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None:
+    facts.put_node(view(name, rack, **other), "")
+
+
+def _turn(dice: random.Random, facts: Facts) -> None:
+    """One thing happens."""
+    name = f"n{dice.randrange(12)}"
+    match dice.randrange(7):
+        case 0:
+            facts.node_gone(name)
+        case 1:
+            _put(facts, name, dice.choice([None, "r0", "r1", "r9"]), state=dice.choice(["ok", "degraded"]))
+        case 2:
+            _put(facts, name, cordoned=dice.random() < 0.5, ready=dice.random() < 0.8)
+        case 3 | 4:
+            key = f"p{dice.randrange(20)}"
+            found = pod_of(pod(key, name, dice.randrange(1, 8)))
+            facts.put_pod(f"train/{key}", dice.choice([found, found, None]))
+        case 5:
+            facts.put_node(view(name, labels={keys.GPUS: "", "x": str(dice.random())}, gpus=0), "")
+        case 6:
+            facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(dice.random())}]})))
+
+
+def test_pages_that_follow_know_what_new_ones_know() -> None:
+    dice = random.Random(8)
+    facts = facts_of(rack_nodes(8))
+    teller = teller_of(facts)
+    pages = [Page(teller), Page(teller)]
+    for turn in range(300):
+        for _ in range(dice.randrange(4)):
+            _turn(dice, facts)
+        teller.tick()
+        for page in pages[: 1 + turn % 2]:  # the second one hears of two turns at once
+            page.follow()
+    pages[1].follow()
+    new = fetched(teller)
+
+    for page in pages:
+        assert page.rows == decoded(new)
+        assert page.views == new["views"]
+        assert page.others == new["otherNodes"]
+    assert all(page.resets < 60 for page in pages)
+
+
+def test_what_changed_is_told_in_words_and_kept() -> None:
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    page = Page(teller)
+
+    _put(facts, "n1", state="degraded")
+    teller.tick()
+    _put(facts, "n1")
+    teller.tick()
+    facts.node_gone("n2")
+    facts.node_gone("n3")
+    teller.tick()
+    _put(facts, "n0", "r7")
+    teller.tick()
+    page.follow()
+
+    assert page.changes == [
+        "1 node: state ok -> degraded: n1",
+        "1 node: state degraded -> ok: n1",
+        "rack z/b1/r1 is gone with 2 nodes: n2, n3",
+        "1 node moved from rack r0 to r7: n0",
+    ]
+    assert [each["text"] for each in fetched(teller)["changes"]] == page.changes[::-1]
+    assert [each["bad"] for each in fetched(teller)["changes"]] == [False, True, False, True]
+    assert teller.since("n1") == "2026-01-02T03:04:05Z"
+
+
+def test_a_level_that_goes_and_comes_back_is_told() -> None:
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}]
+    facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
+    teller = teller_of(facts)
+    page = Page(teller)
+
+    facts.put_topology(read(cluster_topology(levels=levels[1:])))
+    teller.tick()
+    page.follow()
+    facts.put_topology(read(cluster_topology(levels=levels)))
+    teller.tick()
+    page.follow()
+
+    assert page.resets == 2
+    assert [each["text"] for each in fetched(teller)["changes"]] == [
+        f"cluster: level rack: none -> {RACK}",
+        f"cluster: level rack: {RACK} -> none",
+    ]
+    assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
+
+
+def test_heartbeats_and_the_like_are_no_news() -> None:
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    for i in range(4):
+        facts.put_node(view(f"n{i}", f"r{i // 2}"), "")
+    facts.put_pod("train/p", None)
+    teller.tick()
+
+    assert teller.number == 0
+
+
+def test_a_pod_that_takes_no_gpu_is_no_news() -> None:
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
+    teller.tick()
+    assert teller.number == 0
+
+    facts.put_pod("train/q", pod_of(pod("q", "n1", 3)))
+    teller.tick()
+    assert teller.number == 1
+
+
+def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    page = Page(teller)
+    facts.replace_pods(None)
+    teller.tick()
+    page.follow()
+
+    assert page.resets == 1
+    assert {row["free"] for row in page.rows.values()} == {None}
+
+
+def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_ROWS", 3)
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    page = Page(teller)
+    for i in range(4):
+        _put(facts, f"n{i}", state="degraded")
+    teller.tick()
+    page.follow()
+
+    assert page.resets == 1
+    assert page.rows == decoded(fetched(teller))
+
+
+def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RING", 5)
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    for turn in range(12):
+        _put(facts, "n1", state="degraded" if turn % 2 else "unknown")
+        teller.tick()
+
+    assert [event.number for event in teller.after(7) or ()] == [8, 9, 10, 11, 12]
+    assert teller.after(12) == []
+    assert teller.after(6) is None
+    assert teller.after(13) is None
+    monkeypatch.setattr(module, "_RING_BYTES", 1)
+    _put(facts, "n1")
+    teller.tick()
+    assert [event.number for event in teller.after(12) or ()] == [13]
+    assert teller.after(11) is None
+
+
+@pytest.mark.parametrize("identity", ["", "7", "other-7", "e1-", "e1-x", "e1--1", "e1-\u0667", "e1-1-1"])
+def test_an_id_of_another_run_is_none(identity: str) -> None:
+    assert teller_of(facts_of(rack_nodes())).number_of(identity) is None
+
+
+def test_what_is_stale_says_since_when_and_why() -> None:
+    clock = Ticks()
+    facts = facts_of(rack_nodes(), clock=clock)
+    teller = teller_of(facts)
+    assert teller.status().stale is None
+    assert teller.status().as_of == "2026-01-02T03:04:05Z"
+
+    clock.now = 50
+    facts.heard("all")
+    clock.now = 60
+    facts.failing("all", "https://cluster.test does not answer")
+    teller.tick()
+    clock.now = 95
+    status = teller.status()
+    assert status.stale is not None
+    assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
+    assert status.as_of == "2026-01-02T03:03:20Z"
+    assert teller.health == 1
+
+    facts.looked("all")
+    teller.tick()
+    assert teller.status().stale is None
+    assert teller.health == 2
+
+
+def test_a_snapshot_is_made_once_for_each_state_of_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = facts_of(rack_nodes())
+    teller = teller_of(facts)
+    first = teller.packed()
+    monkeypatch.setattr(teller, "snapshot", lambda: pytest.fail("made again"))
+    assert teller.packed() is not first
+    assert teller.packed() == first
+    monkeypatch.undo()
+    _put(facts, "n1", state="degraded")
+    teller.tick()
+    assert teller.packed()[0] != first[0]

@@ -1,0 +1,142 @@
+"""The ways to see one cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from survey.snapshot import NodeView, Snapshot
+from tests.support.cluster import RACK
+from tests.support.saved import cluster_topology
+from tests.survey.clusters import node_of, snapshot, view
+from tests.ui.pages import decoded, fetched
+from tests.ui.serving import facts_of, rack_nodes, teller_of
+from topology import keys
+from ui.nodes import NO_AGENT, NOT_SELECTED
+from ui.views import Sight, sights_of
+
+
+def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
+    owners = [{"uid": parent, "controller": True, "kind": "ClusterTopology", "name": "p"}] if parent else []
+    labels = {"app.kubernetes.io/managed-by": "toposcope"} if parent else {}
+    return cluster_topology(**spec) | {
+        "metadata": {"name": name, "uid": uid, "generation": 1, "ownerReferences": owners, "labels": labels}
+    }
+
+
+def _sights(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Sight, ...]:
+    return sights_of(snapshot(nodes, (), *topologies))
+
+
+def test_the_topology_that_is_meant_comes_first_and_parts_know_their_whole() -> None:
+    made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
+    found = _sights(
+        rack_nodes(),
+        _named("aaa", "3"),
+        _named("cluster", "1", segments="Auto"),
+        _named("cluster-rack", "2", parent="1", nodeSelector=made),
+    )
+
+    assert [(each.view.id, each.view.kind, each.view.parent) for each in found] == [
+        ("cluster", "topology", None),
+        ("aaa", "topology", None),
+        ("cluster-rack", "topology", "cluster"),
+    ]
+
+
+def test_segments_of_the_status_are_views_of_their_own() -> None:
+    status = {
+        "segments": [
+            {
+                "name": "rack",
+                "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}],
+                "nodeSelector": {"matchExpressions": [{"key": RACK, "operator": "Exists"}]},
+            },
+        ]
+    }
+    nodes = (*rack_nodes(2), view("alone", None))
+    whole, part = _sights(nodes, cluster_topology(status))
+
+    assert (part.view.id, part.view.name, part.view.parent, part.view.kind) == (
+        "cluster/rack",
+        "rack",
+        "cluster",
+        "segment",
+    )
+    assert [whole.takes(node) for node in nodes] == [True, True, True]
+    assert [part.takes(node) for node in nodes] == [True, True, False]
+    assert [level.domain for level in part.view.levels] == ["rack", "host"]
+
+
+def test_without_a_topology_the_labels_speak_and_kinds_of_nodes_are_offered() -> None:
+    nodes = (*rack_nodes(2), view("alone", None))
+    found = sights_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
+
+    assert [(each.view.id, each.view.kind, each.view.nodes) for each in found[:1]] == [("", "inferred", 3)]
+    assert {each.view.parent for each in found[1:]} == {""}
+    assert sorted(each.view.nodes for each in found[1:]) == [1, 2]
+
+
+def test_conditions_come_with_their_messages() -> None:
+    conditions = [
+        {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"},
+        {"type": "FabricHealthy", "status": "Maybe"},
+    ]
+    (found,) = _sights(rack_nodes(), cluster_topology({"conditions": conditions}))
+    first, second = found.view.conditions
+
+    assert (first.status, first.reason, first.message, first.since, first.advisory) == ("False", "R", "M", "T", False)
+    assert (second.status, second.message, second.advisory) == ("Unknown", "", True)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": "x"},
+        {"conditions": {"a": 1}},
+        {"segments": "x"},
+        {"segments": [{"levels": "x"}]},
+        {"segments": [{"nodeSelector": 7}]},
+        {"levels": "x"},
+        {"levels": [{"domain": 1}]},
+        {"requiredBy": 7},
+        {"requiredBy": [7, {"domain": "x", "workloads": "many"}]},
+    ],
+)
+def test_a_status_that_no_controller_wrote_hides_nothing(status: Any) -> None:
+    teller = teller_of(facts_of(rack_nodes(), cluster_topology(status)))
+
+    assert len(decoded(fetched(teller))) == 4
+
+
+def test_nodes_that_are_in_no_view_say_why() -> None:
+    silent = node_of(
+        {
+            "metadata": {"name": "silent", "labels": {keys.GPU_PRESENT: "true"}},
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+    )
+    plain = node_of({"metadata": {"name": "cpu-only"}})
+    selector = {"matchLabels": {RACK: "r0"}}
+    shown = fetched(teller_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
+    rows = decoded(shown)
+
+    assert {name: row["apart"] for name, row in rows.items()} == {
+        "n0": "",
+        "n1": "",
+        "n2": NOT_SELECTED,
+        "n3": NOT_SELECTED,
+        "silent": NO_AGENT,
+    }
+    assert rows["silent"]["marks"] == ["no-agent"]
+    assert shown["otherNodes"] == 1
+
+
+def test_a_placeholder_is_no_domain() -> None:
+    nodes = (view("a", "no-topology"), view("b", "r1"))
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}]
+    rows = decoded(fetched(teller_of(facts_of(nodes, cluster_topology(levels=levels)))))
+
+    assert rows["a"]["labels"] == {keys.HOSTNAME: "a"}
+    assert rows["b"]["labels"] == {keys.HOSTNAME: "b", RACK: "r1"}

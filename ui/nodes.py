@@ -1,0 +1,130 @@
+"""Nodes as the page is told of them: one by one in a delta, column by column in a snapshot."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from survey.health import marks
+from survey.matrix import reasons
+from survey.snapshot import NodeView
+from topology import keys
+from topology.catalogue import BUILT_IN
+from ui import wire
+from ui.views import Sight, keys_of
+
+FACTS: Final[Mapping[str, str]] = {
+    "product": keys.GPU_PRODUCT,
+    "shape": keys.SHAPE,
+    "interconnect": keys.INTERCONNECT,
+    "fabric": keys.FABRIC,
+    "railAligned": keys.RAIL_ALIGNED,
+    "nvlinkDomainSize": keys.NVLINK_DOMAIN_SIZE,
+    "nvlinkLinks": keys.NVLINK_LINKS,
+}
+"""Name on the wire to label key."""
+
+NO_AGENT: Final = (
+    f"no agent has labelled it (no label {keys.GPUS}): see that the agent's DaemonSet has a pod on this node, "
+    "and read that pod's log"
+)
+NOT_SELECTED: Final = "no ClusterTopology selects it: compare its labels with spec.nodeSelector of each"
+
+Free = Callable[[NodeView], int | None]
+
+
+class Describer:
+    """Describes nodes for one set of views."""
+
+    def __init__(self, sights: Sequence[Sight]) -> None:
+        self._sights = sights
+        self._placeholders = (sights[0].scope.catalogue if sights else BUILT_IN).placeholders
+        self.keys = keys_of(sights)
+
+    def concerns(self, node: NodeView) -> bool:
+        """Whether the node is on the page at all: it has GPUs, or a view takes it."""
+        return node.has_gpus or any(sight.takes(node) for sight in self._sights)
+
+    def row(self, node: NodeView, free: int | None) -> wire.Row:
+        """The node as it is now."""
+        views = self._views(node)
+        return wire.Row(
+            name=node.name,
+            gpus=node.gpus,
+            free=free,
+            marks=list(marks(node)),
+            views=list(views),
+            facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
+            labels={key: value for key in self.keys if (value := _value(node, key, self._placeholders)) is not None},
+            reasons=list(reasons(node.matrix)),
+            apart="" if views else self._apart(node),
+        )
+
+    def columns(self, nodes: Iterable[NodeView], free: Free) -> tuple[wire.Nodes, int]:
+        """All nodes that concern the page, and how many others there are."""
+        shown: list[NodeView] = []
+        views: list[tuple[str, ...]] = []
+        others = 0
+        for node in nodes:
+            found = self._views(node)
+            if found or node.has_gpus:
+                shown.append(node)
+                views.append(found)
+            else:
+                others += 1
+        frees = [free(node) for node in shown]
+        return (
+            wire.Nodes(
+                name=[node.name for node in shown],
+                gpus=[node.gpus for node in shown],
+                free=None if None in frees else [each or 0 for each in frees],
+                marks=_lists(map(marks, shown)),
+                views=_lists(views),
+                facts={name: _column(shown, key, frozenset()) for name, key in FACTS.items()},
+                labels={key: _column(shown, key, self._placeholders) for key in self.keys},
+                reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
+                apart={str(i): self._apart(node) for i, node in enumerate(shown) if not views[i]},
+            ),
+            others,
+        )
+
+    def _views(self, node: NodeView) -> tuple[str, ...]:
+        return tuple([sight.view.id for sight in self._sights if sight.takes(node)])
+
+    def _apart(self, node: NodeView) -> str:
+        return NO_AGENT if node.label(keys.GPUS) is None else NOT_SELECTED
+
+
+def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None:
+    """A domain value; what some tools write for "unknown" is none."""
+    value = node.label(key)
+    return None if value in placeholders else value
+
+
+def _column(nodes: Sequence[NodeView], key: str, none: frozenset[str]) -> wire.Column:
+    """One label of every node; values in `none` count as absent."""
+    numbers: dict[str, int] = {}
+    codes = []
+    for node in nodes:
+        place = node.places.get(key)
+        value = None if place is None else node.values[place]
+        if value is None or value in none:
+            codes.append(wire.ABSENT)
+        elif value == node.name:
+            codes.append(wire.ITS_NAME)
+        else:
+            codes.append(numbers.setdefault(value, len(numbers)))
+    return wire.Column(list(numbers), codes)
+
+
+def _lists(lists: Iterable[Sequence[str]]) -> wire.ListColumn:
+    numbers: dict[tuple[str, ...], int] = {}
+    codes = [numbers.setdefault(tuple(each), len(numbers)) for each in lists]
+    return wire.ListColumn([list(each) for each in numbers], codes)
+
+
+def domain_path(node: NodeView, sight: Sight) -> Iterator[str]:
+    """The node's domain values in a view from the broadest level down, as far as they go."""
+    for level in sight.scope.levels:
+        value = _value(node, level.key, sight.scope.catalogue.placeholders)
+        if value is None:
+            return
+        yield value

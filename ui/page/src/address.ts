@@ -1,0 +1,47 @@
+// What the page shows, as the part of the address behind `#`: a link shows a colleague the same.
+import { isLens, type LensKey } from "./model/lens.ts";
+
+export interface Place {
+  /** The id of a view; null: the first. */
+  readonly view: string | null;
+  readonly path: readonly string[];
+  /** A node that is open. */
+  readonly node: string | null;
+  readonly lens: LensKey;
+  /** The category of the lens that alone keeps its colour. */
+  readonly only: string | null;
+}
+
+export const START: Place = { view: null, path: [], node: null, lens: "health", only: null };
+
+export function read(hash: string): Place {
+  const found = new URLSearchParams(hash.replace(/^#/, ""));
+  const lens = found.get("by");
+  return {
+    view: found.get("view"),
+    // A label value holds no slash, but whoever made the link may have.
+    path: (found.get("in") ?? "").split("/").filter(Boolean).map(decoded),
+    node: found.get("node") || null,
+    lens: isLens(lens) ? lens : "health",
+    only: found.get("only"),
+  };
+}
+
+export function written(place: Place): string {
+  const parts = new URLSearchParams();
+  if (place.view !== null) parts.set("view", place.view);
+  if (place.path.length) parts.set("in", place.path.map(encodeURIComponent).join("/"));
+  if (place.node !== null) parts.set("node", place.node);
+  if (place.lens !== "health") parts.set("by", place.lens);
+  if (place.only !== null) parts.set("only", place.only);
+  const text = parts.toString().replaceAll("%2F", "/");
+  return text && `#${text}`;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

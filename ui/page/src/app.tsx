@@ -1,0 +1,220 @@
+// The page as a whole: who tells what to whom.
+import { useCallback, useMemo, useState } from "preact/hooks";
+import { Crumbs } from "./map/crumbs.tsx";
+import { Legend } from "./map/legend.tsx";
+import { MapView } from "./map/view.tsx";
+import { type Cluster, viewOf } from "./model/cluster.ts";
+import { type Domain, domainAt, forestOf, pathOf } from "./model/domains.ts";
+import { byHealth, lensOf, tally } from "./model/lens.ts";
+import { NodePage } from "./node/page.tsx";
+import { Changes } from "./panel/changes.tsx";
+import { CheckPanel } from "./panel/check.tsx";
+import { Overview } from "./panel/overview.tsx";
+import { Tabs } from "./panel/tabs.tsx";
+import { Conditions, Staleness } from "./parts/banners.tsx";
+import { Header } from "./parts/header.tsx";
+import { useTheme } from "./parts/theme.tsx";
+import { matching } from "./search.ts";
+import type { Source } from "./source.ts";
+import { useCluster, useNow, usePlace, type Watched } from "./state.ts";
+import { type Check, type CheckAnswer, type Found, VERSION, type View } from "./wire.ts";
+
+export function App({ source }: { source: Source }) {
+  const watched = useCluster(source);
+  const { cluster, error } = watched;
+  if (!cluster) return <Waiting error={error} />;
+  const old = cluster.version !== VERSION;
+  if (old) return <Waiting error="The server was updated: load this page anew." />;
+  return <Explorer source={source} watched={watched} cluster={cluster} />;
+}
+
+function Waiting({ error }: { error: string }) {
+  return (
+    <main class="waiting">
+      <h1>Toposcope</h1>
+      <p role="status">{error || "Reading the cluster …"}</p>
+    </main>
+  );
+}
+
+function Explorer({ source, watched, cluster }: { source: Source; watched: Watched; cluster: Cluster }) {
+  const [place, go] = usePlace();
+  const [theme, toggleTheme] = useTheme();
+  const now = useNow();
+  const [query, setQuery] = useState("");
+  const [tab, setTab] = useState("overview");
+  const [answer, setAnswer] = useState<CheckAnswer | null>(null);
+  const [marked, setMarked] = useState<Check | null>(null);
+  const { table } = cluster;
+  const view = viewOf(cluster, place.view) ?? NO_VIEW;
+  const forest = useMemo(() => forestOf(table, view), [table, view]);
+  const focus = useMemo(() => {
+    // A link to a node may name nothing else.
+    const home =
+      place.node !== null && !place.path.length ? forest.home[table.byName.get(place.node) ?? -1] : undefined;
+    return home ?? domainAt(forest, place.path).domain;
+  }, [forest, table, place.path, place.node]);
+  const lens = useMemo(() => lensOf(place.lens, table, forest), [place.lens, table, forest]);
+  const counts = useMemo(() => tally(lens, forest), [lens, forest]);
+  const health = useMemo(() => tally(byHealth(table), forest), [table, forest]);
+  const apart = useMemo(() => {
+    const found = new Map<number, number>();
+    for (const pen of forest.pens) {
+      for (const node of pen.nodes) found.set(lens.of[node] ?? 0, (found.get(lens.of[node] ?? 0) ?? 0) + 1);
+    }
+    return found;
+  }, [forest, lens]);
+  const lit = useMemo(() => {
+    const named = matching(query, table, forest);
+    const only = lens.categories.findIndex((category) => category.key === place.only);
+    if (only < 0) return named;
+    return Uint8Array.from(lens.of, (category, node) => Number(category === only && (!named || named[node] === 1)));
+  }, [query, table, forest, lens, place.only]);
+  const litCounts = useMemo(() => (lit ? tally(lens, forest, lit) : null), [lens, forest, lit]);
+  const changed = useMemo(
+    () => new Set([...watched.changed].map((name) => table.byName.get(name) ?? -1)),
+    [watched.changed, table],
+  );
+  const fits = useMemo(() => {
+    const found = new Set<Domain>();
+    if (marked?.view !== view.id) return found;
+    for (const fit of marked.fits) {
+      const { domain, whole } = domainAt(forest, fit.path);
+      if (whole && domain.parent) found.add(domain);
+    }
+    return found;
+  }, [marked, forest, view.id]);
+
+  const zoom = useCallback((domain: Domain) => go({ path: pathOf(domain), node: null }), [go]);
+  const openName = useCallback(
+    (name: string) => {
+      const home = forest.home[table.byName.get(name) ?? -1];
+      // From the node, the way back leads to where it stands.
+      go(home ? { node: name, path: pathOf(home) } : { node: name });
+    },
+    [go, forest, table],
+  );
+  const open = useCallback((node: number) => openName(table.names[node] ?? ""), [openName, table]);
+  const up = useCallback(() => {
+    let here: Domain | null = focus.parent;
+    // Domains with nothing else in them look the same as the one above.
+    while (here?.parent && here.children.length === 1 && !here.nodes.length) here = here.parent;
+    if (here) zoom(here);
+  }, [focus, zoom]);
+  const choose = (found: Found): void => {
+    if (found.kind === "domain")
+      go({ path: found.path, node: null, ...(found.view === null ? {} : { view: found.view }) });
+    else openName(found.node);
+  };
+  const tabs = [
+    { key: "overview", label: "Overview" },
+    { key: "changes", label: "Changes", badge: cluster.changes.filter((change) => change.bad).length },
+    { key: "check", label: "Check" },
+  ];
+  return (
+    <>
+      <Header
+        cluster={cluster}
+        view={view}
+        source={source}
+        silent={watched.silent}
+        heardAt={watched.heardAt}
+        theme={theme}
+        toggleTheme={toggleTheme}
+        setView={(id) => go({ view: id, path: [], node: null, only: null })}
+        home={() => go({ path: [], node: null })}
+        search={{ source, table, forest, query, setQuery, choose }}
+      />
+      <Staleness
+        status={cluster.status}
+        got={watched.got}
+        silent={watched.silent}
+        heardAt={watched.heardAt}
+        now={now}
+      />
+      <Conditions view={view} warnings={cluster.status.warnings} now={now} />
+      <div class="body">
+        <main id="main" tabIndex={-1}>
+          <h1 class="sr-only">{place.node ?? `${view.name || "cluster"} ${pathOf(focus).join(" › ")}`}</h1>
+          <Crumbs forest={forest} focus={focus} node={place.node} zoom={zoom} />
+          {place.node === null ? (
+            <>
+              <Legend
+                lens={lens}
+                counts={counts}
+                apart={apart}
+                focus={focus}
+                only={place.only}
+                theme={theme}
+                setLens={(key) => go({ lens: key, only: null }, true)}
+                setOnly={(only) => go({ only }, true)}
+              />
+              <MapView
+                {...{
+                  table,
+                  forest,
+                  focus,
+                  lens,
+                  counts,
+                  health,
+                  lit,
+                  litCounts,
+                  fits,
+                  changed,
+                  theme,
+                  zoom,
+                  open,
+                  up,
+                }}
+              />
+            </>
+          ) : (
+            <NodePage
+              name={place.node}
+              source={source}
+              edition={table}
+              now={now}
+              close={() => go({ path: pathOf(focus), node: null })}
+            />
+          )}
+        </main>
+        <Tabs tabs={tabs} current={tab} choose={setTab}>
+          {tab === "overview" && <Overview {...{ table, forest, focus, open }} otherNodes={cluster.otherNodes} />}
+          {tab === "changes" && (
+            <Changes
+              changes={cluster.changes}
+              view={view.id}
+              live={source.live}
+              now={now}
+              known={(name) => table.byName.has(name)}
+              open={openName}
+            />
+          )}
+          {tab === "check" && (
+            <CheckPanel
+              source={source}
+              answer={answer}
+              marked={marked}
+              setAnswer={setAnswer}
+              mark={setMarked}
+              go={(check, path) => go({ path, node: null, ...(check.view === null ? {} : { view: check.view }) })}
+            />
+          )}
+        </Tabs>
+      </div>
+    </>
+  );
+}
+
+const NO_VIEW: View = {
+  id: "",
+  name: "",
+  kind: "inferred",
+  parent: null,
+  origin: "inferred",
+  levels: [],
+  nodes: 0,
+  gpus: 0,
+  conditions: [],
+  problems: [],
+};

@@ -1,0 +1,341 @@
+// The map on a canvas: domains as frames with their names, nodes as cells, and what must not be overlooked on top.
+import { type Domain, type Forest, levelName } from "../model/domains.ts";
+import { HEALTH, healthOf, type Lens } from "../model/lens.ts";
+import { listOf, type Table, word } from "../model/table.ts";
+import type { DomainBox, Layout, PenBox } from "./layout.ts";
+import type { Theme } from "./theme.ts";
+import { cut, type Measure, many, measuring } from "./words.ts";
+
+export interface Scene {
+  readonly table: Table;
+  readonly forest: Forest;
+  readonly layout: Layout;
+  readonly lens: Lens;
+  /** Nodes of each category in each domain, see `tally`. */
+  readonly counts: Uint32Array;
+  /** Nodes in trouble in each domain, whatever the lens: see `tally` with the lens of health. */
+  readonly health: Uint32Array;
+  /** Nodes that keep their colour; null: all. */
+  readonly lit: Uint8Array | null;
+  /** The same for domains drawn as one: how many nodes of each keep their colour, by category. */
+  readonly litCounts: Uint32Array | null;
+  readonly fits: ReadonlySet<Domain>;
+  /** Nodes that changed a moment ago. */
+  readonly changed: ReadonlySet<number>;
+}
+
+const DIM = 0.16;
+
+export function paint(context: CanvasRenderingContext2D, scene: Scene, theme: Theme): void {
+  context.textBaseline = "middle";
+  for (const pen of scene.layout.pens) paintPen(context, pen, theme);
+  for (const box of scene.layout.domains) paintFrame(context, scene, box, theme);
+  paintNodes(context, scene, theme);
+  for (const box of scene.layout.domains) if (box.head) paintHead(context, scene, box, theme);
+  for (const box of scene.layout.domains)
+    if (box.chain.some((each) => scene.fits.has(each))) paintFit(context, box, theme);
+}
+
+function rounded(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number, radius: number): void {
+  context.beginPath();
+  context.roundRect(x, y, Math.max(w, 0), Math.max(h, 0), Math.max(0, Math.min(radius, w / 6, h / 6)));
+}
+
+function paintFrame(context: CanvasRenderingContext2D, scene: Scene, box: DomainBox, theme: Theme): void {
+  if (box.whole) {
+    paintShares(context, scene, box, theme);
+    return;
+  }
+  const shade = box.depth % 2 ? "frame-odd" : "frame-even";
+  rounded(context, box.x, box.y, box.w, box.h, box.depth === 1 ? 8 : 5);
+  context.fillStyle = theme.colour(shade);
+  context.fill();
+  if (box.w > 12 && box.h > 12) {
+    context.strokeStyle = theme.colour("frame-line");
+    context.lineWidth = 1;
+    context.stroke();
+  }
+}
+
+/** A domain whose nodes would be too small, as bands: the rare and bad below, never thinner than can be seen. */
+function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: DomainBox, theme: Theme): void {
+  const { lens, counts, litCounts } = scene;
+  const width = lens.categories.length;
+  const row = box.domain.id * width;
+  const total = Math.max(box.domain.end - box.domain.start, 1);
+  const top = box.y + (box.head || 0);
+  let bottom = box.y + box.h;
+  const room = bottom - top;
+  const order = lens.categories
+    .map((_, at) => at)
+    .sort((a, b) => Number(lens.categories[b]?.rare) - Number(lens.categories[a]?.rare));
+  for (const at of order) {
+    const count = counts[row + at] ?? 0;
+    const category = lens.categories[at];
+    if (!count || !category) continue;
+    const least = category.rare ? Math.min(2, room / 2) : 0;
+    const h = Math.min(Math.max((room * count) / total, least), bottom - top);
+    context.globalAlpha = litCounts && !litCounts[row + at] ? DIM : 1;
+    context.fillStyle = theme.fill(category, h > 9 && box.w > 9);
+    context.fillRect(box.x, bottom - h, box.w, h);
+    bottom -= h;
+  }
+  context.globalAlpha = 1;
+}
+
+function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Theme): void {
+  const { layout, lens, lit, table } = scene;
+  const { nodes, boxes } = layout;
+  // One colour after the other: changing it costs more than a rectangle does.
+  const groups: number[][] = [];
+  for (let at = 0; at < nodes.length; at++) {
+    const node = nodes[at] ?? 0;
+    const group = (lens.of[node] ?? 0) * 2 + (lit && !lit[node] ? 1 : 0);
+    const known = groups[group];
+    if (known) known.push(at);
+    else groups[group] = [at];
+  }
+  groups.forEach((group, key) => {
+    const category = lens.categories[key >> 1];
+    if (!category || !group) return;
+    context.globalAlpha = key & 1 ? DIM : 1;
+    for (const at of group) {
+      const [x, y, w, h] = [boxes[at * 4] ?? 0, boxes[at * 4 + 1] ?? 0, boxes[at * 4 + 2] ?? 0, boxes[at * 4 + 3] ?? 0];
+      const large = w > 9 && h > 9;
+      context.fillStyle = theme.fill(category, large);
+      if (large) {
+        rounded(context, x, y, w, h, 4);
+        context.fill();
+        if (category.pattern === "hollow") {
+          context.strokeStyle = theme.colour("soft");
+          context.lineWidth = 1;
+          context.setLineDash([3, 2]);
+          context.stroke();
+          context.setLineDash([]);
+        }
+      } else {
+        context.fillRect(x, y, w, h);
+      }
+    }
+  });
+  context.globalAlpha = 1;
+  context.font = `500 11.5px ${theme.font}`;
+  const measure = measuring(context);
+  for (let at = 0; at < nodes.length; at++) {
+    const w = boxes[at * 4 + 2] ?? 0;
+    const h = boxes[at * 4 + 3] ?? 0;
+    const node = nodes[at] ?? 0;
+    const x = boxes[at * 4] ?? 0;
+    const y = boxes[at * 4 + 1] ?? 0;
+    if (scene.changed.has(node)) {
+      rounded(context, x - 1, y - 1, w + 2, h + 2, 5);
+      context.strokeStyle = theme.colour("accent");
+      context.lineWidth = Math.min(3, 1 + w / 12);
+      context.stroke();
+    }
+    if (w < 11 || h < 11) continue;
+    const dim = lit && !lit[node];
+    context.globalAlpha = dim ? 0.4 : 1;
+    const category = lens.categories[lens.of[node] ?? 0];
+    const health = healthOf(listOf(table.marks, node));
+    if (health && lens.key !== "health")
+      paintMark(
+        context,
+        x,
+        y,
+        w,
+        h,
+        HEALTH[health]?.pattern === "hollow" ? "soft" : (HEALTH[health]?.tone ?? "ink"),
+        theme,
+      );
+    if (w >= 34 && h >= 15 && category)
+      paintName(context, table, node, { x, y, w, h }, category, theme, measure, health);
+  }
+  context.globalAlpha = 1;
+}
+
+interface Rect {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+function paintName(
+  context: CanvasRenderingContext2D,
+  table: Table,
+  node: number,
+  { x, y, w, h }: Rect,
+  category: Lens["categories"][number],
+  theme: Theme,
+  measure: Measure,
+  health: number,
+): void {
+  const ink = theme.on(category.tone);
+  const pips = h >= 34 && w >= 40;
+  const middle = pips ? y + Math.min(15, h / 2 - 5) : y + h / 2;
+  const ground = category.pattern !== "plain" && category.pattern !== "hollow";
+  // Letters on a pattern need a ground of their own.
+  const write = (text: string, at: number, strength: number): void => {
+    const words = cut(text, w - 12, measure);
+    if (!words) return;
+    if (ground) {
+      context.fillStyle = theme.colour(category.tone);
+      rounded(context, x + 4, at - 8, measure(words) + 6, 16, 3);
+      context.fill();
+    }
+    const before = context.globalAlpha;
+    context.globalAlpha = before * strength;
+    context.fillStyle = ink;
+    context.fillText(words, x + 7, at + 0.5);
+    context.globalAlpha = before;
+  };
+  write(table.names[node] ?? "", middle, 1);
+  if (pips) paintPips(context, table, node, x + 7, middle + 14, w - 14, ink);
+  if (health && h >= 62) write(`▲ ${HEALTH[health]?.label ?? ""}`, y + h - 14, 1);
+  else if (h >= 76 && w >= 90) write(word(table.facts.get("product"), table.names, node) ?? "", y + h - 14, 0.62);
+}
+
+/** A small square a GPU: full ones are free, hollow ones taken. */
+function paintPips(
+  context: CanvasRenderingContext2D,
+  table: Table,
+  node: number,
+  x: number,
+  y: number,
+  room: number,
+  ink: string,
+): void {
+  const gpus = table.gpus[node] ?? 0;
+  const side = Math.min(6, (room + 2) / Math.max(gpus, 1) - 2);
+  if (side < 2.5) return;
+  const free = table.free ? (table.free[node] ?? 0) : gpus;
+  context.fillStyle = context.strokeStyle = ink;
+  context.lineWidth = 1;
+  const strength = context.globalAlpha;
+  for (let gpu = 0; gpu < gpus; gpu++) {
+    context.globalAlpha = strength * 0.62;
+    if (gpu < free) context.fillRect(x + gpu * (side + 2), y - side / 2, side, side);
+    else context.strokeRect(x + gpu * (side + 2) + 0.5, y - side / 2 + 0.5, side - 1, side - 1);
+  }
+  context.globalAlpha = strength;
+}
+
+/** A corner that tells of trouble under every lens. */
+function paintMark(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  w: number,
+  h: number,
+  tone: string,
+  theme: Theme,
+): void {
+  const side = Math.min(14, w / 2.2, h / 2.2);
+  context.beginPath();
+  context.moveTo(x + w - side, y);
+  context.lineTo(x + w, y);
+  context.lineTo(x + w, y + side);
+  context.closePath();
+  context.fillStyle = theme.colour(tone);
+  context.fill();
+  context.strokeStyle = theme.colour("surface");
+  context.lineWidth = 1;
+  context.stroke();
+}
+
+function paintHead(context: CanvasRenderingContext2D, scene: Scene, box: DomainBox, theme: Theme): void {
+  const { forest, health } = scene;
+  const middle = box.y + box.head / 2 + 1;
+  let right = box.x + box.w - 8;
+  const ailing = troubled(health, box.domain);
+  if (ailing) {
+    const tone = HEALTH[worst(health, box.domain)]?.tone ?? "health-degraded";
+    context.font = `700 11px ${theme.font}`;
+    // The name is worth more than the number.
+    context.font = `600 12px ${theme.font}`;
+    const named = context.measureText(box.chain.at(-1)?.value ?? "").width;
+    context.font = `700 11px ${theme.font}`;
+    const text = box.w - named > 62 ? `▲ ${ailing}` : "▲";
+    const wide = context.measureText(text).width + 10;
+    right = box.x + box.w - 4 - wide;
+    rounded(context, right, middle - 8, wide, 16, 8);
+    context.fillStyle = theme.colour(tone);
+    context.fill();
+    context.fillStyle = theme.on(tone);
+    context.fillText(text, right + 5, middle + 0.5);
+    right -= 6;
+  }
+  const count = box.domain.end - box.domain.start;
+  context.font = `400 11px ${theme.font}`;
+  const facts = `${many(box.domain.gpus, "GPU")}${count > 1 ? ` · ${many(count, "node")}` : ""}`;
+  let x = box.x + 8;
+  const names = box.chain.map((domain) => ({ level: levelName(forest, domain), value: domain.value }));
+  const factsWide = context.measureText(facts).width;
+  const showFacts = right - x - factsWide > 150;
+  if (showFacts) {
+    context.fillStyle = theme.colour("soft");
+    context.fillText(facts, right - factsWide, middle);
+    right -= factsWide + 14;
+  }
+  names.forEach(({ level, value }, at) => {
+    if (right - x < 24) return;
+    context.font = `400 11px ${theme.font}`;
+    const wide = context.measureText(level).width;
+    context.font = `600 12px ${theme.font}`;
+    const long = context.measureText(value).width;
+    context.font = `400 11px ${theme.font}`;
+    if (right - x > wide + 5 + Math.min(long, 110)) {
+      context.fillStyle = theme.colour("soft");
+      context.fillText(level, x, middle);
+      x += wide + 5;
+    }
+    context.font = `600 12px ${theme.font}`;
+    const measure = (text: string): number => context.measureText(text).width;
+    // Later ones of a chain need some room too.
+    const room = at < names.length - 1 ? Math.max((right - x) * 0.62, 40) : right - x;
+    const text = cut(value, room, measure);
+    context.fillStyle = theme.colour("ink");
+    context.fillText(text, x, middle);
+    x += measure(text) + 12;
+  });
+}
+
+/** How many nodes of a domain have trouble: not those that are only cordoned. */
+export function troubled(health: Uint32Array, domain: Domain): number {
+  const row = domain.id * HEALTH.length;
+  return (health[row + 1] ?? 0) + (health[row + 2] ?? 0) + (health[row + 3] ?? 0) + (health[row + 4] ?? 0);
+}
+
+function worst(health: Uint32Array, domain: Domain): number {
+  for (let at = 1; at < HEALTH.length; at++) if (health[domain.id * HEALTH.length + at]) return at;
+  return 0;
+}
+
+function paintPen(context: CanvasRenderingContext2D, box: PenBox, theme: Theme): void {
+  rounded(context, box.x + 0.5, box.y + 0.5, box.w - 1, box.h - 1, 8);
+  context.strokeStyle = theme.colour("soft");
+  context.lineWidth = 1.2;
+  context.setLineDash([5, 4]);
+  context.stroke();
+  context.setLineDash([]);
+  const middle = box.y + box.head / 2 + 1;
+  context.font = `600 12px ${theme.font}`;
+  const measure = (text: string): number => context.measureText(text).width;
+  const count = many(box.pen.nodes.length, "node");
+  context.fillStyle = theme.colour("ink");
+  context.fillText(count, box.x + 10, middle);
+  const x = box.x + 10 + measure(count) + 8;
+  context.font = `400 11.5px ${theme.font}`;
+  context.fillStyle = theme.colour("soft");
+  context.fillText(cut(box.pen.reason, box.x + box.w - 10 - x, measure), x, middle);
+}
+
+function paintFit(context: CanvasRenderingContext2D, box: DomainBox, theme: Theme): void {
+  // Inside of the box: what lies on the edge of the picture would be cut off.
+  const half = box.w > 30 ? 1.75 : 1;
+  rounded(context, box.x + half, box.y + half, box.w - 2 * half, box.h - 2 * half, 7);
+  context.strokeStyle = theme.colour("fit");
+  context.lineWidth = box.w > 30 ? 3.5 : 2;
+  context.stroke();
+}

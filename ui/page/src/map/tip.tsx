@@ -1,0 +1,88 @@
+// The note under the pointer. It has a state of its own, so that moving the pointer draws nothing else anew.
+import type { RefObject } from "preact";
+import { useState } from "preact/hooks";
+import { type Forest, levelName, pathOf } from "../model/domains.ts";
+import { HEALTH, healthOf } from "../model/lens.ts";
+import { listOf, type Table, word } from "../model/table.ts";
+import type { Hit } from "./layout.ts";
+import { many, route } from "./words.ts";
+
+export interface Tipped {
+  found: Hit;
+  x: number;
+  y: number;
+}
+
+interface Props {
+  register: RefObject<(tipped: Tipped | null) => void>;
+  table: Table;
+  forest: Forest;
+  health: Uint32Array;
+  width: number;
+  height: number;
+}
+
+export function Tip({ register, table, forest, health, width, height }: Props) {
+  const [tipped, setTipped] = useState<Tipped | null>(null);
+  register.current = setTipped;
+  const found = tipped?.found;
+  if (!found) return null;
+  const left = tipped.x > width / 2;
+  const above = tipped.y > height / 2;
+  const style = {
+    left: left ? "auto" : `${tipped.x + 14}px`,
+    right: left ? `${width - tipped.x + 14}px` : "auto",
+    top: above ? "auto" : `${tipped.y + 14}px`,
+    bottom: above ? `${height - tipped.y + 14}px` : "auto",
+  };
+  if (found.kind === "domain") {
+    const { domain } = found.box;
+    const ailing = HEALTH.map((category, at) => ({ category, count: health[domain.id * HEALTH.length + at] ?? 0 }));
+    return (
+      <div class="tip" style={style}>
+        <b>{domain.value}</b>
+        <div class="soft">{levelName(forest, domain)}</div>
+        <div>
+          {many(domain.end - domain.start, "node")}, {many(domain.gpus, "GPU")}
+          {domain.free !== null && `, ${domain.free.toLocaleString("en")} free`}
+        </div>
+        {ailing.slice(1).map(
+          ({ category, count }) =>
+            count > 0 && (
+              <div key={category.key}>
+                <Swatch tone={category.tone} /> {count} {category.label}
+              </div>
+            ),
+        )}
+      </div>
+    );
+  }
+  const { node } = found;
+  const marks = listOf(table.marks, node);
+  const category = HEALTH[healthOf(marks)];
+  const home = forest.home[node];
+  const why = table.reasons.get(node) ?? [];
+  return (
+    <div class="tip" style={style}>
+      <b>{table.names[node]}</b>
+      {home?.parent && <div class="soft">{route(pathOf(home))}</div>}
+      <div>
+        {many(table.gpus[node] ?? 0, "GPU")}
+        {table.free && `, ${table.free[node]} free`} {word(table.facts.get("product"), table.names, node)}
+      </div>
+      <div>
+        <Swatch tone={category?.tone ?? "odd"} /> {marks.length ? marks.join(", ") : category?.label}
+      </div>
+      {why.slice(0, 3).map((reason) => (
+        <div key={reason} class="why">
+          {reason}
+        </div>
+      ))}
+      {forest.why.has(node) && <div class="why">Stands apart: {forest.why.get(node)}</div>}
+    </div>
+  );
+}
+
+export function Swatch({ tone }: { tone: string }) {
+  return <i class="swatch" style={{ background: `var(--${tone})` }} />;
+}

@@ -1,0 +1,223 @@
+// A workload is pasted, the server says whether it would be accepted and where it would fit.
+import { useState } from "preact/hooks";
+import { type Source, wordsOf } from "../source.ts";
+import type { Check, CheckAnswer, Finding } from "../wire.ts";
+
+interface Props {
+  source: Source;
+  answer: CheckAnswer | null;
+  /** The check whose domains are marked on the map. */
+  marked: Check | null;
+  setAnswer(answer: CheckAnswer | null): void;
+  mark(check: Check | null): void;
+  go(check: Check, path: readonly string[]): void;
+}
+
+const EXAMPLE = `apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec: …`;
+
+export function CheckPanel({ source, answer, marked, setAnswer, mark, go }: Props) {
+  const [text, setText] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState("");
+  if (!source.live)
+    return (
+      <p class="soft">
+        A saved file cannot check workloads: open `toposcope ui` on the cluster, or use `toposcope check`.
+      </p>
+    );
+  const ask = async (): Promise<void> => {
+    setBusy(true);
+    setError("");
+    try {
+      const found = await source.check(text);
+      setAnswer(found);
+      mark(found.checks.find((check) => check.fits.length > 0) ?? null);
+    } catch (refusal) {
+      setAnswer(null);
+      mark(null);
+      setError(wordsOf(refusal));
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      class="check"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void ask();
+      }}
+    >
+      <label for="workload">Would it fit? Paste a workload, as you would give it to kubectl. Nothing is created.</label>
+      <textarea
+        id="workload"
+        rows={10}
+        spellcheck={false}
+        placeholder={EXAMPLE}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void ask();
+        }}
+      />
+      <div class="buttons">
+        <button type="submit" class="main" disabled={busy || !text.trim()}>
+          {busy ? "Checking …" : "Check"}
+        </button>
+        {(answer || error) && (
+          <button
+            type="button"
+            onClick={() => {
+              setAnswer(null);
+              mark(null);
+              setError("");
+            }}
+          >
+            Clear
+          </button>
+        )}
+      </div>
+      <div aria-live="polite">
+        {error && <p class="missing">{error}</p>}
+        {answer?.problems.map((problem) => (
+          <p key={problem} class="missing">
+            {problem}
+          </p>
+        ))}
+        {answer?.warnings.map((warning) => (
+          <p key={warning} class="soft">
+            {warning}
+          </p>
+        ))}
+        {answer?.checks.map((check, at) => (
+          <Verdict
+            key={at}
+            check={check}
+            marked={marked === check}
+            mark={() => mark(marked === check ? null : check)}
+            go={(path) => go(check, path)}
+          />
+        ))}
+      </div>
+    </form>
+  );
+}
+
+const WORDS: Record<Check["verdict"], string> = {
+  fits: "✓ fits",
+  full: "▲ does not fit now",
+  never: "▲ cannot fit",
+  unclear: "? unclear",
+  refused: "▲ would be refused",
+  nothing: "asks for nothing",
+};
+
+function Verdict({
+  check,
+  marked,
+  mark,
+  go,
+}: {
+  check: Check;
+  marked: boolean;
+  mark(): void;
+  go(path: readonly string[]): void;
+}) {
+  const leftOut = Object.entries(check.leftOut);
+  return (
+    <section class={`verdict verdict-${check.verdict}`}>
+      <h3>
+        <span class="badge">{WORDS[check.verdict]}</span> {check.workload || "workload"}
+      </h3>
+      <p class="soft">
+        {check.system}
+        {check.topology !== null && `, topology ${check.topology}`}
+      </p>
+      {check.answer && <p>{check.answer}</p>}
+      <Sentences items={check.advice} />
+      {check.findings.map((finding) => (
+        <FindingNote key={`${finding.rule} ${finding.field} ${finding.message}`} finding={finding} />
+      ))}
+      {check.demands.length > 0 && (
+        <>
+          <h4>What it asks for</h4>
+          <pre tabIndex={0}>{check.demands.join("\n")}</pre>
+        </>
+      )}
+      {check.fits.length > 0 && (
+        <>
+          <h4>Where {check.group || "it"} would fit</h4>
+          {!check.fitsExact && (
+            <p class="soft">There is room in all; whether every pod finds its node was not tried.</p>
+          )}
+          <ul class="fits">
+            {check.fits.slice(0, 12).map((fit, at) => (
+              <li key={fit.path.join("/")}>
+                <button type="button" onClick={() => go(fit.path)}>
+                  {fit.path.join(" › ") || "the whole cluster"}
+                </button>
+                <span class="soft">
+                  {fit.free.toLocaleString("en")} free{at === 0 && check.fits.length > 1 ? ", the fullest" : ""}
+                </span>
+              </li>
+            ))}
+          </ul>
+          {(check.fits.length > 12 || check.moreFits) && (
+            <p class="soft">
+              {check.moreFits ? "More than " : ""}
+              {check.fits.length} in all.
+            </p>
+          )}
+          {check.view !== null && (
+            <button type="button" aria-pressed={marked} onClick={mark}>
+              {marked ? "Marked on the map" : "Mark on the map"}
+            </button>
+          )}
+        </>
+      )}
+      <Sentences items={check.notes} />
+      {check.reasoning.length > 0 && (
+        <details>
+          <summary>How this was found</summary>
+          <Sentences items={check.reasoning} />
+        </details>
+      )}
+      {leftOut.length > 0 && (
+        <details>
+          <summary>Nodes that do not count</summary>
+          <dl class="pairs">
+            {leftOut.map(([reason, names]) => (
+              <div key={reason}>
+                <dt>{reason}</dt>
+                <dd>{names.join(", ")}</dd>
+              </div>
+            ))}
+          </dl>
+        </details>
+      )}
+    </section>
+  );
+}
+
+function FindingNote({ finding }: { finding: Finding }) {
+  return (
+    <p class={finding.severity === "error" ? "finding grave" : "finding"}>
+      <strong>{finding.severity}</strong> {finding.field}
+      {finding.line ? ` (line ${finding.line})` : ""}: {finding.message}
+      {finding.fix && <span class="soft"> {finding.fix}</span>}
+    </p>
+  );
+}
+
+function Sentences({ items }: { items: readonly string[] }) {
+  return items.length ? (
+    <ul class="plain">
+      {items.map((item) => (
+        <li key={item}>{item}</li>
+      ))}
+    </ul>
+  ) : null;
+}

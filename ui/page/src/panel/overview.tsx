@@ -1,0 +1,162 @@
+// What is shown, in numbers: how much, how free, where it hurts, which levels there are.
+
+import { Swatch } from "../map/tip.tsx";
+import { many, route } from "../map/words.ts";
+import { contains, type Domain, type Forest, pathOf } from "../model/domains.ts";
+import { HEALTH, healthOf } from "../model/lens.ts";
+import { listOf, type Table } from "../model/table.ts";
+import type { View } from "../wire.ts";
+
+interface Props {
+  table: Table;
+  forest: Forest;
+  focus: Domain;
+  otherNodes: number;
+  open(node: number): void;
+}
+
+const SHOWN = 12;
+
+export function Overview({ table, forest, focus, otherNodes, open }: Props) {
+  const ailing = inTrouble(table, forest, focus);
+  const count = focus.end - focus.start;
+  return (
+    <>
+      <dl class="figures">
+        <Figure value={focus.gpus} name="GPUs" />
+        <Figure value={focus.free} name="free" />
+        <Figure value={count} name={count === 1 ? "node" : "nodes"} />
+        <Figure value={ailing.length} name="in trouble" alarm={ailing.length > 0} />
+      </dl>
+      <section>
+        <h3>Where it hurts</h3>
+        {!ailing.length && <p class="well">✓ No node in here is in trouble.</p>}
+        <ul class="ailing">
+          {ailing.slice(0, SHOWN).map((node) => (
+            <Ailing key={table.names[node]} node={node} table={table} forest={forest} open={open} />
+          ))}
+        </ul>
+        {ailing.length > SHOWN && (
+          <p class="soft">and {(ailing.length - SHOWN).toLocaleString("en")} more: marked on the map</p>
+        )}
+      </section>
+      {!focus.parent && <Apart forest={forest} />}
+      <Levels view={forest.view} />
+      {otherNodes > 0 && (
+        <p class="soft">
+          {otherNodes.toLocaleString("en")} {otherNodes === 1 ? "node" : "nodes"} without GPUs{" "}
+          {otherNodes === 1 ? "is" : "are"} not shown.
+        </p>
+      )}
+    </>
+  );
+}
+
+/** Nodes of a domain that are in trouble, the worst first; in the whole view also those that stand apart. */
+export function inTrouble(table: Table, forest: Forest, focus: Domain): number[] {
+  const found: { node: number; gravity: number }[] = [];
+  const look = (node: number): void => {
+    const gravity = healthOf(listOf(table.marks, node));
+    if (gravity && HEALTH[gravity]?.key !== "cordoned") found.push({ node, gravity });
+  };
+  for (let at = focus.start; at < focus.end; at++) look(forest.order[at] ?? 0);
+  for (const pen of forest.pens) {
+    for (const node of pen.nodes) if (!focus.parent || contains(focus, forest.home[node])) look(node);
+  }
+  return found.sort((a, b) => a.gravity - b.gravity).map(({ node }) => node);
+}
+
+function Figure({ value, name, alarm = false }: { value: number | null; name: string; alarm?: boolean }) {
+  return (
+    <div class={alarm ? "alarm" : ""}>
+      <dt>{name}</dt>
+      <dd>{value === null ? "?" : shortened(value)}</dd>
+    </div>
+  );
+}
+
+function Ailing({
+  node,
+  table,
+  forest,
+  open,
+}: {
+  node: number;
+  table: Table;
+  forest: Forest;
+  open(node: number): void;
+}) {
+  const category = HEALTH[healthOf(listOf(table.marks, node))];
+  const home = forest.home[node];
+  const reasons = table.reasons.get(node) ?? [];
+  const why = reasons[0] ?? forest.why.get(node) ?? category?.hint;
+  return (
+    <li>
+      <button type="button" onClick={() => open(node)}>
+        <Swatch tone={category?.tone ?? "odd"} />
+        <span class="name">{table.names[node]}</span>
+        <span class="what">{category?.label}</span>
+        {home?.parent && <span class="where">{route(pathOf(home))}</span>}
+        <span class="why">
+          {why}
+          {reasons.length > 1 && ` (and ${reasons.length - 1} more)`}
+        </span>
+      </button>
+    </li>
+  );
+}
+
+function Apart({ forest }: { forest: Forest }) {
+  if (!forest.pens.length) return null;
+  return (
+    <section>
+      <h3>Left out by schedulers</h3>
+      <ul class="apart">
+        {forest.pens.map((pen) => (
+          <li key={pen.reason}>
+            <strong>{many(pen.nodes.length, "node")}</strong> {pen.reason}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Levels({ view }: { view: View }) {
+  if (!view.levels.length) return null;
+  return (
+    <section>
+      <h3>Levels</h3>
+      <table class="levels">
+        <thead>
+          <tr>
+            <th scope="col">Level</th>
+            <th scope="col">Domains</th>
+            <th scope="col">Nodes</th>
+          </tr>
+        </thead>
+        <tbody>
+          {view.levels.map((level) => (
+            <tr key={level.key} class={level.amiss ? "amiss" : ""}>
+              <th scope="row" title={level.key}>
+                {level.domain}
+                {level.required && <small> required</small>}
+              </th>
+              <td>{level.domains.toLocaleString("en")}</td>
+              <td>
+                {level.nodes.toLocaleString("en")}
+                {level.missing > 0 && <span class="lack"> −{level.missing.toLocaleString("en")}</span>}
+                {level.amiss && <span class="why">{level.amiss}</span>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** Four figures side by side have room for five digits each. */
+function shortened(value: number): string {
+  return value < 100_000 ? value.toLocaleString("en") : `${Math.round(value / 1000).toLocaleString("en")}k`;
+}

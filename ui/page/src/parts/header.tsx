@@ -1,0 +1,93 @@
+// The head of the page: what is looked at, the search, how fresh it is.
+import type { ComponentProps } from "preact";
+import type { Cluster } from "../model/cluster.ts";
+import type { Source } from "../source.ts";
+import { clock, day } from "../time.ts";
+import type { View } from "../wire.ts";
+import { Search } from "./search.tsx";
+import { ThemeButton, type ThemeName } from "./theme.tsx";
+
+interface Props {
+  cluster: Cluster;
+  view: View;
+  source: Source;
+  silent: boolean;
+  heardAt: number;
+  theme: ThemeName;
+  toggleTheme(): void;
+  setView(id: string): void;
+  home(): void;
+  search: ComponentProps<typeof Search>;
+}
+
+export function Header({ cluster, view, source, silent, heardAt, theme, toggleTheme, setView, home, search }: Props) {
+  return (
+    <header class="head">
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
+        Skip to the map
+      </button>
+      <button type="button" class="brand" onClick={home} aria-label="Toposcope: the whole cluster">
+        <Logo />
+        <span>Toposcope</span>
+      </button>
+      {cluster.views.length > 0 && (
+        <label class="views">
+          <span class="sr-only">Topology or segment</span>
+          <select value={view.id} onChange={(event) => setView(event.currentTarget.value)}>
+            {cluster.views.map((each) => (
+              <option key={each.id} value={each.id}>
+                {each.parent === null ? "" : "  "}
+                {each.name || "levels by labels"} ({each.nodes.toLocaleString("en")})
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <Search {...search} />
+      <Freshness cluster={cluster} source={source} silent={silent} heardAt={heardAt} />
+      <ThemeButton theme={theme} toggle={toggleTheme} />
+    </header>
+  );
+}
+
+function Freshness({
+  cluster,
+  source,
+  silent,
+  heardAt,
+}: {
+  cluster: Cluster;
+  source: Source;
+  silent: boolean;
+  heardAt: number;
+}) {
+  const { asOf, stale } = cluster.status;
+  if (!source.live) return <p class="fresh saved">{source.note}</p>;
+  if (cluster.source === "files") {
+    return (
+      <p class="fresh saved" title={cluster.sourceName}>
+        From files{asOf ? `, as of ${day(asOf)}` : ""}
+      </p>
+    );
+  }
+  const well = !stale && !silent;
+  return (
+    <p class={well ? "fresh live" : "fresh old"} title={cluster.sourceName}>
+      <i aria-hidden="true" />
+      {well ? "Live" : "Stale"}
+      <span class="sr-only">, last word at {clock(heardAt)}</span>
+    </p>
+  );
+}
+
+export function Logo() {
+  return (
+    <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" class="logo">
+      <rect width="32" height="32" rx="7" class="ground" />
+      <rect x="6" y="6" width="9" height="9" rx="2" />
+      <rect x="6" y="17" width="9" height="9" rx="2" />
+      <rect x="17" y="17" width="9" height="9" rx="2" />
+      <rect x="17" y="6" width="9" height="9" rx="2" class="hot" />
+    </svg>
+  );
+}

@@ -1,0 +1,122 @@
+// The search box: what the page knows at once, GPUs as soon as the server (or the file) has answered.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Forest } from "../model/domains.ts";
+import type { Table } from "../model/table.ts";
+import { lookUp } from "../search.ts";
+import type { Source } from "../source.ts";
+import type { Found } from "../wire.ts";
+
+interface Props {
+  source: Source;
+  table: Table;
+  forest: Forest;
+  query: string;
+  setQuery(query: string): void;
+  choose(found: Found): void;
+}
+
+export function Search({ source, table, forest, query, setQuery, choose }: Props) {
+  const [open, setOpen] = useState(false);
+  const [active, setActive] = useState(0);
+  const [gpus, setGpus] = useState<{ query: string; found: Found[] }>({ query: "", found: [] });
+  const box = useRef<HTMLInputElement>(null);
+  // As soon as the box is there: an effect would wait for the next frame.
+  useLayoutEffect(() => {
+    const slash = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      box.current?.focus();
+    };
+    addEventListener("keydown", slash);
+    return () => removeEventListener("keydown", slash);
+  }, []);
+  useEffect(() => {
+    if (query.trim().length < 3) return;
+    const stop = new AbortController();
+    const asking = setTimeout(() => {
+      source.gpus(query, stop.signal).then(
+        (found) => setGpus({ query, found }),
+        () => undefined, // what the page knows itself is shown all the same
+      );
+    }, 120);
+    return () => {
+      clearTimeout(asking);
+      stop.abort();
+    };
+  }, [query, source]);
+
+  const found = open ? [...lookUp(query, table, forest), ...(gpus.query === query ? gpus.found : [])] : [];
+  const take = (each: Found | undefined): void => {
+    if (!each) return;
+    setOpen(false);
+    setQuery("");
+    choose(each);
+    box.current?.blur();
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      setActive((at) => Math.max(0, Math.min(found.length - 1, at + (event.key === "ArrowDown" ? 1 : -1))));
+    } else if (event.key === "Enter") {
+      take(found[active]);
+    } else if (event.key === "Escape") {
+      setQuery("");
+      setOpen(false);
+      box.current?.blur();
+      event.stopPropagation();
+    }
+  };
+  const shown = open && query.trim() !== "";
+  return (
+    <search class="search">
+      <input
+        ref={box}
+        type="text"
+        role="combobox"
+        aria-label="Search nodes, domains and GPU UUIDs"
+        aria-expanded={shown}
+        aria-controls="search-found"
+        aria-autocomplete="list"
+        aria-activedescendant={shown && found[active] ? `found-${active}` : undefined}
+        placeholder="Search node, domain, GPU UUID"
+        autocomplete="off"
+        spellcheck={false}
+        value={query}
+        onInput={(event) => {
+          setQuery(event.currentTarget.value);
+          setActive(0);
+          setOpen(true);
+        }}
+        onFocus={() => setOpen(true)}
+        onBlur={() => setOpen(false)}
+        onKeyDown={onKeyDown}
+      />
+      <kbd aria-hidden="true">/</kbd>
+      <div id="search-found" class="found" role="listbox" aria-label="What was found" hidden={!shown}>
+        {found.map((each, at) => (
+          <div
+            key={`${each.kind} ${each.path.join("/")} ${each.text}`}
+            id={`found-${at}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={at === active}
+            // Before the box loses its focus, which closes the list.
+            onMouseDown={(event) => {
+              event.preventDefault();
+              take(each);
+            }}
+          >
+            <span class="kind">{each.kind === "domain" ? each.level : each.kind}</span>
+            <span class="name">{each.text}</span>
+            <span class="where">
+              {each.kind === "domain" ? each.path.slice(0, -1).join(" › ") : each.kind === "gpu" ? each.node : ""}
+            </span>
+          </div>
+        ))}
+        {shown && !found.length && <p class="nothing">Nothing in this cluster is called that.</p>}
+      </div>
+      <output class="sr-only">{shown ? `${found.length} found` : ""}</output>
+    </search>
+  );
+}

@@ -1,0 +1,148 @@
+// Where the page's data comes from: a server that keeps telling, or the file that the page itself was saved into.
+import { gpusIn } from "./search.ts";
+import type { CheckAnswer, Delta, Export, Found, NodeDetail, SearchAnswer, Snapshot, Status } from "./wire.ts";
+
+/** What went wrong, in the server's words. */
+export class Refusal extends Error {}
+
+export interface Listener {
+  snapshot(snapshot: Snapshot): void;
+  delta(id: string, delta: Delta): void;
+  status(status: Status): void;
+  /** Whether the server has been heard of lately; `since` is when it was last. */
+  heard(well: boolean, since: number): void;
+  failed(why: string): void;
+}
+
+export interface Source {
+  /** False: a saved file, which neither changes nor checks. */
+  readonly live: boolean;
+  readonly note: string;
+  start(listener: Listener): void;
+  node(name: string, signal: AbortSignal): Promise<NodeDetail>;
+  gpus(text: string, signal: AbortSignal): Promise<Found[]>;
+  check(workload: string): Promise<CheckAnswer>;
+}
+
+/** After so long without a word from a server that speaks every ten seconds. */
+const SILENCE = 30_000;
+
+export class Server implements Source {
+  readonly live = true;
+  readonly note = "";
+  private events: EventSource | undefined;
+  private last = Date.now();
+  private tries = 0;
+
+  start(listener: Listener): void {
+    void this.snapshot(listener);
+    setInterval(() => listener.heard(Date.now() - this.last < SILENCE, this.last), 5_000);
+  }
+
+  private async snapshot(listener: Listener): Promise<void> {
+    try {
+      const snapshot = await ask<Snapshot>("api/snapshot");
+      this.tries = 0;
+      this.last = Date.now();
+      listener.snapshot(snapshot);
+      if (!this.events) this.listen(snapshot.id, listener);
+    } catch (error) {
+      listener.failed(wordsOf(error));
+      this.later(() => this.snapshot(listener));
+    }
+  }
+
+  private listen(since: string, listener: Listener): void {
+    const events = new EventSource(`api/events?since=${encodeURIComponent(since)}`);
+    this.events = events;
+    const on = (name: string, act: (event: MessageEvent<string>) => void): void => {
+      events.addEventListener(name, (event) => {
+        this.tries = 0;
+        this.last = Date.now();
+        listener.heard(true, this.last);
+        act(event);
+      });
+    };
+    on("delta", (event) => listener.delta(event.lastEventId, JSON.parse(event.data) as Delta));
+    on("status", (event) => listener.status(JSON.parse(event.data) as Status));
+    on("reset", () => void this.snapshot(listener));
+    events.addEventListener("error", () => {
+      listener.heard(Date.now() - this.last < SILENCE, this.last);
+      // A browser tries again by itself after a broken line, but not after an answer that is no stream.
+      if (events.readyState !== EventSource.CLOSED) return;
+      this.events = undefined;
+      this.later(() => this.snapshot(listener));
+    });
+  }
+
+  private later(act: () => void): void {
+    const wait = Math.min(1000 * 2 ** this.tries++, 30_000);
+    setTimeout(act, wait * (0.75 + Math.random() / 2));
+  }
+
+  node(name: string, signal: AbortSignal): Promise<NodeDetail> {
+    return ask<NodeDetail>(`api/node/${encodeURIComponent(name)}`, { signal });
+  }
+
+  async gpus(text: string, signal: AbortSignal): Promise<Found[]> {
+    const answer = await ask<SearchAnswer>(`api/search?q=${encodeURIComponent(text)}`, { signal });
+    return answer.found.filter((each) => each.kind === "gpu");
+  }
+
+  check(workload: string): Promise<CheckAnswer> {
+    const headers = { "Content-Type": "application/json" };
+    return ask<CheckAnswer>("api/check", { method: "POST", headers, body: JSON.stringify({ workload }) });
+  }
+}
+
+export class SavedFile implements Source {
+  readonly live = false;
+  readonly note: string;
+  private readonly saved: Export;
+
+  constructor(saved: Export) {
+    this.saved = saved;
+    const asOf = saved.snapshot.status.asOf;
+    this.note = `A saved report${asOf ? `, as of ${new Date(asOf).toLocaleString()}` : ""}: it does not change.`;
+  }
+
+  start(listener: Listener): void {
+    listener.snapshot(this.saved.snapshot);
+  }
+
+  async node(name: string): Promise<NodeDetail> {
+    const found = Object.hasOwn(this.saved.nodes, name) ? this.saved.nodes[name] : undefined;
+    if (!found)
+      throw new Refusal(
+        `This file does not carry the details of ${name}: ${this.saved.leftOut} nodes were too many for it.`,
+      );
+    return found;
+  }
+
+  async gpus(text: string): Promise<Found[]> {
+    return gpusIn(text, this.saved.nodes);
+  }
+
+  async check(): Promise<CheckAnswer> {
+    throw new Refusal("A saved file cannot check workloads.");
+  }
+}
+
+/** The file's own data where there is some, else the server that the page came from. */
+export function sourceOf(page: Document): Source {
+  const saved = page.getElementById("toposcope-export")?.textContent;
+  return saved ? new SavedFile(JSON.parse(saved) as Export) : new Server();
+}
+
+async function ask<T>(address: string, init?: RequestInit): Promise<T> {
+  const answer = await fetch(address, init);
+  const body: unknown = await answer.json().catch(() => null);
+  if (answer.ok && body !== null) return body as T;
+  const error = body && typeof body === "object" && "error" in body ? String(body.error) : "";
+  throw new Refusal(error || `The server answered ${answer.status} ${answer.statusText}`);
+}
+
+export function wordsOf(error: unknown): string {
+  if (error instanceof Refusal) return error.message;
+  return "The server does not answer. Is `toposcope ui` still running?";
+}

@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { clusterOf, moved, viewOf } from "../src/model/cluster.ts";
+import { domainAt, pathOf } from "../src/model/domains.ts";
+import { byHealth, lensOf, tally } from "../src/model/lens.ts";
+import { after, listOf, tableOf, word } from "../src/model/table.ts";
+import type { Delta } from "../src/wire.ts";
+import { forest, level, row, snapshot, view } from "./made.ts";
+
+const quiet = { asOf: null, stale: null, warnings: [] };
+
+function delta(change: Partial<Delta>): Delta {
+  return { put: [], gone: [], views: null, changes: [], otherNodes: 0, status: quiet, ...change };
+}
+
+test("a domain is its path: equal names under two parents are two domains", () => {
+  const made = forest([
+    { name: "a", block: "b1", rack: "r1" },
+    { name: "b", block: "b2", rack: "r1" },
+  ]);
+
+  assert.deepEqual(made.forest.all.map(pathOf), [[], ["b1"], ["b1", "r1"], ["b2"], ["b2", "r1"]]);
+  assert.equal(made.forest.root.gpus, 16);
+  assert.equal(domainAt(made.forest, ["b2", "r1"]).domain.gpus, 8);
+});
+
+test("each domain is one stretch of the order in which nodes are drawn, by natural order of names", () => {
+  const { forest: found, table } = forest([
+    { name: "c", rack: "r10" },
+    { name: "a", rack: "r9" },
+    { name: "b", rack: "r9" },
+  ]);
+
+  assert.deepEqual(
+    [...found.order].map((node) => table.names[node]),
+    ["a", "b", "c"],
+  );
+  const rack = domainAt(found, ["b1", "r9"]).domain;
+  assert.deepEqual([rack.start, rack.end, rack.gpus], [0, 2, 16]);
+});
+
+test("a node that lacks a level, or is in no view, stands apart with its reason; one of another view does not", () => {
+  const { forest: found } = forest([
+    { name: "a" },
+    { name: "b", rack: null },
+    { name: "c", views: [], apart: "no agent has labelled it" },
+    { name: "d", views: ["other"] },
+  ]);
+
+  assert.deepEqual(found.pens, [
+    { reason: "lacks rack (label label/rack)", nodes: [1] },
+    { reason: "no agent has labelled it", nodes: [2] },
+  ]);
+  assert.deepEqual([...found.order], [0]);
+  assert.deepEqual(pathOf(found.home[1] ?? found.root), ["b1"]);
+});
+
+test("a level that is not in the topology nests nothing and leaves nobody out", () => {
+  const levels = [level("block"), level("rack", false), level("host")];
+  const { forest: found } = forest([{ name: "a", rack: null }, { name: "b" }], view("cluster", levels));
+
+  assert.deepEqual(found.all.map(pathOf), [[], ["b1"]]);
+  assert.deepEqual(found.pens, []);
+});
+
+test("an old link leads to the last domain of its path that is still there", () => {
+  const { forest: found } = forest([{ name: "a" }]);
+
+  const { domain, whole } = domainAt(found, ["b1", "gone"]);
+
+  assert.deepEqual([pathOf(domain), whole], [["b1"], false]);
+});
+
+test("a delta puts, adds and takes nodes, and leaves the table before it as it was", () => {
+  const before = tableOf(snapshot([{ name: "a" }, { name: "c", marks: ["degraded"] }]).nodes);
+
+  const now = after(before, {
+    put: [row("b", { labels: { "label/new": "n1" } }), row("c", { gpus: 4, facts: { shape: "s1" } })],
+    gone: ["a"],
+  });
+
+  assert.deepEqual(now.names, ["b", "c"]);
+  assert.deepEqual([...now.gpus], [8, 4]);
+  assert.deepEqual(listOf(now.marks, 1), []);
+  assert.equal(word(now.labels.get("label/new"), now.names, 0), "n1");
+  assert.equal(word(now.labels.get("label/new"), now.names, 1), undefined);
+  assert.equal(word(now.labels.get("kubernetes.io/hostname"), now.names, 1), "c");
+  assert.equal(word(now.facts.get("shape"), now.names, 1), "s1");
+  assert.deepEqual(before.names, ["a", "c"]);
+  assert.deepEqual(listOf(before.marks, 1), ["degraded"]);
+});
+
+test("labels called like parts of every object are labels", () => {
+  const before = tableOf(snapshot([{ name: "a" }]).nodes);
+
+  const now = after(before, { put: [row("a", { labels: { constructor: "x" } })], gone: [] });
+
+  assert.equal(word(now.labels.get("constructor"), now.names, 0), "x");
+  assert.equal(word(now.labels.get("toString"), now.names, 0), undefined);
+});
+
+test("an event that the snapshot has already is passed over, one of another life of the server is not", () => {
+  const cluster = { ...clusterOf(snapshot([{ name: "a" }])), id: "e-5" };
+
+  assert.equal(moved(cluster, "e-5", delta({ gone: ["a"] })), cluster);
+  assert.equal(moved(cluster, "e-6", delta({ gone: ["a"] })).table.names.length, 0);
+  assert.equal(moved(cluster, "f-1", delta({ gone: ["a"] })).table.names.length, 0);
+});
+
+test("the list of changes stays bounded", () => {
+  const change = { id: 1, at: "", view: null, kind: "state", subject: "", before: "", after: "", count: 1 };
+  const changes = Array.from({ length: 300 }, () => ({ ...change, nodes: [], text: "", bad: false }));
+
+  assert.equal(moved(clusterOf(snapshot([])), "e-2", delta({ changes })).changes.length, 200);
+});
+
+test("without an id the view is the one called cluster, else the first that is no segment", () => {
+  const segment = { ...view("part"), parent: "x" };
+
+  assert.equal(viewOf(clusterOf(snapshot([], [segment, view("x"), view("cluster")])), null)?.id, "cluster");
+  assert.equal(viewOf(clusterOf(snapshot([], [segment, view("x")])), null)?.id, "x");
+  assert.equal(viewOf(clusterOf(snapshot([], [segment, view("x")])), "part")?.id, "part");
+  assert.equal(viewOf(clusterOf(snapshot([], [])), null), undefined);
+});
+
+test("a node is coloured by its worst mark, and domains count what is in them", () => {
+  const { table, forest: found } = forest([
+    { name: "a", marks: ["not-ready", "degraded"] },
+    { name: "b", rack: "r2", marks: ["cordoned"] },
+    { name: "c", rack: "r2" },
+  ]);
+  const lens = byHealth(table);
+
+  assert.deepEqual(
+    [...lens.of].map((at) => lens.categories[at]?.key),
+    ["not-ready", "cordoned", "ok"],
+  );
+  const width = lens.categories.length;
+  assert.deepEqual([...tally(lens, found).subarray(0, width)], [1, 1, 0, 0, 0, 1]);
+  const rack = domainAt(found, ["b1", "r2"]).domain.id * width;
+  assert.deepEqual([...tally(lens, found).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1]);
+  assert.deepEqual([...tally(lens, found, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0]);
+});
+
+test("free GPUs are told in four steps", () => {
+  const { table, forest: found } = forest([0, 3, 4, 8].map((free) => ({ name: `n${free}`, free })));
+  const lens = lensOf("free", table, found);
+
+  assert.deepEqual(
+    [...lens.of].map((at) => lens.categories[at]?.key),
+    ["none", "some", "half", "all"],
+  );
+});
+
+test("a shape that differs from most of its product stands out", () => {
+  const h200 = { product: "H200", shape: "usual" };
+  const { table, forest: found } = forest([
+    { name: "a", facts: h200 },
+    { name: "b", facts: h200 },
+    { name: "c", facts: { product: "H200", shape: "other" } },
+    { name: "d", facts: { product: "L40S", shape: "alone" } },
+  ]);
+  const lens = lensOf("shape", table, found);
+
+  const strange = lens.categories.filter((category) => category.rare).map((category) => category.key);
+  assert.deepEqual(strange, ["other"]);
+  assert.deepEqual(
+    [...lens.of].map((at) => lens.categories[at]?.key),
+    ["usual", "usual", "other", "alone"],
+  );
+});
+
+test("coverage names what is lacking", () => {
+  const { table, forest: found } = forest([{ name: "a" }, { name: "b", rack: null }, { name: "c", views: ["other"] }]);
+  const lens = lensOf("coverage", table, found);
+
+  assert.deepEqual(
+    [...lens.of].map((at) => lens.categories[at]?.label),
+    ["carries every level", "lacks rack (label label/rack)", "in another topology"],
+  );
+});
+
+test("more products than colours share the last one", () => {
+  const { table, forest: found } = forest(
+    Array.from({ length: 12 }, (_, at) => ({ name: `n${at}`, facts: { product: `p${at}` } })),
+  );
+  const lens = lensOf("product", table, found);
+
+  assert.equal(lens.categories.length, 9);
+  assert.equal([...lens.of].filter((at) => at === 8).length, 4);
+});

@@ -1,0 +1,147 @@
+"""The ways to see one cluster: each ClusterTopology, its segments, or what the labels alone say."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+from controller.conditions import ADVISORY
+from controller.spec import Topology, read
+from formats.segments import suggest
+from survey.levels import crossed, survey_levels
+from survey.scope import Scope, scope
+from survey.snapshot import NodeView, Snapshot
+from topology.keys import GPUS
+from topology.levels import Level
+from ui import wire
+
+log = logging.getLogger(__name__)
+
+Takes = Callable[[NodeView], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One view: what the page is told of it, and which nodes are in it."""
+
+    view: wire.View
+    scope: Scope
+    takes: Takes
+
+
+def sights_of(snapshot: Snapshot) -> tuple[Sight, ...]:
+    """All views of a cluster, the one that is meant when none is named first."""
+    if not snapshot.topologies:
+        found = scope(snapshot)
+        labelled = any(node.label(GPUS) is not None for node in found.nodes)
+        takes: Takes = _labelled if labelled else _has_gpus
+        return (Sight(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
+    names = {topology.uid: topology.name for topology in snapshot.topologies}
+    main = _main(snapshot.topologies)
+    found_all: list[Sight] = []
+    for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
+        found = scope(snapshot, topology.name)
+        parent = names.get(topology.owner) if topology.owner else None
+        found_all.append(Sight(_view(topology.name, topology.name, "topology", parent, found), found, topology.selects))
+        # With Auto each segment has a ClusterTopology, which is a view of its own.
+        found_all += () if topology.divided else _segments(snapshot, topology)
+    return tuple(found_all)
+
+
+def _main(topologies: Sequence[Topology]) -> Topology:
+    """As `survey.scope` chooses; where that refuses to, the first by name."""
+    whole = [topology for topology in topologies if not topology.owner]
+    return next((each for each in topologies if each.name == "cluster"), (whole or list(topologies))[0])
+
+
+def _labelled(node: NodeView) -> bool:
+    return node.label(GPUS) is not None
+
+
+def _has_gpus(node: NodeView) -> bool:
+    return node.has_gpus
+
+
+def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[Sight]:
+    """The segments that the controller has written down for a ClusterTopology that is not divided."""
+    for entry in topology.status.get("segments") or ():
+        name = str(entry["name"])
+        spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
+        try:
+            yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec)
+        except (AttributeError, KeyError, TypeError) as error:
+            log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
+
+
+def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
+    """Where no controller has been: the kinds of nodes that there are, when there are several."""
+    found = suggest(snapshot.nodes, snapshot.catalogue).found
+    if len(found) > 1:
+        for each in found:
+            yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document())
+
+
+def _as_if(snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any]) -> Sight:
+    """A view as if there were a ClusterTopology with this spec."""
+    topology = read({"metadata": {"name": identity}, "spec": spec})
+    nodes = tuple(filter(topology.selects, snapshot.nodes))
+    found = scope(replace(snapshot, nodes=nodes, topologies=(topology,)), identity)
+    return Sight(_view(identity, name, "segment", parent, found), found, topology.selects)
+
+
+def _view(
+    identity: str, name: str, kind: Literal["topology", "segment", "inferred"], parent: str | None, found: Scope
+) -> wire.View:
+    topology = found.topology
+    problems = [*(topology.problems if topology else ()), *crossed(found)]
+    return wire.View(
+        id=identity,
+        name=name,
+        kind=kind,
+        parent=parent,
+        origin=found.origin.value,
+        levels=list(_levels(found)),
+        nodes=len(found.nodes),
+        gpus=sum(node.gpus for node in found.nodes),
+        conditions=list(conditions_of(topology)) if topology else [],
+        problems=problems,
+    )
+
+
+def _levels(found: Scope) -> Iterator[wire.LevelView]:
+    for each in survey_levels(found):
+        yield wire.LevelView(
+            domain=each.domain,
+            key=each.key,
+            domains=each.domains,
+            nodes=each.nodes,
+            missing=each.missing,
+            required=each.required,
+            workloads=each.workloads,
+            amiss=each.amiss,
+            in_topology=each.in_topology,
+        )
+
+
+def conditions_of(topology: Topology) -> Iterator[wire.ConditionView]:
+    """The conditions in a ClusterTopology's status."""
+    for each in topology.status.get("conditions") or ():
+        kind, status = str(each.get("type", "")), str(each.get("status", ""))
+        yield wire.ConditionView(
+            type=kind,
+            status=cast("Literal['True', 'False', 'Unknown']", status if status in ("True", "False") else "Unknown"),
+            reason=str(each.get("reason") or ""),
+            message=str(each.get("message") or ""),
+            since=str(each.get("lastTransitionTime") or ""),
+            advisory=kind in ADVISORY,
+        )
+
+
+def keys_of(sights: Sequence[Sight]) -> tuple[str, ...]:
+    """The label keys that are a level of any view, each once."""
+    return tuple(dict.fromkeys(level.key for each in sights for level in levels_of(each)))
+
+
+def levels_of(sight: Sight) -> tuple[Level, ...]:
+    """The levels of a view, broadest first."""
+    return sight.scope.levels

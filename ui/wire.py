@@ -1,0 +1,400 @@
+"""What the server tells the page, in JSON: the one place where the names and meanings on the wire are written down.
+
+Every text in here can come from a label, an annotation, a file or a status that anybody wrote: the page shows it as
+text and never as markup.
+"""
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+VERSION: Final = 1
+"""A page that was built for another version asks to be loaded anew."""
+
+ABSENT: Final = -1
+"""In `Column.codes`: the node has no value, or one of those that tools write for "unknown"."""
+ITS_NAME: Final = -2
+"""In `Column.codes`: the value is the node's own name."""
+
+
+class _Struct(msgspec.Struct, gc=False, rename="camel"):
+    """What goes over the wire; names there are in camelCase."""
+
+
+class Column(_Struct):
+    """One fact of every node: `codes[i]` is a position in `values`, or `ABSENT`, or `ITS_NAME`."""
+
+    values: list[str]
+    codes: list[int]
+
+
+class ListColumn(_Struct):
+    """One list of words for every node: `codes[i]` is a position in `values`."""
+
+    values: list[list[str]]
+    codes: list[int]
+
+
+class Nodes(_Struct):
+    """The nodes that have GPUs or that a topology selects, column by column, in the order of their names."""
+
+    name: list[str]
+    gpus: list[int]
+    free: list[int] | None
+    """Whole GPUs that a pod could get; None where pods are not known."""
+    marks: ListColumn
+    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned. Empty: nothing."""
+    views: ListColumn
+    """The ids of the views that the node is in; empty: it stands apart, see `apart`."""
+    facts: dict[str, Column]
+    """Hardware, by fact: see `FACTS`."""
+    labels: dict[str, Column]
+    """Domain values, by label key: one column for each key that is a level of any view."""
+    reasons: dict[str, list[str]]
+    """Position (as a string) to why the node is degraded, in its agent's words; most nodes are not in here."""
+    apart: dict[str, str]
+    """Position (as a string) to why the node is in no view."""
+
+
+FACTS: Final = ("product", "shape", "interconnect", "fabric", "railAligned", "nvlinkDomainSize", "nvlinkLinks")
+"""Keys of `Nodes.facts`: the labels gpu.topology/gpu-product, shape, interconnect, fabric, rail-aligned, ..."""
+
+
+class LevelView(_Struct):
+    """One level of a view."""
+
+    domain: str
+    """What people call it: `rack`."""
+    key: str
+    """The node label: a key of `Nodes.labels`."""
+    domains: int
+    nodes: int
+    """Nodes of the view that carry it."""
+    missing: int
+    required: bool
+    """Whether the spec or a workload needs it."""
+    workloads: int
+    """Workloads that require it, as the controller counted last."""
+    amiss: str
+    """What is wrong with it, in a few words; empty when nothing is."""
+    in_topology: bool
+    """False: no level of the map, but one that only some nodes carry, or that is asked for and on no node (then `key`
+    is empty)."""
+
+
+class ConditionView(_Struct):
+    """One condition of a ClusterTopology."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+    since: str
+    """RFC 3339; empty where unknown."""
+    advisory: bool
+    """About hardware or other topologies: `Ready` leaves it out."""
+
+
+class View(_Struct):
+    """One way to see the cluster: a ClusterTopology, a segment, or what the labels alone say."""
+
+    id: str
+    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment, empty for what labels alone say."""
+    name: str
+    kind: Literal["topology", "segment", "inferred"]
+    parent: str | None
+    """The id of the view that a segment, or the ClusterTopology made for one, is a part of."""
+    origin: Literal["spec", "observed", "inferred"]
+    levels: list[LevelView]
+    """Broadest first; then those with `in_topology` false."""
+    nodes: int
+    gpus: int
+    conditions: list[ConditionView]
+    """As the status has them; the page shows those that are not True as banners (advisory ones milder)."""
+    problems: list[str]
+    """What is wrong with the spec, and values that lie under two parents: one sentence each."""
+
+
+class Change(_Struct):
+    """Something that changed lately."""
+
+    id: int
+    """Grows."""
+    at: str
+    """RFC 3339: when the server saw it."""
+    view: str | None
+    """The id of the view that it is about; None: the cluster."""
+    kind: Literal[
+        "level", "condition", "domain-gone", "domain-new", "node-gone", "node-new", "moved", "state", "hardware",
+        "view-gone", "view-new",
+    ]  # fmt: skip
+    subject: str
+    """What it is about: a level, a condition, a hardware fact."""
+    before: str
+    after: str
+    count: int
+    """How many nodes."""
+    nodes: list[str]
+    """The first of their names."""
+    text: str
+    """One sentence for people."""
+    bad: bool
+    """Whether it made something worse."""
+
+
+class Stale(_Struct):
+    """What is shown is not what is there now."""
+
+    seconds: int
+    """Since the last good look."""
+    why: list[str]
+    """One sentence for each thing that cannot be read, with what to do."""
+
+
+class Status(_Struct):
+    """How fresh everything is: comes with each snapshot, and every few seconds as an event."""
+
+    as_of: str | None
+    """RFC 3339: the last good look; None: files do not say."""
+    stale: Stale | None
+    warnings: list[str]
+    """What cannot be seen at all, one sentence each with the fix."""
+
+
+class Snapshot(_Struct):
+    """`GET api/snapshot`: all that the map needs."""
+
+    version: int
+    id: str
+    """The id of the event that this is equal to: give it to `api/events?since=`."""
+    source: Literal["cluster", "files"]
+    source_name: str
+    """A server's URL or file names."""
+    status: Status
+    nodes: Nodes
+    other_nodes: int
+    """Nodes without GPUs that no topology selects: not in `nodes`."""
+    views: list[View]
+    changes: list[Change]
+    """The newest first."""
+
+
+class Row(_Struct):
+    """One node in a delta: as it is now, in whole."""
+
+    name: str
+    gpus: int
+    free: int | None
+    marks: list[str]
+    views: list[str]
+    facts: dict[str, str]
+    """Those that are there."""
+    labels: dict[str, str]
+    """Domain values that are there, by label key."""
+    reasons: list[str]
+    apart: str
+    """Empty: it is in a view."""
+
+
+class Delta(_Struct):
+    """Event `delta`: what is different since the event before."""
+
+    put: list[Row]
+    """Nodes that came or changed."""
+    gone: list[str]
+    views: list[View] | None
+    """All views, when any of them changed."""
+    changes: list[Change]
+    """New entries of the list of changes, the newest first."""
+    other_nodes: int
+    status: Status
+
+
+class Device(_Struct):
+    """A GPU or a NIC of a node."""
+
+    label: str
+    """As the matrix names it: `GPU0`, `NIC0`."""
+    kind: Literal["gpu", "nic"]
+    name: str
+    """A GPU's UUID, a NIC's name."""
+    pci: str
+    numa: int | None
+    rails: list[str]
+    """Of a GPU: the labels of the NICs nearest to it."""
+
+
+class Numa(_Struct):
+    """A NUMA node with the devices on it; `id` None gathers those whose NUMA node is not known."""
+
+    id: int | None
+    cpus: str
+    """The kernel's list; empty: not known."""
+    devices: list[str]
+
+
+class CellClass(_Struct):
+    """What a cell of the matrix means."""
+
+    cell: str
+    kind: Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
+    links: int
+    """NVLinks; 0 for other kinds."""
+    meaning: str
+
+
+class Since(_Struct):
+    """Since when a node is as it is."""
+
+    at: str
+    """RFC 3339."""
+    exact: bool
+    """True: the server saw it change. False: at the latest since then, as the agent has not written since."""
+
+
+class Lacking(_Struct):
+    """A level of a view that a node does not carry."""
+
+    view: str
+    level: str
+    key: str
+    why: str
+
+
+class Node(_Struct):
+    """`GET api/node/NAME`: one node."""
+
+    name: str
+    as_of: str | None
+    ready: bool
+    schedulable: bool
+    state: Literal["ok", "degraded", "unknown"] | None
+    """None: no agent has spoken."""
+    since: Since | None
+    """Since when the state is what it is; None where nobody can tell."""
+    marks: list[str]
+    gpus: int
+    free: int | None
+    resources: dict[str, list[int | None]]
+    """GPU resources: [allocatable, free]."""
+    hardware: dict[str, str]
+    """The labels of `gpu.topology/`, without that prefix."""
+    labels: dict[str, str]
+    taints: list[str]
+    conditions: dict[str, str]
+    """The Node's own: type to status."""
+    domains: dict[str, list[str]]
+    """By view id: the node's domain values from the broadest level down, as far as they go."""
+    lacking: list[Lacking]
+    devices: list[Device]
+    """GPUs first, in the order of the matrix."""
+    matrix: list[list[str]] | None
+    """Square, in the order of `devices`; None where the annotation has none."""
+    classes: list[CellClass]
+    """One for each different cell, best first."""
+    numa: list[Numa]
+    nvswitches: int | None
+    """None: none on this node that anybody named (they may sit outside of it)."""
+    nvlink_domains: list[list[str]]
+    """GPU labels that NVLink connects within the node, the largest first."""
+    reasons: list[str]
+    disputes: list[str]
+    problem: str
+    """Why there is no matrix, with what to do; empty when there is one."""
+
+
+class Found(_Struct):
+    """One thing that a search found."""
+
+    kind: Literal["node", "domain", "gpu"]
+    text: str
+    """A node's name, a domain's value, a GPU's UUID."""
+    view: str | None
+    """Of a domain: the view that has it."""
+    path: list[str]
+    """Of a domain: its values from the broadest level of the view down, itself last."""
+    level: str
+    """Of a domain: what the level is called."""
+    node: str
+    """Of a node or a GPU: the node's name."""
+
+
+class Search(_Struct):
+    """`GET api/search?q=TEXT`: the best first, at most 50."""
+
+    query: str
+    found: list[Found]
+    more: bool
+
+
+class Fit(_Struct):
+    """A domain where a workload would fit."""
+
+    path: list[str]
+    """Values from the broadest level down; empty: the whole cluster."""
+    nodes: int
+    free: int
+    """Of the resource that is scarce."""
+
+
+class Check(_Struct):
+    """The answer for one workload and one system."""
+
+    workload: str
+    """`kind/name`; empty where it is none."""
+    system: str
+    topology: str | None
+    view: str | None
+    """The id of the view to which the paths in `fits` belong; None: paths mean nothing (pod affinity, no topology)."""
+    well: bool
+    verdict: Literal["fits", "full", "never", "unclear", "refused", "nothing"]
+    """`refused`: an error among the findings; `nothing`: it asks for nothing that could be placed."""
+    answer: str
+    """The verdict in one sentence."""
+    advice: list[str]
+    reasoning: list[str]
+    demands: list[str]
+    """What it asks for, one line a group, indented by two spaces a level."""
+    findings: list[dict[str, Any]]
+    """{rule, severity (error, warning, advice), field, line, message, fix}"""
+    notes: list[str]
+    level: str
+    """The level that the domains of `fits` are of; empty: no level is required."""
+    group: str
+    """The part of the workload that has to stay in one of them."""
+    fits: list[Fit]
+    """Domains with room for one copy of `group`, the fullest first, at most 500."""
+    fits_exact: bool
+    """False: these have room in all; whether every pod finds its node was not tried."""
+    more_fits: bool
+    placement: dict[str, int]
+    """Node name to number of pods: one way to place it."""
+    left_out: dict[str, list[str]]
+    """Reason to the first names of nodes that do not count."""
+
+
+class CheckAnswer(_Struct):
+    """`POST api/check`, body `{"workload": TEXT}`."""
+
+    as_of: str | None
+    checks: list[Check]
+    problems: list[str]
+    """What could not be read, one sentence each."""
+    warnings: list[str]
+
+
+class Problem(_Struct):
+    """Every answer that is no success: one sentence that says what to do."""
+
+    error: str
+
+
+class Export(_Struct):
+    """What an exported file carries instead of a server."""
+
+    version: int
+    snapshot: Snapshot
+    nodes: dict[str, Node]
+    """As many as fit; the others cannot be opened in an exported file."""
+    left_out: int
+    """How many nodes are not in `nodes`."""
