@@ -1,4 +1,4 @@
-"""The world of the rows, once an API server: its CRDs take longer to be served than a row to be played."""
+"""The world of the rows, once a module and API server: its CRDs take longer to be served than a row to be played."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="package", params=["embedded", "real"])
+@pytest.fixture(scope="module", params=["embedded", "real"])
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     kubeconfig = tmp_path_factory.mktemp("cases") / "kubeconfig"
     with contextlib.ExitStack() as stack:
