@@ -102,7 +102,7 @@ def test_nodes_that_fall_out_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": "kubernetes.io/hostname"}]
     own.write_text(json.dumps(cluster_topology(levels=levels)))
     assert main(["export", "--format", "kai", "--from", str(file), "--from", str(own)]) == 0
-    assert "1 of 30 nodes lack level rack and fall out of the topology: h200-1" in capsys.readouterr().err
+    assert "1 of 30 nodes lacks level rack and falls out of the topology: h200-1" in capsys.readouterr().err
     assert main(["export", "--format", "slurm", "--variant", "tree", "--from", str(file), "--from", str(own)]) == 0
     printed = capsys.readouterr()
     assert "1 node is left out (lacks a level): h200-1" in printed.err
