@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench lock rules chart uninstall clean
+.PHONY: help demo test lint format bench chaos lock rules chart uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ format: $(VENV)/dev ## Put the code into its standard form
 
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m bench $(ARGS)
+
+chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
+	$(BIN)/python -m chaos $(ARGS)
 
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock

@@ -1,0 +1,116 @@
+"""One round: faults come and go, everything is healed, the cluster has to become what it should, and all is judged."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from chaos.faults import FAULTS
+from chaos.servers import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chaos.schedule import Schedule, Step
+    from chaos.violations import Violation
+    from chaos.world import World
+
+BOUND_SECONDS: Final = 120.0
+"""How long everything may take to be as it should be once every fault is healed."""
+_LOOK: Final = 0.2
+_FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError)
+"""What happens to whoever breaks or heals something that another fault has broken already."""
+
+
+@dataclass
+class Outcome:
+    """What a round came to; `settled` is in seconds after the last fault was healed."""
+
+    schedule: Schedule
+    injected: list[Step] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    settled: float = 0.0
+
+
+def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Carry out one round."""
+    outcome = Outcome(schedule)
+    world.begin_round()
+    if any(step.fault == "etcd-restored" for step in schedule):
+        world.save()
+    began = time.monotonic()
+    pending: list[Step] = []
+    moments = [(step.start, 0, step) for step in schedule] + [(step.start + step.seconds, 1, step) for step in schedule]
+    for moment, ends, step in sorted(moments, key=lambda each: each[:2]):
+        _live(world, began + moment)
+        if ends:
+            if step in outcome.injected and not _healed(world, step):
+                pending.append(step)
+        else:
+            _inject(world, step, outcome, told)
+    _heal_the_rest(world, pending)
+    _settle(world, outcome, told)
+    world.judge()
+    outcome.violations = world.findings.take()
+    return outcome
+
+
+def _live(world: World, until: float) -> None:
+    while True:
+        world.tend()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, _LOOK))
+
+
+def _inject(world: World, step: Step, outcome: Outcome, told: Callable[[str], None]) -> None:
+    # Healed in any case: half of it may have been done.
+    outcome.injected.append(step)
+    try:
+        FAULTS[step.fault].inject(world, step.target)
+    except _FAILED as error:
+        told(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
+
+
+def _healed(world: World, step: Step) -> bool:
+    try:
+        FAULTS[step.fault].heal(world, step.target)
+    except _FAILED:
+        return False
+    return True
+
+
+def _heal_the_rest(world: World, pending: list[Step]) -> None:
+    """Heal what could not be healed while something else was broken: the servers first."""
+    world.mend_servers()
+    deadline = time.monotonic() + BOUND_SECONDS
+    while pending:
+        pending = [step for step in pending if not _healed(world, step)]
+        if time.monotonic() > deadline:
+            raise ServerError(f"cannot be healed: {', '.join(map(str, pending))}")
+        world.tend()
+        time.sleep(_LOOK)
+    world.mend_servers()
+
+
+def _settle(world: World, outcome: Outcome, told: Callable[[str], None]) -> None:
+    """Wait until everything is as it should be. It has to be so twice: a leader may be about to change its mind."""
+    began = time.monotonic()
+    well = 0
+    missing: list[str] = []
+    while well < 2:  # noqa: PLR2004 - see above
+        world.tend()
+        world.findings.checked("converged")
+        missing = world.unsettled()
+        well = 0 if missing else well + 1
+        outcome.settled = time.monotonic() - began
+        if missing and outcome.settled > BOUND_SECONDS:
+            for text in missing[:8]:
+                world.findings.add("converged", f"{BOUND_SECONDS:.0f} s after the faults: {text}")
+            return
+        time.sleep(_LOOK)
+    told(f"settled after {outcome.settled:.1f} s")
+    for actor in world.actors.values():
+        world.leaks.take(actor.program)
