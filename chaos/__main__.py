@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from chaos import report
 from chaos.faults import FAULTS
 from chaos.rounds import Outcome, play
+from chaos.saboteurs import sabotage
 from chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
 from chaos.servers import ServerError
 from chaos.shrink import shrink
@@ -58,6 +59,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--each", action="store_true", help="begin with every fault once, in a round of its own")
     parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
     parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
+    parser.add_argument("--sabotage", action="store_true", help="plant violations first: each has to be found")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     return parser.parse_args()
 
@@ -68,6 +70,8 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     print(f"{report.machine()}\n{report.command()}, seed {seed}", flush=True)
+    if arguments.sabotage and not _finds_saboteurs(binaries):
+        return 1
     outcomes: list[Outcome] = []
     world = World(binaries, scale)
     with world:
@@ -91,6 +95,12 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     if bad and not arguments.no_shrink:
         _shrink(binaries, scale, outcomes[-1])
     return 1 if bad or grown else 0
+
+
+def _finds_saboteurs(binaries: Binaries) -> bool:
+    """Whether every planted violation is found, in a cluster of its own."""
+    with World(binaries, Scale(agents=1)) as world:
+        return not sabotage(world)
 
 
 def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterator[Schedule]:

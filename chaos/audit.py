@@ -147,6 +147,8 @@ class Deeds:
         """(API group, name) of each object that is ours to write, to its desired levels."""
         self.excused = False
         """Whether something was done to published objects that is a cause to delete them."""
+        self.free: set[str] = set()
+        """API groups in which nothing of others was there for a while, so that every name was free."""
 
     def judge(self, done: list[Write]) -> None:
         """Judge successful writes."""
@@ -159,6 +161,8 @@ class Deeds:
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
+        if wanted is None and write.group in self.free:
+            return
         if wanted is None:
             self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
         elif write.verb in ("delete", "deletecollection"):

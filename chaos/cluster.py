@@ -22,7 +22,8 @@ GROVE: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
 KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta1/topologies"
 NODES: Final = "/api/v1/nodes"
-PUBLISHED: Final = (GROVE, KAI, KUEUE)
+COLLECTIONS: Final = {"grove": GROVE, "kai": KAI, "kueue": KUEUE}
+PUBLISHED: Final = tuple(COLLECTIONS.values())
 BEAT: Final = "example.com/beat"
 """The annotation that somebody keeps changing: a Node of a living cluster never stands still."""
 

@@ -35,9 +35,10 @@ class Machine:
     edited: bool = False
     """Whether somebody edited our labels in this round: that they are gone is no evidence against us."""
 
-    def suffer(self, faults: str) -> None:
-        """Break it as the text says; empty text: heal it."""
-        self.states.add(faults)
+    def suffer(self, faults: str, *, answers: bool = True) -> None:
+        """Break it as the text says; empty text: heal it. `answers`: whether NVML still says what there is."""
+        if answers:
+            self.states.add(faults)
         fresh = self.faults_file.with_suffix(".new")
         fresh.write_text(faults or "{}", encoding="utf-8")
         fresh.rename(self.faults_file)

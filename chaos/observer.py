@@ -91,17 +91,19 @@ class ObjectRules:
         self._collection = collection
         self._findings = findings
         self._planted: dict[str, Any] = {}
-        self.excused = False
-        """Whether their kind was taken away on purpose."""
 
     def plant(self, document: dict[str, Any]) -> None:
         """What somebody else made."""
         self._planted[document["metadata"]["name"]] = _essence(document)
 
+    def uproot(self) -> None:
+        """Whoever made them takes them away, until they are planted anew: their names are free."""
+        self._planted.clear()
+
     def gone(self, document: dict[str, Any]) -> None:
         """An object was deleted."""
         name = document["metadata"]["name"]
-        if name in self._planted and not self.excused:
+        if name in self._planted:
             self._findings.add("foreign", f"{self._collection}/{name} was deleted")
 
     def seen(self, document: dict[str, Any]) -> None:
@@ -152,6 +154,8 @@ class Observer:
     def __init__(self, api: ApiUnderTest, machines: list[Machine], findings: Findings) -> None:
         self._api = api
         self._stop = threading.Event()
+        self.broken: Exception | None = None
+        """Why it no longer sees everything; a run must not go on then."""
         self.nodes = NodeRules(machines, findings)
         self.topologies = TopologyRules(findings)
         self.objects = {path: ObjectRules(path, findings) for path in (GROVE, KAI, KUEUE)}
@@ -173,6 +177,9 @@ class Observer:
                 self._watch(path, seen, gone)
             except _TROUBLE:
                 self._stop.wait(_PAUSE)
+            except Exception as error:
+                self.broken = error
+                raise
 
     def _watch(self, path: str, seen: Callable[[dict[str, Any]], None], gone: Callable[[dict[str, Any]], None]) -> None:
         """List, then watch for as long as the server lets us."""

@@ -91,6 +91,10 @@ class Program:
             with contextlib.suppress(psutil.Error):
                 child.kill()
 
+    def expect(self) -> None:
+        """Take it for granted that it runs: should it not, it ended by itself."""
+        self._wanted = True
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal; nothing happens when it is gone."""
         with contextlib.suppress(ProcessLookupError):

@@ -18,7 +18,6 @@ from chaos.cluster import (
     KAI,
     KUEUE,
     NODES,
-    PUBLISHED,
     TOPOLOGIES,
     crds,
     foreign_objects,
@@ -207,6 +206,10 @@ class World:
                 f"{path} is served",
             )
             code, found = self.api.request("POST", path, document)
+            while code == 409 and path.split("/")[2] in self.deeds.free:  # noqa: PLR2004 - HTTP's number
+                # The name was free, and Toposcope took it: whoever had it comes back and insists.
+                self.api.request("DELETE", f"{path}/{document['metadata']['name']}")
+                code, found = self.api.request("POST", path, document)
             if code == 201:  # noqa: PLR2004 - HTTP's number
                 self.observer.objects[path].plant(found)
 
@@ -326,12 +329,13 @@ class World:
         for machine in self.machines:
             machine.forget()
         self.deeds.excused = False
-        for rules in self.observer.objects.values():
-            rules.excused = False
+        self.deeds.free.clear()
         self.memory.clear()
 
     def judge(self) -> None:
-        """Judge what the audit log and the programs' logs tell."""
+        """Judge what the audit log and the programs' logs tell. Raises NotSettledError when the observer is blind."""
+        if self.observer.broken:
+            raise NotSettledError(f"the observer is blind: {self.observer.broken}") from self.observer.broken
         done, lost = self.audit.read()
         self.turns.judge(done, lost)
         self.deeds.judge(done)
@@ -360,5 +364,8 @@ class World:
     def excuse_published(self) -> None:
         """From now on and in this round it is no wonder when published objects are deleted."""
         self.deeds.excused = True
-        for path in PUBLISHED:
-            self.observer.objects[path].excused = True
+
+    def uproot(self, collection: str) -> None:
+        """What others made in a collection goes, until `plant` brings it back."""
+        self.observer.objects[collection].uproot()
+        self.deeds.free.add(collection.split("/")[2])

@@ -25,7 +25,7 @@ def _suffer(faults: str, world: World, target: str) -> None:
     machine = world.actors[target].machine
     if machine:
         machine.silent = True  # until a new worker has looked, nobody can vouch for anything
-        machine.suffer(faults)
+        machine.suffer(faults, answers=not faults.startswith("calls:"))
 
 
 def _heal(world: World, target: str) -> None:

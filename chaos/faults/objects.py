@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from chaos.cluster import GROVE, KUEUE, NODES, crds, machine_node
+from chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node
 from chaos.faults.model import Fault, Scope
 from chaos.machines import PREFIX
 from simulator import manifests
@@ -36,6 +36,7 @@ def _create_node(world: World, target: str) -> None:
 
 def _delete_kind(kind: str, world: World, _target: str) -> None:
     world.excuse_published()
+    world.uproot(COLLECTIONS[kind])
     world.delete_crd(crds()[kind]["metadata"]["name"])
 
 
