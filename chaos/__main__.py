@@ -83,6 +83,8 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
             outcomes.append(outcome)
             print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
             if outcome.violations:
+                world.keep_logs = True
+                print(f"logs are in {world.folder}", flush=True)
                 break
         world.leaks.judge(world.findings)
         grown = world.findings.take()

@@ -13,6 +13,7 @@ import socket
 import ssl
 import struct
 import threading
+import weakref
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 1 << 16
 _SLOW_PIECE: Final = 2048
 _SLOW_SECONDS: Final = 0.1
+_MOMENT: Final = 0.05
 _RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST."""
 
@@ -92,6 +94,8 @@ class Proxy:
         self._inward.load_cert_chain(certificates.certificate, certificates.key)
         self._outward = ssl.create_default_context(cafile=str(certificates.ca))
         self._pairs: set[Pair] = set()
+        self._ends: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()
+        """Every end, those too that are about to say goodbye."""
         self._moving: asyncio.Event | None = None
         self._server: asyncio.Server | None = None
 
@@ -125,6 +129,8 @@ class Proxy:
             self._server.close()
         for pair in list(self._pairs):
             pair.reset()
+        for end in list(self._ends):
+            end.transport.abort()
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -138,6 +144,7 @@ class Proxy:
             writer.transport.abort()
             return
         pair = Pair(writer, server)
+        self._ends.update((writer, server))
         pair.dead = self.mode is Mode.SILENT
         self._pairs.add(pair)
         tasks = [
@@ -222,6 +229,7 @@ class ProxyThread:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._run(_rest())
         for proxy in self._proxies:
             self._run(proxy.close())
         self._run(_rest())
@@ -237,3 +245,4 @@ async def _rest() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(_MOMENT)  # transports that were aborted close their sockets a little later

@@ -41,14 +41,20 @@ def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda 
         world.save()
     began = time.monotonic()
     pending: list[Step] = []
-    moments = [(step.start, 0, step) for step in schedule] + [(step.start + step.seconds, 1, step) for step in schedule]
-    for moment, ends, step in sorted(moments, key=lambda each: each[:2]):
-        _live(world, began + moment)
-        if ends:
-            if step in outcome.injected and not _healed(world, step):
-                pending.append(step)
-        else:
+    beginning = sorted(schedule, key=lambda step: step.start)
+    lasting: list[tuple[float, Step]] = []
+    while beginning or lasting:
+        if beginning and (not lasting or began + beginning[0].start <= lasting[0][0]):
+            step = beginning.pop(0)
+            _live(world, began + step.start)
             _inject(world, step, outcome, told)
+            # From now on, not from when it was due: whatever it is done to may have been slow to answer.
+            lasting = sorted([*lasting, (time.monotonic() + step.seconds, step)], key=lambda each: each[0])
+        else:
+            ends, step = lasting.pop(0)
+            _live(world, ends)
+            if not _healed(world, step):
+                pending.append(step)
     _heal_the_rest(world, pending)
     _settle(world, outcome, told)
     world.judge()

@@ -87,6 +87,8 @@ class World:
         self.scale = scale
         self.findings = Findings()
         self.leaks = Leaks()
+        self.keep_logs = False
+        """Whether the folder with the logs outlives this."""
         self.memory: dict[str, Any] = {}
         """What faults remember from `inject` to `heal`."""
         self._stack = contextlib.ExitStack()
@@ -104,7 +106,7 @@ class World:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            stack.callback(self._clean)
             stack.callback(self.servers.stop)
             self.servers.start()
             self._install()
@@ -124,6 +126,10 @@ class World:
 
     def __exit__(self, *_error: object) -> None:
         self._stack.close()
+
+    def _clean(self) -> None:
+        if not self.keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     # Who is there
 

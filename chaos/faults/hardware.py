@@ -24,7 +24,7 @@ _NOISE = b"\xff\xfe\x00garbage\n\x00\x00\x00\x7f" * 64
 def _suffer(faults: str, world: World, target: str) -> None:
     machine = world.actors[target].machine
     if machine:
-        machine.silent = True  # until a new worker has looked, nobody can vouch for anything
+        machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
         machine.suffer(faults, answers=not faults.startswith("calls:"))
 
 
@@ -37,7 +37,7 @@ def _heal(world: World, target: str) -> None:
 def _signal_worker(number: signal.Signals, world: World, target: str) -> None:
     actor = world.actors[target]
     if actor.machine:
-        actor.machine.silent = True
+        actor.machine.now.silent = True
     for child in actor.program.children():
         child.send_signal(number)
 
@@ -51,7 +51,7 @@ def _feed(world: World, target: str) -> None:
     """Write noise into the worker's end of the socket, as a driver that has overwritten its memory might."""
     actor = world.actors[target]
     if actor.machine:
-        actor.machine.silent = True
+        actor.machine.now.silent = True
     for child in actor.program.children():
         for descriptor in _sockets(child):
             with _stolen(child.pid, descriptor) as end:

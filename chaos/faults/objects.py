@@ -77,7 +77,7 @@ def _edit_labels(world: World, target: str) -> None:
     machine = world.actors[target].machine
     if machine is None:
         return
-    machine.edited = True
+    machine.now.edited = True
     body = {
         "apiVersion": "v1",
         "kind": "Node",

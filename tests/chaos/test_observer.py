@@ -89,7 +89,7 @@ def test_what_is_planted_is_found(watched: ApiUnderTest, findings: Findings) -> 
 
 def test_evidence_counts(watched: ApiUnderTest, findings: Findings, machine: Machine) -> None:
     machine.suffer("lost: [1]")
-    machine.silent = True
+    machine.now.silent = True
     patch(watched, PATH, {"metadata": {"labels": {"gpu.topology/gpus": "3", "gpu.topology/state": "unknown"}}})
     # A new Node of the name carries nothing yet, and that is no disappearance.
     watched.request("DELETE", PATH)
@@ -104,6 +104,8 @@ def test_evidence_counts(watched: ApiUnderTest, findings: Findings, machine: Mac
 def test_a_round_ends_and_its_evidence_with_it(machine: Machine) -> None:
     machine.suffer("lost: [1]")
     assert machine.may_say("gpu.topology/gpus", "3")
+    machine.forget()
+    assert machine.may_say("gpu.topology/gpus", "3"), "its last write may be under way"
     machine.forget()
     assert not machine.may_say("gpu.topology/gpus", "3")
 
