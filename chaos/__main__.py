@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
+import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from chaos import report
 from chaos.faults import FAULTS
@@ -26,6 +27,7 @@ from tests.support.real_apiserver import Binaries, UnavailableError, find_binari
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from chaos.faults import Fault
 
@@ -38,12 +40,19 @@ def main() -> int:
             missing = fault.missing()
             print(f"{fault.name:<20}{fault.what}" + (f" (left out: {missing})" if missing else ""))
         return 0
+    # Whatever ends a run ends the cluster too: SIGINT is ignored by what a shell starts in the background.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
     try:
         binaries = find_binaries()
         return _run(binaries, arguments)
     except (UnavailableError, NotSettledError, ScheduleError, ServerError) as error:
         print(f"chaos: {error}", file=sys.stderr)
         return 2
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _arguments() -> argparse.Namespace:

@@ -75,6 +75,13 @@ def other_nodes() -> Iterator[dict[str, Any]]:
     yield from map(bare, large_cluster(_OTHERS))
 
 
+def passing_node() -> dict[str, Any]:
+    """A Node like the others, that comes and goes."""
+    found = next(other_nodes())
+    found["metadata"] |= {"name": "passing", "labels": {**found["metadata"]["labels"], HOSTNAME: "passing"}}
+    return found
+
+
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
     """Collection and object: Grove's, KAI's and Kueue's that somebody else made, one with a name that we want."""
 

@@ -25,16 +25,24 @@ _TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, Gro
 class Neighbours:
     """A thread that does their work; a context manager."""
 
-    def __init__(self, api: ApiUnderTest, nodes: list[str]) -> None:
+    def __init__(self, api: ApiUnderTest, nodes: list[str], passing: dict[str, Any]) -> None:
         self._api = api
         self._nodes = nodes
+        self._passing = passing
+        self.busy = False
+        """Whether a Node comes and goes: something for the controller to write about all the time."""
         self._stop = threading.Event()
         self._beats = 0
         self._thread = threading.Thread(target=self._live, name="neighbours", daemon=True)
 
     def _live(self) -> None:
         while not self._stop.wait(_PAUSE):
-            for work in (self._report, lambda: collect_garbage(self._api), lambda: start_grove(self._api)):
+            for work in (
+                self._report,
+                self._come_and_go,
+                lambda: collect_garbage(self._api),
+                lambda: start_grove(self._api),
+            ):
                 with contextlib.suppress(*_TROUBLE):
                     work()
 
@@ -44,6 +52,14 @@ class Neighbours:
         node = self._nodes[self._beats % len(self._nodes)]
         beat = {"metadata": {"annotations": {BEAT: str(self._beats)}}}
         self._api.request("PATCH", f"{NODES}/{node}", beat, content_type=MERGE)
+
+    def _come_and_go(self) -> None:
+        path = f"{NODES}/{self._passing['metadata']['name']}"
+        there = self._api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
+        if there:
+            self._api.request("DELETE", path)
+        elif self.busy:
+            self._api.request("POST", NODES, self._passing)
 
     def __enter__(self) -> Self:
         self._thread.start()

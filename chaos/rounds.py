@@ -39,6 +39,7 @@ def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda 
     world.begin_round()
     if any(step.fault == "etcd-restored" for step in schedule):
         world.save()
+    world.neighbours.busy = True
     began = time.monotonic()
     pending: list[Step] = []
     beginning = sorted(schedule, key=lambda step: step.start)
@@ -56,6 +57,7 @@ def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda 
             if not _healed(world, step):
                 pending.append(step)
     _heal_the_rest(world, pending)
+    world.neighbours.busy = False
     _settle(world, outcome, told)
     world.judge()
     outcome.violations = world.findings.take()

@@ -24,6 +24,7 @@ from chaos.cluster import (
     machine_node,
     machines,
     other_nodes,
+    passing_node,
     pod,
     topologies,
 )
@@ -115,7 +116,8 @@ class World:
                 self._add("agent", machine.node, machine)
             for number in range(2):
                 self._add("controller", str(number), None)
-            stack.enter_context(Neighbours(self.api, [machine.node for machine in self.machines]))
+            nodes = [machine.node for machine in self.machines]
+            self.neighbours = stack.enter_context(Neighbours(self.api, nodes, passing_node()))
             for actor in self.actors.values():
                 stack.callback(actor.program.kill)
                 actor.program.start()
