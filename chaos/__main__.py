@@ -67,6 +67,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--each", action="store_true", help="begin with every fault once, in a round of its own")
     parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
+    for program, speed in (("agent", Scale().agent_speed), ("controller", Scale().controller_speed)):
+        parser.add_argument(
+            f"--{program}-speed",
+            type=float,
+            default=speed,
+            metavar="FACTOR",
+            help=f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}",
+        )
     parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
     parser.add_argument("--sabotage", action="store_true", help="plant violations first: each has to be found")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
@@ -75,7 +83,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
-    scale = Scale(agents=arguments.agents)
+    scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     print(f"{report.machine()}\n{report.command()}, seed {seed}", flush=True)
@@ -157,7 +165,8 @@ def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
     print("shrinking:", flush=True)
     smallest = shrink(failed.schedule, fails)
     # What was not left out was not tried: a failure may need what happened in earlier rounds, or luck.
-    print(f'again: make chaos ARGS="--agents {scale.agents} --schedule {written(smallest)}"', flush=True)
+    speeds = f"--agent-speed {scale.agent_speed:g} --controller-speed {scale.controller_speed:g}"
+    print(f'again: make chaos ARGS="--agents {scale.agents} {speeds} --schedule {written(smallest)}"', flush=True)
 
 
 def _print(world: World, outcomes: list[Outcome], seconds: float) -> None:

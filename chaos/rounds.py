@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from chaos.violations import Violation
     from chaos.world import World
 
-BOUND_SECONDS: Final = 120.0
-"""How long everything may take to be as it should be once every fault is healed."""
 _LOOK: Final = 0.2
 _FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError)
 """What happens to whoever breaks or heals something that another fault has broken already."""
@@ -93,7 +91,7 @@ def _healed(world: World, step: Step) -> bool:
 def _heal_the_rest(world: World, pending: list[Step]) -> None:
     """Heal what could not be healed while something else was broken: the servers first."""
     world.mend_servers()
-    deadline = time.monotonic() + BOUND_SECONDS
+    deadline = time.monotonic() + world.scale.patience
     while pending:
         pending = [step for step in pending if not _healed(world, step)]
         if time.monotonic() > deadline:
@@ -114,9 +112,9 @@ def _settle(world: World, outcome: Outcome, told: Callable[[str], None]) -> None
         missing = world.unsettled()
         well = 0 if missing else well + 1
         outcome.settled = time.monotonic() - began
-        if missing and outcome.settled > BOUND_SECONDS:
+        if missing and outcome.settled > world.scale.patience:
             for text in missing[:8]:
-                world.findings.add("converged", f"{BOUND_SECONDS:.0f} s after the faults: {text}")
+                world.findings.add("converged", f"{outcome.settled:.0f} s after the faults: {text}")
             return
         time.sleep(_LOOK)
     told(f"settled after {outcome.settled:.1f} s")

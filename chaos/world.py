@@ -47,7 +47,11 @@ NAMESPACE: Final = "toposcope-system"
 _PATIENCE: Final = 90.0
 _LOOK: Final = 0.3
 _MATRIX: Final = f"{PREFIX}matrix"
-_LEASE_SECONDS: Final = 32
+_LEASE_SECONDS: Final = 8.0
+"""How long a Lease lasts by the machine's clock: a busy one needs some seconds for a request."""
+_SLOWEST: Final = 60.0
+_SILENCE: Final = 180.0
+"""Seconds, by the controller's clock, until a connection that says nothing is given up and made anew."""
 _UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
 
 
@@ -62,6 +66,16 @@ class Scale:
     agents: int = 4
     agent_speed: float = 12.0
     controller_speed: float = 4.0
+
+    @property
+    def patience(self) -> float:
+        """Seconds in which all has to be well once every fault is healed."""
+        return _SLOWEST + max(_SLOWEST, _SILENCE / self.controller_speed)
+
+    @property
+    def lease(self) -> int:
+        """Seconds that the controllers' Lease lasts, by their own clock."""
+        return max(3, round(_LEASE_SECONDS * self.controller_speed))
 
 
 @dataclass
@@ -243,7 +257,7 @@ class World:
             arguments += ["--faults", str(machine.faults_file)]
             speed = self.scale.agent_speed
         else:
-            arguments += ["--leader-elect", "--lease-namespace", NAMESPACE, "--lease-duration", str(_LEASE_SECONDS)]
+            arguments += ["--leader-elect", "--lease-namespace", NAMESPACE, "--lease-duration", str(self.scale.lease)]
             speed = self.scale.controller_speed
         temporary = self.folder / f"{full}.tmp"
         temporary.mkdir()
