@@ -31,6 +31,8 @@ class Neighbours:
         self._passing = passing
         self.busy = False
         """Whether a Node comes and goes: something for the controller to write about all the time."""
+        self.here = False
+        """Whether that Node is to come, and to stay."""
         self._stop = threading.Event()
         self._beats = 0
         self._thread = threading.Thread(target=self._live, name="neighbours", daemon=True)
@@ -56,9 +58,10 @@ class Neighbours:
     def _come_and_go(self) -> None:
         path = f"{NODES}/{self._passing['metadata']['name']}"
         there = self._api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
-        if there:
+        wanted = self.here or (self.busy and not there)
+        if there and not wanted:
             self._api.request("DELETE", path)
-        elif self.busy:
+        elif wanted and not there:
             self._api.request("POST", NODES, self._passing)
 
     def __enter__(self) -> Self:

@@ -102,21 +102,35 @@ def _heal_the_rest(world: World, pending: list[Step]) -> None:
 
 
 def _settle(world: World, outcome: Outcome, told: Callable[[str], None]) -> None:
-    """Wait until everything is as it should be. It has to be so twice: a leader may be about to change its mind."""
+    """Wait until everything is as it should be, see that changes are noticed, and wait again."""
     began = time.monotonic()
-    well = 0
-    missing: list[str] = []
-    while well < 2:  # noqa: PLR2004 - see above
+    if not _becomes(world, world.unsettled):
+        return
+    outcome.settled = time.monotonic() - began
+    told(f"settled after {outcome.settled:.1f} s")
+    # What should be may have been so all the time: only a change shows who still listens.
+    world.stir()
+    noticed = _becomes(world, world.unnoticed)
+    world.neighbours.here = False
+    # Twice: a leader may be about to change its mind.
+    if noticed and _becomes(world, world.unsettled) and _becomes(world, world.unsettled):
+        for actor in world.actors.values():
+            world.leaks.take(actor.program)
+
+
+def _becomes(world: World, missing: Callable[[], list[str]]) -> bool:
+    """Wait until nothing is missing; takes down what is when the time is over."""
+    began = time.monotonic()
+    while True:
         world.tend()
         world.findings.checked("converged")
-        missing = world.unsettled()
-        well = 0 if missing else well + 1
-        outcome.settled = time.monotonic() - began
-        if missing and outcome.settled > world.scale.patience:
-            for text in missing[:8]:
-                world.findings.add("converged", f"{outcome.settled:.0f} s after the faults: {text}")
-            return
+        texts = missing()
+        if not texts:
+            time.sleep(_LOOK)
+            return True
+        waited = time.monotonic() - began
+        if waited > world.scale.patience:
+            for text in texts[:8]:
+                world.findings.add("converged", f"{waited:.0f} s after the faults: {text}")
+            return False
         time.sleep(_LOOK)
-    told(f"settled after {outcome.settled:.1f} s")
-    for actor in world.actors.values():
-        world.leaks.take(actor.program)

@@ -39,6 +39,7 @@ from chaos.servers import Servers
 from chaos.violations import Findings
 from tests.support.api import CRDS, MERGE, pod_token
 from tests.support.real_apiserver import Binaries
+from topology.keys import HOSTNAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -302,6 +303,27 @@ class World:
         if len(leaders) != 1:
             found.append(f"{len(leaders)} controllers say that they lead")
         return found
+
+    def stir(self) -> None:
+        """Give the controller something to notice: a Node comes, and somebody edits Grove's resource."""
+        self.neighbours.here = True
+        self.excuse_published()
+        by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
+        with contextlib.suppress(*_UNANSWERED):
+            self.api.request("PATCH", f"{GROVE}/cluster", by_hand, content_type=MERGE)
+
+    def unnoticed(self) -> list[str]:
+        """What of it the controller has not answered yet."""
+        path = f"{TOPOLOGIES}/cluster"
+        try:
+            nodes = (self.api.get(path).get("status") or {}).get("nodes")
+            levels = self.api.get(f"{GROVE}/cluster")["spec"]["levels"]
+        except _UNANSWERED as error:
+            return [f"the API server: {type(error).__name__}: {error}"[:300]]
+        wanted = self.desired[path]["nodes"] + 1
+        found = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
+        edited = levels != self.desired[f"{GROVE}/cluster"]["levels"]
+        return [*found, *(["an edit of Grove's resource was not put back"] if edited else [])]
 
     def _node_differences(self) -> list[str]:
         found = []
