@@ -16,13 +16,14 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from chaos import report
+from chaos.actors import Scale
 from chaos.faults import FAULTS
 from chaos.rounds import Outcome, play
 from chaos.saboteurs import sabotage
 from chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
 from chaos.servers import ServerError
 from chaos.shrink import shrink
-from chaos.world import NotSettledError, Scale, World
+from chaos.world import NotSettledError, World
 from tests.support.real_apiserver import Binaries, UnavailableError, find_binaries
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from chaos.actors import Actor, Scale
 from chaos.audit import AuditLog, Deeds, Turns
 from chaos.cluster import (
     GROVE,
@@ -34,7 +34,7 @@ from chaos.machines import PREFIX, Machine
 from chaos.neighbours import Neighbours
 from chaos.observer import Observer
 from chaos.processes import ROOT, Program
-from chaos.proxy import Mode, Proxy, ProxyThread
+from chaos.proxy import Mode, ProxyThread
 from chaos.servers import Servers
 from chaos.violations import Findings
 from tests.support.api import CRDS, MERGE, pod_token
@@ -48,52 +48,11 @@ NAMESPACE: Final = "toposcope-system"
 _PATIENCE: Final = 90.0
 _LOOK: Final = 0.3
 _MATRIX: Final = f"{PREFIX}matrix"
-_LEASE_SECONDS: Final = 8.0
-"""How long a Lease lasts by the machine's clock: a busy one needs some seconds for a request."""
-_SLOWEST: Final = 60.0
-_SILENCE: Final = 180.0
-"""Seconds, by the controller's clock, until a connection that says nothing is given up and made anew."""
 _UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
 
 
 class NotSettledError(Exception):
     """The cluster did not become what it should; the message says what is missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How large a world is, and how fast its programs' clocks run."""
-
-    agents: int = 4
-    agent_speed: float = 12.0
-    controller_speed: float = 4.0
-
-    @property
-    def patience(self) -> float:
-        """Seconds in which all has to be well once every fault is healed."""
-        return _SLOWEST + max(_SLOWEST, _SILENCE / self.controller_speed)
-
-    @property
-    def lease(self) -> int:
-        """Seconds that the controllers' Lease lasts, by their own clock."""
-        return max(3, round(_LEASE_SECONDS * self.controller_speed))
-
-
-@dataclass
-class Actor:
-    """One program with what a fault may take hold of."""
-
-    program: Program
-    proxy: Proxy
-    token: Path
-    wall: Path
-    pod: dict[str, Any] = field(default_factory=dict)
-    machine: Machine | None = None
-
-    @property
-    def name(self) -> str:
-        """As schedules call it."""
-        return self.program.name
 
 
 class World:
