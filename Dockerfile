@@ -1,32 +1,27 @@
 # One image for both programs: `agent` and `controller` are subcommands of its entry point.
 #
 #   docker build -t toposcope:0.1.0 .
-#   docker build --build-arg PYTHON_TAG=3.13-slim-trixie --build-arg PYTHON_DIGEST=sha256:… .    # for a release
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg PYTHON_DIGEST=sha256:… .    # for a release
+#
+# arm64 (GB200, GH200): every package has a manylinux wheel there too, so nothing is compiled, and native code is aligned
+# for kernels with pages of 64 KiB, on which the programs take more memory: docs/install.md.
 
 ARG PYTHON_TAG=3.13-slim-trixie
-# Empty, or sha256:… to hold the base to one content.
+# Empty, or sha256:… (of the index, for several platforms) to hold the base to one content.
 ARG PYTHON_DIGEST=
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}} AS build
-# Docstrings would be more than 1 MB of every agent's memory, and which columns a line of a traceback means some more.
-# Bytecode is compiled for these settings, in both stages.
-ENV PYTHONOPTIMIZE=2 PYTHONNODEBUGRANGES=1
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_NO_COMPILE=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 
-# Dependencies first: they change less often than the sources. The lock file's hashes are all that may be installed.
-COPY requirements.lock ./
-RUN python -m venv --without-pip /opt/toposcope \
-    && pip --python /opt/toposcope/bin/python install --require-hashes --only-binary :all: -r requirements.lock
+# Dependencies first: they change less often than the sources.
+COPY image image
+RUN image/assemble.sh dependencies /opt/toposcope
 
 COPY . .
-RUN pip wheel --no-deps --wheel-dir /tmp/wheel . \
-    && pip --python /opt/toposcope/bin/python install --no-deps --no-index /tmp/wheel/*.whl \
-    # The root file system is read-only in the cluster: what is not compiled here would be compiled at every start.
-    # Nothing edits the sources, so nothing needs to compare them with their bytecode either.
-    && python -m compileall -q -o 2 -j 0 --invalidation-mode unchecked-hash /opt/toposcope/lib
+RUN image/assemble.sh program /opt/toposcope
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}
+# As the bytecode was compiled, here and there.
 ENV PYTHONOPTIMIZE=2 PYTHONNODEBUGRANGES=1
 LABEL org.opencontainers.image.title="toposcope" \
       org.opencontainers.image.description="GPU topology discovery for Kubernetes" \
@@ -36,8 +31,11 @@ LABEL org.opencontainers.image.title="toposcope" \
 RUN python -m pip uninstall --yes --quiet --root-user-action ignore pip \
     && rm -rf /usr/local/lib/python3.*/ensurepip \
     && python -m compileall -q -o 2 -j 0 --invalidation-mode unchecked-hash \
-        -x '/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo)/' /usr/local/lib/python3.*
+        -x '/(idlelib|lib2to3|pydoc_data|site-packages|test|tkinter|turtledemo)/' /usr/local/lib/python3.* \
+    # No way back to root, not even where a component has to allow privilege escalation.
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 
+# With a bill of materials in share/sbom, in CycloneDX's format.
 COPY --from=build /opt/toposcope /opt/toposcope
 ENV PATH=/opt/toposcope/bin:$PATH \
     # Python speaks UTF-8 in this locale as in any other, and the C library loads no tables for it.
@@ -45,4 +43,5 @@ ENV PATH=/opt/toposcope/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 65532:65532
+# No shell: the entry point is run as it is, and it starts its workers without one.
 ENTRYPOINT ["toposcope"]

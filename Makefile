@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lint format bench chaos lock rules chart uninstall clean
+.PHONY: help demo test lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,11 +18,12 @@ demo: $(VENV)/run ## Simulate a cluster and watch the whole path (ARGS=--keep le
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
 	$(BIN)/python -m pytest -n logical $(ARGS)
 
-lint: $(VENV)/dev ## Check style, types and the direction of imports
+lint: $(VENV)/dev ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
 
 format: $(VENV)/dev ## Put the code into its standard form
 	$(BIN)/ruff check --fix .
@@ -34,9 +35,15 @@ bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quic
 chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
 	$(BIN)/python -m chaos $(ARGS)
 
+fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
+	$(BIN)/python -m fuzz $(ARGS)
+
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade --extra dev -o requirements-dev.lock
+	$(BIN)/uv pip compile --group docs --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements-docs.lock
+	$(BIN)/uv pip compile image/runtime.in --constraints requirements.lock --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/runtime.lock
+	$(BIN)/uv pip compile image/build.in --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o image/build.lock
 
 # The annotation runbook_url of each alert begins with RUNBOOKS: give the address where your people read docs/runbooks.md.
 RUNBOOKS ?= docs/runbooks.md
@@ -48,6 +55,13 @@ rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for link
 chart: $(VENV)/run ## Write the Helm chart into dist/toposcope, out of what kubectl renders of the kustomize base
 	$(BIN)/python -m charts dist/toposcope
 
+reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (labels, metrics, levels, flags, fields)
+	@$(BIN)/python -m reference $(ARGS)
+
+docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
+	@# Not --quiet: a strict build counts only warnings that are logged.
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 # kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
 uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)
 	@$(BIN)/python -m cli.main uninstall $(ARGS)
@@ -56,11 +70,18 @@ ifeq ($(strip $(ARGS)),--yes)
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
+	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@$(PYTHON) -m venv $(VENV)
+
+# Apart from what the programs need: neither has to agree with the other on a version.
+.venv-docs/installed: requirements-docs.lock | $(BIN)/python
+	@echo "Installing what the site needs into .venv-docs ..."
+	@$(BIN)/python -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
 
 # `run` holds what the programs need, `dev` also what the checks need.
 $(VENV)/run: requirements.lock | $(BIN)/python

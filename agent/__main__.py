@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from agent.isolation import ProbeProcess
+from agent.launch import loading
 from agent.nvml import open_pynvml
 from agent.options import add_arguments, options
 
@@ -15,8 +16,8 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
     with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
-        from agent.run import run  # noqa: PLC0415 - after the fork: see agent.launch
-
+        with loading():
+            from agent.run import run  # noqa: PLC0415 - after the fork: see agent.launch
         return run(chosen, probe)
 
 

@@ -16,9 +16,8 @@ format. `disputes` is there when NVML and sysfs name a path differently.
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from topology.hardware import NodeTopology
+from topology.json_text import compact
 
 VERSION: Final = 1
 LIMIT: Final = 8192
@@ -50,7 +49,7 @@ def annotation_for(topology: NodeTopology) -> str:
         if not document[optional]:
             del document[optional]
     for smaller in _smaller(document, topology.reasons):
-        text = msgspec.json.encode(smaller).decode()
+        text = compact(smaller)
         if len(text) <= LIMIT:
             return text
     raise AssertionError("eight short reasons always fit")

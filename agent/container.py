@@ -6,7 +6,6 @@ changed a restart changes nothing either: a wrong setting is told, not hidden in
 follows one change.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from agent.nvml import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND, NO_PERMISSION, UNKNOWN
@@ -18,14 +17,14 @@ PATIENCE_SECONDS: Final = 300.0
 _OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
 
 
-@dataclass(slots=True)
 class Container:
     """What this container has seen of NVML so far."""
 
-    _worked: bool = False
-    _without_module: bool = False
-    _since: float | None = None
-    _seconds: float = 0.0
+    def __init__(self) -> None:
+        self._worked = False
+        self._without_module = False
+        self._since: float | None = None
+        self._seconds = 0.0
 
     def look(self, raw: RawNode, now: float) -> None:
         """Take note of a probe; `now` in seconds of a clock that never goes back."""

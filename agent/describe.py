@@ -1,7 +1,8 @@
 """What a probe, or its failure, means for the Node: labels, annotations and the sentence for the log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from agent import reference
 from agent.annotation import annotation_for
@@ -14,14 +15,13 @@ from topology.hardware import NodeTopology, State
 from topology.keys import MATRIX, REFERENCE
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """What to publish. With a `problem` nothing is known and the annotations stay as they are."""
 
     labels: Labels
     topology: NodeTopology | None = None
     """None when the hardware did not answer or has no GPU."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = MappingProxyType({})
     expected: int | None = None
     """GPUs on the PCI bus that NVML ought to see; None when the bus could not be read."""
     problem: str = ""
@@ -89,7 +89,7 @@ def unknown(reason: str, problem: str, expected: int | None = None) -> Descripti
 def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopology:
     """The topology with what is worse than the node has shown before."""
     gpus = tuple(
-        replace(gpu, links_expected=known.links[gpu.pci]) if known.links[gpu.pci] > gpu.links_expected else gpu
+        gpu._replace(links_expected=known.links[gpu.pci]) if known.links[gpu.pci] > gpu.links_expected else gpu
         for gpu in topology.gpus
     )
     told = set(weak_links(topology.gpus))
@@ -102,4 +102,4 @@ def _measured(topology: NodeTopology, known: reference.Reference) -> NodeTopolog
     reasons = tuple(dict.fromkeys((*others, *weak_links(gpus), *fresh)))
     worse = State.DEGRADED if reasons else State.OK
     state = topology.state if topology.state is State.UNKNOWN else worse
-    return replace(topology, gpus=gpus, reasons=reasons, state=state)
+    return topology._replace(gpus=gpus, reasons=reasons, state=state)

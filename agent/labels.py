@@ -1,7 +1,7 @@
 """From a `NodeTopology` to the labels of the Node: what each means is in the design's table and in docs/labels.md."""
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from topology import keys
 from topology.hardware import Fabric, NodeTopology, State
@@ -9,8 +9,7 @@ from topology.ranges import kernel_list
 from topology.values import is_label_value, label_safe, short_name
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(NamedTuple):
     """What the Node should carry. A key in `unknown` keeps the value it has until the facts are known again."""
 
     known: dict[str, str]

@@ -7,6 +7,7 @@ A fresh interpreter inherits nothing but the descriptors it is given, and it is 
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -14,9 +15,12 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from agent.board import Board
+
+_SHARED: Final = ("random", "string", "threading", "weakref")
+"""What both load, the worker for NVIDIA's binding: before the fork that is done once, and the pages stay shared."""
 
 
 class Worker(NamedTuple):
@@ -26,17 +30,33 @@ class Worker(NamedTuple):
     socket: socket.socket
 
 
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Load modules without the garbage collector looking for rubbish among them, now and whenever it runs later.
+
+    Without this it goes through all of them a dozen times, and each page that it looks at is shared no longer.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def fork(open_nvml: Callable[[], Any], sysfs: Path, board: Board) -> Worker:
     """The first worker; call it before the first thread starts, and before what only the agent needs is loaded."""
     ours, theirs = socket.socketpair()
-    # Objects made so far are left alone by the collector, so that the pages stay shared.
-    gc.freeze()
+    with loading():
+        for module in _SHARED:
+            importlib.import_module(module)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             ours.close()
-            from agent.worker_process import be_worker  # noqa: PLC0415 - what the worker loads, the agent never pays for
+            with loading():
+                from agent.worker_process import be_worker  # noqa: PLC0415 - what the worker loads, the agent never pays for
 
             be_worker(parent, theirs, board, open_nvml, sysfs)
         except BaseException:  # noqa: BLE001 - this copy of the agent must not go on, whatever it is

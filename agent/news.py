@@ -1,8 +1,7 @@
 """What is worth an Event on the Node: not what it is, but that it changed. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from topology import keys
 from topology.hardware import State
@@ -13,8 +12,7 @@ _MOVED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+class News(NamedTuple):
     """One Event: `kind` is `Normal` or `Warning`."""
 
     kind: str

@@ -5,9 +5,8 @@ sent with the value that the Node has.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agent.describe import Description
 from agent.labels import ALL
@@ -25,8 +24,7 @@ _ANNOTATIONS: Final = frozenset({MATRIX, REFERENCE})
 _UNPROCESSABLE: Final = 422
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(NamedTuple):
     """What a Node carries, or shall carry, of ours."""
 
     labels: Mapping[str, str]
@@ -37,7 +35,7 @@ def desired(description: Description, node: Ours) -> Ours:
     """What the Node shall carry: what is known, and what it carries of what is not."""
     kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
     annotations = node.annotations if description.problem else description.annotations
-    return Ours({**kept, **description.labels.known}, annotations)
+    return Ours({**kept, **description.labels.known}, dict(annotations))
 
 
 class Publisher:

@@ -8,12 +8,11 @@ when hardware or firmware does. Deleting the annotation makes today's state the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import msgspec
-
+from agent.typed import reader
 from topology.hardware import Fabric, NodeTopology
+from topology.json_text import compact, parse
 from topology.matrix import SELF, nv_links
 from topology.pci import NEAREST_FIRST, SYS
 
@@ -22,8 +21,7 @@ _LIMIT: Final = 16384
 """A reference of 16 GPUs is 1 kB; a longer text was not written by us."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """What the node is measured against."""
 
     product: str | None
@@ -108,7 +106,7 @@ def encode(reference: Reference) -> str:
     }
     if reference.fabric:
         document["fabric"] = True
-    return msgspec.json.encode(document).decode()
+    return compact(document)
 
 
 def decode(text: str | None) -> Reference | None:
@@ -116,8 +114,9 @@ def decode(text: str | None) -> Reference | None:
     if not text or len(text) > _LIMIT:
         return None
     try:
-        document = msgspec.json.decode(text, type=_Document)
-    except msgspec.MsgspecError:
+        found = parse(text)
+        document: _Document = reader(_Document)([found.get(name) for name in _Document._fields])
+    except (ValueError, AttributeError, RecursionError):  # the second: it is no object
         return None
     gpus = sorted(document.gpus)
     rows = [row.split() for row in document.paths]
@@ -127,13 +126,15 @@ def decode(text: str | None) -> Reference | None:
         document.product,
         document.gpus,
         {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},
-        document.fabric,
+        document.fabric or False,
     )
 
 
-class _Document(msgspec.Struct):
+class _Document(NamedTuple):
+    """The annotation's fields; what is missing there is None here."""
+
     version: int
     product: str | None
     gpus: dict[str, int]
     paths: list[str]
-    fabric: bool = False
+    fabric: bool | None

@@ -1,10 +1,7 @@
 """Taking back what an agent has written on a Node: the requests, built from the Node's metadata."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from agent.compat import MANAGER as NVIDIA_MANAGER
 from agent.compat import owners
@@ -12,11 +9,11 @@ from agent.publish import MANAGER
 from kube.apply import apply
 from kube.client import METADATA, Request
 from kube.paths import NODES
+from topology.json_text import compact
 from topology.keys import PREFIX
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(NamedTuple):
     """What has to be sent for one Node, in this order, and how many labels and annotations that removes."""
 
     requests: tuple[Request, ...]
@@ -34,7 +31,7 @@ def removal(metadata: Mapping[str, Any]) -> Removal:
     path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
     if keys:
         # A merge patch, because an apply cannot remove what another manager co-owns.
-        body = msgspec.json.encode({"metadata": {"uid": uid, **gone}})
+        body = compact({"metadata": {"uid": uid, **gone}}).encode()
         query = {"fieldManager": MANAGER}
         requests.append(Request("PATCH", path, query, body, "application/merge-patch+json", METADATA))
     ours, theirs = owners(metadata)

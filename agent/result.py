@@ -1,8 +1,8 @@
 """The agent's view of a worker's answer: nothing in it is believed before its types are checked."""
 
-import msgspec
-
 from agent.raw import RawNode
+from agent.typed import reader
+from topology.json_text import parse
 
 
 class NotAResult(Exception):
@@ -12,6 +12,7 @@ class NotAResult(Exception):
 def decode(content: bytes) -> RawNode:
     """What `agent.worker.encode` wrote. Raises NotAResult."""
     try:
-        return msgspec.json.decode(content, type=RawNode)
-    except msgspec.MsgspecError as error:
+        raw: RawNode = reader(RawNode)(parse(content))
+    except (ValueError, RecursionError) as error:
         raise NotAResult(str(error)) from error
+    return raw

@@ -20,6 +20,8 @@ _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
 RUNTIME_VARIABLES: Final = (_VISIBLE, _CAPABILITIES)
 CONTROL_DEVICE: Final = "nvidiactl"
+_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
+"""In the variable: the devices are named by mounts in this folder, as the component bottlerocket does."""
 
 _NO_DRIVER: Final = "install the NVIDIA driver on this node"
 _ADVICE: Final = {
@@ -47,7 +49,7 @@ def advice(code: int, raw: RawNode) -> str:
 def withheld(raw: RawNode) -> str:
     """Why NVML works and shows fewer GPUs than the bus has, as far as this container's settings tell; or nothing."""
     asked = dict(raw.container).get(_VISIBLE)
-    if asked in (None, "all"):
+    if asked in (None, "all", _BY_MOUNTS):
         return ""
     return f"{_VISIBLE} is {asked!r} in this container, which hides GPUs: set it to all"
 
@@ -60,8 +62,14 @@ def _runtime(given: dict[str, str]) -> str:
     wanted = given.get(_CAPABILITIES, "")
     if wanted and not {"utility", "all"} & set(wanted.replace(" ", "").split(",")):
         return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
+    if asked == _BY_MOUNTS:
+        return (
+            f"the driver is loaded on this node, but the container got nothing of it: {_BY_MOUNTS}/all must be a mount "
+            "of /dev/null, and the runtime must heed such mounts (accept-nvidia-visible-devices-as-volume-mounts=true)"
+        )
     return (
         "the driver is loaded on this node and asked for, but the container got nothing of it: set runtimeClassName: "
         "nvidia, and if that is set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
-        "unprivileged=false): add the kustomize component privileged-runtime"
+        "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have components of "
+        "their own"
     )

@@ -1,8 +1,7 @@
 """Where every NVLink of a node ends: at another GPU, at an NVSwitch, at a CPU. Pure; NVIDIA's words are in nvml.h."""
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from agent.raw import RawGpu, RawLink, RawNode
 from topology.hardware import LinkEnd, LinkState, NvLink
@@ -20,12 +19,11 @@ _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 """What a link into a switch outside the node answers (GB200, virtual machines)."""
 
 
-@dataclass(slots=True)
-class _Ends:
+class _Ends(NamedTuple):
     """Where the active links of one GPU end."""
 
     peers: Counter[str]
-    into_switches: int = 0
+    into_switches: int
 
 
 class Wiring:

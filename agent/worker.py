@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from agent.events import EventWatch
 from agent.frames import Broken, Frame, Kind, receive, send
+from agent.launch import loading
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode
@@ -32,7 +33,8 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, annou
     """
     try:
         announce("load the NVML binding")
-        nvml = Nvml(open_nvml(), announce)
+        with loading():
+            nvml = Nvml(open_nvml(), announce)
         tree = Sysfs(sysfs)
         events = EventWatch(nvml)
         announce("wait")

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -38,6 +37,8 @@ def be_worker(
             work(connection, open_nvml, sysfs, board.write)
         status = 0
     except BaseException:  # noqa: BLE001 - whatever it is, somebody has to be able to read it
+        import traceback  # noqa: PLC0415 - it brings a tokenizer, and most workers never need it
+
         traceback.print_exc()
     finally:
         sys.stderr.flush()

@@ -18,6 +18,7 @@ import psutil
 from bench.report import Figure, Peer, Sample, Target
 from bench.usage import cpu_seconds, idle, peak_memory
 from bench.workplace import ApiServer, Program, program
+from controller.loop import RESYNC_SECONDS
 from controller.publishers.sharing import GROVE_API as GROVE
 from controller.spec import PATH
 from kube.apply import get
@@ -30,6 +31,7 @@ _MERGE: Final = "application/merge-patch+json"
 _STATUS: Final = ("PATCH", "/status")
 _SIZES: Final = {1_000: None, 15_000: (1.5, 64), 100_000: (10, 96)}
 """Nodes to the targets for CPU seconds and MiB."""
+_REST: Final = RESYNC_SECONDS + 5
 _NODE_IN_SERVER: Final = 40_000
 """Bytes that one Node takes in the server, with room for what it sends."""
 
@@ -139,6 +141,7 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
             name = racks[i // 2][0]
             rack = racks[i // 2][1] if i % 2 else "a-rack-of-its-own"
             measured.append(_change(server, client, name, rack, running))
+        writes, reads = _at_rest(server)
     written, controller = ([1000 * each[i] for each in measured] for i in (0, 1))
     trip = Peer("one GET over TLS", Sample(tuple(1000 * each for each in trips), "ms"))
     for share, target in ((0.5, 5), (0.99, 20)):
@@ -149,6 +152,18 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
             (trip,) if share == 0.5 else (),  # noqa: PLR2004 - the median's own peer
         )
     yield Figure("  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,))
+    rest = f"controller at rest, {nodes:,} nodes, {_REST:.0f} s"
+    yield Figure(f"{rest}, writes", Sample((writes,), ""), Target(0))
+    yield Figure(f"{rest}, reads", Sample((reads,), ""))
+
+
+def _at_rest(server: ApiServer) -> tuple[int, int]:
+    """Writes and reads while nothing changes, for long enough that everything is looked at again once."""
+    server.tell("forget")
+    time.sleep(_REST)
+    methods = [method for method, *_ in server.tell("entries")]
+    reads = methods.count("GET")
+    return len(methods) - reads, reads
 
 
 def _racks(client: ApiClient) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`toposcope tree` and `check` on saved clusters, from a program's start to its end, beside reading the same bytes.
+"""`toposcope tree`, `check` and `save` on saved clusters, from a program's start to its end, beside reading the bytes.
 
 The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the labels, conditions
 and images of GPU nodes, and two or three pods on each. Everything is in the page cache.
@@ -7,6 +7,7 @@ and images of GPU nodes, and two or three pods on each. Everything is in the pag
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,31 +60,51 @@ spec:
 
 
 def look_figures(*, quick: bool) -> Iterator[Figure]:
-    """CPU and peak memory of the whole commands."""
+    """CPU, time and peak memory of the whole commands: on kubectl's file, then on what `toposcope save` makes of it."""
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
         with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-            file, work = Path(folder) / "cluster.json", Path(folder) / "work.yaml"
+            file, small, work = (Path(folder) / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
             work.write_text(_WORKLOAD, encoding="utf-8")
-            pods = _save(file, nodes)
-            size = file.stat().st_size / _MIB
-            source = ("--from", str(file))
-            trees = [_run(_COMMAND, b"all nodes", "tree", *source) for _ in range(1 + runs)][1:]
-            checks = [_run(_COMMAND, b"fits", "check", "-f", str(work), *source) for _ in range(1 + runs)][1:]
-            reads = [_run(_READ, b"", str(file)) for _ in range(1 + runs)][1:]
-        peers = _samples(reads)
-        for command, found in (("tree", trees), ("check", checks)):
-            cpu, peak = _samples(found)
-            what = f"{command} of {nodes:,} nodes and {pods:,} pods ({size:,.0f} MiB)"
-            yield Figure(f"{what}, CPU", cpu, None, (Peer("read the bytes only", peers[0]),))
-            yield Figure("  peak memory", peak, None, (Peer("read the bytes only", peers[1]),))
+            of = f"of {nodes:,} nodes and {_save(file, nodes):,} pods"
+            first = _runs(file, work, runs)
+            saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
+            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
+            again = _runs(small, work, max(3, runs))
+            small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
+        peer = "read the bytes only"
+        for command in ("tree", "check"):
+            yield from _figures(f"{command} {of} {file_size}", first[command], peer, first["read"])
+        yield from _figures(f"save {of} {file_size}", saved, peer, first["read"])
+        for command in ("tree", "check"):
+            yield from _figures(f"{command} {of}, saved {small_size}", again[command], peer, again["read"])
 
 
-def _samples(runs: list[tuple[float, float]]) -> tuple[Sample, Sample]:
-    """CPU and memory of several runs."""
-    cpu, peak = zip(*runs, strict=True)
-    return Sample(cpu, "s"), Sample(peak, "MiB")
+def _runs(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
+    """Both commands and the reading of the bytes alone, on one file."""
+    source = ("--from", str(file))
+    return {
+        "read": _several(runs, _READ, b"", str(file)),
+        "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
+        "check": _several(runs, _COMMAND, b"fits", "check", "-f", str(work), *source),
+    }
+
+
+Runs = list[tuple[float, float, float]]
+"""CPU seconds, seconds and peak MiB of each run."""
+
+
+def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
+    """So many runs; before several of them one more, which is not counted."""
+    return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
+
+
+def _figures(what: str, found: Runs, peer: str, beside: Runs) -> Iterator[Figure]:
+    units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
+    for i, (name, unit) in enumerate(units):
+        mine, theirs = (Sample(tuple(run[i] for run in runs), unit) for runs in (found, beside))
+        yield Figure(f"{what}, {name}" if i == 0 else name, mine, None, (Peer(peer, theirs),))
 
 
 def _save(file: Path, nodes: int) -> int:
@@ -106,14 +127,16 @@ def _save(file: Path, nodes: int) -> int:
     return pods
 
 
-def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float]:
-    """CPU seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementFailed."""
+def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, float]:
+    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementFailed."""
+    began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         said, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
         _, status, usage = os.wait4(process.pid, 0)
+        elapsed = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or expected not in said:
         raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
-    return usage.ru_utime + usage.ru_stime, int(peak.split()[-1]) * _KIB / _MIB
+    return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from charts.templates import OPTIONS, template, woven
+from charts.templates import OPTIONS, pruning, template, woven
 from topology.version import __version__
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
@@ -25,8 +25,18 @@ def rendered(*components: str) -> str:
             "components": [os.path.relpath(MANIFESTS / "components" / each, folder) for each in components],
         }
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
-        command = ["kubectl", "kustomize", str(folder)]
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - no shell
+        return kustomize(folder)
+
+
+def kustomize(folder: Path) -> str:
+    """What kustomize makes of a folder."""
+    command = ["kubectl", "kustomize", str(folder)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - no shell
+
+
+def variants() -> dict[str, str]:
+    """What kustomize makes of the base with each component."""
+    return {option: rendered(option) for option in OPTIONS}
 
 
 def write(folder: Path) -> None:
@@ -37,8 +47,9 @@ def write(folder: Path) -> None:
     chart = yaml.safe_load((FILES / "Chart.yaml").read_text(encoding="utf-8")) | versions
     (folder / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False), encoding="utf-8")
     shutil.copytree(MANIFESTS / "crds", folder / "crds", ignore=shutil.ignore_patterns("kustomization.yaml"))
-    for name, pieces in woven(rendered(), {option: rendered(option) for option in OPTIONS}).items():
-        (folder / "templates" / name).write_text(template(pieces), encoding="utf-8")
+    files = {name: template(pieces) for name, pieces in woven(rendered(), variants()).items()}
+    for name, text in (files | pruning(kustomize(MANIFESTS / "prune"))).items():
+        (folder / "templates" / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

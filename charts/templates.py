@@ -6,15 +6,22 @@ from typing import Final
 
 from charts.weave import Piece, weave
 
-OPTIONS: Final = {
+SWITCHES: Final = {
     "default-runtime": "components.defaultRuntime",
+    "grafana-dashboard": "components.grafanaDashboard",
     "host-sysfs": "components.hostSysfs",
     "network-policy": "components.networkPolicy",
     "nvidia-labels": "components.nvidiaLabels",
+    "pod-monitor": "components.podMonitor",
     "privileged-runtime": "components.privilegedRuntime",
+    "prometheus-rule": "components.prometheusRule",
 }
 """Component to the value that switches it on."""
+PLATFORMS: Final = ("aks", "bottlerocket", "eks", "gke", "openshift")
+"""Components of which the value `platform` names one."""
+OPTIONS: Final = (*SWITCHES, *PLATFORMS)
 
+_PRUNE: Final = ".Values.prune.onUninstall"
 _ELSEWHERE: Final = frozenset({"CustomResourceDefinition", "Namespace"})
 """The first goes where Helm wants it, the second is made before a release can be."""
 _IMAGE: Final = re.compile(r"^( +)image: toposcope:\S+$")
@@ -25,6 +32,8 @@ _VALUES: Final = (
 )
 _PULL_SECRETS: Final = re.compile(r"^( +)serviceAccountName: ")
 _TOLERATIONS: Final = re.compile(r"^( +)tolerations:$")
+_BRACES: Final = re.compile(r"\{\{|\}\}")
+"""Prometheus and Grafana write their placeholders as Helm writes its own."""
 
 
 def objects(rendered: str) -> dict[str, list[str]]:
@@ -57,21 +66,53 @@ def woven(base: str, variants: Mapping[str, str]) -> dict[str, list[Piece]]:
 
 
 def template(pieces: Sequence[Piece]) -> str:
-    """The text of one template. Raises ValueError for lines that Helm would take for its own."""
+    """The text of one template."""
     lines = []
     for piece in pieces:
-        if any("{{" in line for line in piece.lines):
-            raise ValueError(f"a line has {{{{, which Helm reads as a template: {piece.lines}")
-        conditions = [f".Values.{OPTIONS[piece.only_with]}"] if piece.only_with else []
-        conditions += [f"(not .Values.{OPTIONS[option]})" for option in sorted(piece.never_with)]
-        condition = f"and {' '.join(conditions)}" if len(conditions) > 1 else "".join(conditions)
+        condition = _condition(piece)
         body = [text for line in piece.lines for text in _with_values(line)]
         lines += [f"{{{{- if {condition} }}}}", *body, "{{- end }}"] if condition else body
     return "".join(f"{line}\n" for line in lines)
 
 
+def pruning(rendered: str) -> dict[str, str]:
+    """The templates of the prune Job and its rights: hooks that are there while the release is deleted, if wished.
+
+    Raises ValueError for an object with annotations of its own, beside which those of the hook could not stand.
+    """
+    found = {}
+    for name, lines in objects(rendered).items():
+        at = lines.index("metadata:") + 1
+        if lines[at] == "  annotations:":
+            raise ValueError(f"{name} has annotations; add those of the hook to them")
+        hook = (
+            "  annotations:",
+            "    helm.sh/hook: pre-delete",
+            # Rights before the Job that needs them.
+            f'    helm.sh/hook-weight: "{0 if name.startswith("job-") else -5}"',
+            # What failed stays to be read, and makes room for the next try.
+            "    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded",
+        )
+        body = [text for line in (*lines[:at], *hook, *lines[at:]) for text in _with_values(line)]
+        found[f"prune-{name}"] = "".join(f"{line}\n" for line in (f"{{{{- if {_PRUNE} }}}}", *body, "{{- end }}"))
+    return found
+
+
+def _condition(piece: Piece) -> str:
+    """When the lines are there, in Helm's words; nothing where they always are."""
+    wanted = [_chosen(option) for option in sorted(piece.only_with)]
+    conditions = [f"(or {' '.join(wanted)})" if len(wanted) > 1 else wanted[0]] if wanted else []
+    conditions += [f"(not {_chosen(option)})" for option in sorted(piece.never_with)]
+    return f"and {' '.join(conditions)}" if len(conditions) > 1 else "".join(conditions)
+
+
+def _chosen(option: str) -> str:
+    return f".Values.{SWITCHES[option]}" if option in SWITCHES else f'(eq .Values.platform "{option}")'
+
+
 def _with_values(line: str) -> list[str]:
     """A line as it stands in a template, with what values add before or after it."""
+    line = _BRACES.sub(lambda found: f'{{{{ "{found[0]}" }}}}', line)
     for pattern, replacement in _VALUES:
         line = pattern.sub(replacement, line)
     secrets, tolerations = _PULL_SECRETS.match(line), _TOLERATIONS.match(line)

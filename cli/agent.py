@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from agent.launch import loading
 from agent.options import add_arguments as add_agent_arguments
 from agent.options import options
 from cli.hardware import HardwareError, add_profile_argument, hardware
@@ -19,8 +20,8 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     chosen = options(parser, arguments)
     try:
         with hardware(arguments, chosen.node_name) as probe:
-            from agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see agent.launch
-
+            with loading():
+                from agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see agent.launch
             return run_agent(chosen, probe)
     except HardwareError as error:
         print(f"toposcope agent: {error}", file=sys.stderr)

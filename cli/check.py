@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from cli.check_document import Answer, document_of, line_of
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.existing import Key, existing, key_of
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker
@@ -19,8 +21,8 @@ from survey.problems import BadInput, Problem
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
 _OUTPUTS: Final = ("text", "json", "yaml", "name")
 
-Key = tuple[str, str, str]
-"""Kind, namespace, name: how an existing object is found again."""
+LIVE: Final = "live"
+NONE: Final = "none"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         action="append",
         default=[],
-        metavar="FILE",
-        help="the same objects as they are in the cluster, for rules about changes (kubectl get ... -o yaml)",
+        metavar="FILE|live|none",
+        help="the same objects as they are, for rules about changes: files (kubectl get ... -o yaml), or live: the "
+        "cluster's own. Default: live, and none with --from",
     )
     parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level")
     add_source_arguments(parser, _OUTPUTS)
@@ -57,10 +60,10 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise Unanswerable("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
-    before = {_key(values): values for _, values in _objects(arguments.against, problems)}
     wanted = list(_objects(arguments.workloads, problems))
+    before = _before(arguments, [values for _, values in wanted], problems)
     checker = Checker(look(arguments, published=True), [values for _, values in wanted])
-    answers = [Answer(document, checker.check(values, before.get(_key(values)))) for document, values in wanted]
+    answers = [Answer(document, checker.check(values, before.get(key_of(values)))) for document, values in wanted]
     problems += [kindless(each.document) for each in answers if not _is_known(each)]
     answers = [each for each in answers if _is_known(each)]
     if arguments.output == "name":
@@ -90,11 +93,19 @@ def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Do
             problems.extend(error.problems)
 
 
-def _key(values: Mapping[str, Any]) -> Key:
-    metadata = values.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    name = metadata.get("name") or values.get("name")
-    return str(values.get("kind")), str(metadata.get("namespace") or ""), str(name)
+def _before(
+    arguments: argparse.Namespace, wanted: Sequence[Mapping[str, Any]], problems: list[Problem]
+) -> dict[Key, Mapping[str, Any]]:
+    """The objects as they are, by what finds them again."""
+    against = arguments.against or [NONE if arguments.files else LIVE]
+    if arguments.files and LIVE in against:
+        raise Unanswerable("--against live asks a cluster, and --from looks at files; give --against FILE")
+    files = [name for name in against if name not in (LIVE, NONE)]
+    found = {key_of(values): values for _, values in _objects(files, problems)}
+    if LIVE in against:
+        with connected(arguments) as client:
+            found = existing(client, wanted) | found
+    return found
 
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:

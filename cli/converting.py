@@ -9,12 +9,13 @@ import msgspec
 from formats.hierarchy import Hierarchy, Unreadable
 from formats.recognise import read
 from survey.yamltext import NotYaml, load
+from topology.catalogue import Catalogue
 
 
-def read_file(file: str) -> Hierarchy:
+def read_file(file: str, catalogue: Catalogue) -> Hierarchy:
     """The levels in a file (`-`: standard input), JSON or YAML, one document. Raises Unreadable and OSError."""
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return read(_values(text))
+    return read(_values(text), catalogue)
 
 
 def _values(text: bytes) -> Any:

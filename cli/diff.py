@@ -1,16 +1,23 @@
 """Show what changed since a saved snapshot: levels, domains, nodes, their place, state and hardware."""
 
 import argparse
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from cli.progress import Progress
 from cli.terminal import Screen
+from cli.writing import counted
 from survey.changes import Change, Kind, changes
-from survey.files import SAVE, load_files
+from survey.files import load_files
+from survey.gathered import SAVE
 from survey.scope import Scope, scope
 from survey.snapshot import Snapshot
+from topology.catalogue import BUILT_IN
 
 _FEW: Final = 3
 _WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
@@ -20,7 +27,10 @@ _BETTER: Final = frozenset({Kind.DOMAIN_NEW, Kind.NODE_NEW})
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope diff`."""
     parser.add_argument(
-        "before", nargs="+", metavar="SNAPSHOT", help=f"files or directories that were saved before, with: {SAVE}"
+        "before",
+        nargs="+",
+        metavar="SNAPSHOT",
+        help=f"files or directories that were saved before, with: toposcope save FILE, or {SAVE}",
     )
     parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
     add_source_arguments(parser, ("table", "wide", "json", "yaml"))
@@ -32,15 +42,18 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
-    old = load_files(arguments.before)
+    with Progress(sys.stderr) as progress:
+        old = load_files(arguments.before, progress=progress)
     if not old.nodes:
         raise Unanswerable(f"there is no node in {old.source}; save them with: {SAVE}")
     new = look(arguments, pods=False, published=bool(old.published))
+    if old.catalogue == BUILT_IN:  # a snapshot may have brought another
+        old = replace(old, catalogue=new.catalogue)
     found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
     elif not found:
-        screen.show([f"nothing has changed: {len(new.nodes)} nodes"])
+        screen.show([f"nothing has changed: {counted(len(new.nodes), 'node')}"])
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
     return UNWELL if found else WELL

@@ -5,7 +5,6 @@ import json
 import platform
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from agent.isolation import ProbeFailed
 from agent.raw import RawNode
 from cli.colours import matrix_text
 from cli.hardware import HardwareError, Source, add_profile_argument, source
-from topology.hardware import NodeTopology
+from topology.hardware import Gpu, NodeTopology
 from topology.matrix import table
 
 OUTPUTS: Final = ("table", "json", "yaml", "labels", "matrix")
@@ -87,7 +86,7 @@ def _fail(message: str) -> int:
 
 def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print."""
-    facts = asdict(topology)
+    facts = _facts(topology)
     levels = facts["pci_levels"]
     return {
         "labels": dict(sorted(found.labels.known.items())),
@@ -98,7 +97,7 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "devices": list(topology.matrix.devices),
         "matrix": [list(row) for row in topology.matrix.cells],
         # The matrix shows NVML's level before that of sysfs, and NVLinks before both.
-        "pci_levels": {who: [list(row) for row in levels[who]] for who in ("nvml", "sysfs")},
+        "pci_levels": {who: levels[who] for who in ("nvml", "sysfs")},
         "disputes": facts["disputes"],
         "gpus": facts["gpus"],
         "nics": facts["nics"],
@@ -112,6 +111,20 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
         "rail_aligned": topology.rail_aligned,
         "shape": topology.shape,
     }
+
+
+def _facts(value: Any) -> Any:
+    """Named tuples as dicts, all the way down, with what a GPU's links come to."""
+    if isinstance(value, Gpu):
+        links = {"links_active": value.links_active, "link_mbps": value.link_mbps}
+        return _fields(value) | links | {"nvlink_version": value.nvlink_version}
+    if hasattr(value, "_asdict"):
+        return _fields(value)
+    return [_facts(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {name: _facts(each) for name, each in value._asdict().items()}
 
 
 def _json(found: Description, topology: NodeTopology) -> None:

@@ -11,7 +11,8 @@ from typing import Final
 
 from cli.documents import show_document
 from cli.explain_document import document_of
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, connected, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from cli.terminal import Screen
 from explain.case import Case, open_case
 from explain.diagnosis import Diagnosis, diagnose

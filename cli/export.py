@@ -6,15 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from cli.catalogue import catalogue_of
 from cli.export_nodes import nccl, slurm
 from cli.exported import Exported, left_out
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen
 from cli.writing import deliver, json_text, yaml_text
 from formats import grove, helm_grove, kai, kueue, osmo, runai
 from formats.hierarchy import Hierarchy, Unreadable, Unwritable
 from formats.nccl import SPEEDS
 from survey.scope import scope
+from topology.catalogue import BUILT_IN, Catalogue
 
 Writer = Callable[[Hierarchy, argparse.Namespace], Any]
 
@@ -125,7 +128,7 @@ def _exported(arguments: argparse.Namespace) -> Exported:
     if arguments.format == "nccl":
         return nccl(look(arguments, pods=False, node=arguments.node), arguments.node, arguments.pcie_gen)
     if arguments.convert:
-        hierarchy, notes = _converted(arguments.convert), tuple[str, ...]()
+        hierarchy, notes = _converted(arguments.convert, catalogue_of(arguments) or BUILT_IN), tuple[str, ...]()
     else:
         found = scope(look(arguments, pods=False), arguments.topology)
         if arguments.format == "slurm":
@@ -152,11 +155,11 @@ def _chosen(hierarchy: Hierarchy, arguments: argparse.Namespace) -> Hierarchy:
     return Hierarchy(arguments.name or hierarchy.name, kept)
 
 
-def _converted(file: str) -> Hierarchy:
+def _converted(file: str, catalogue: Catalogue) -> Hierarchy:
     from cli.converting import read_file  # noqa: PLC0415 - only this flag needs it
 
     try:
-        return read_file(file)
+        return read_file(file, catalogue)
     except Unreadable as error:
         raise Unanswerable(f"--convert {file}: {error}") from error
     except OSError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cli.exported import Exported
-from cli.looking import Unanswerable
+from cli.failing import Unanswerable
 from cli.writing import some, yaml_text
 from formats import nccl as nccl_format
 from formats import slurm as slurm_format

@@ -6,6 +6,7 @@ from cli.writing import some
 from formats.hostlist import natural
 from survey.scope import Scope
 from topology.hierarchy import cover
+from topology.words import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,10 @@ class Exported:
 
 def left_out(found: Scope) -> tuple[str, ...]:
     """Which nodes lack a level that is written: schedulers leave them out."""
+    nodes = f"{len(found.nodes)} {plural(len(found.nodes), 'node')}"
     return tuple(
-        f"{each.missing} of {len(found.nodes)} nodes lack level {each.level.domain} and fall out of the topology: "
+        f"{each.missing} of {nodes} {plural(each.missing, 'lacks', 'lack')} level {each.level.domain} and "
+        f"{plural(each.missing, 'falls', 'fall')} out of the topology: "
         f"{some(sorted(each.missing_nodes, key=natural))}"
         for each in cover(found.levels, found.table())
         if each.missing

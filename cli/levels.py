@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cli.documents import show_document
+from cli.failing import Unanswerable, nothing
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen, columns
 from survey.levels import LevelView, crossed, survey_levels
@@ -23,7 +24,10 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
-    found = scope(look(arguments, pods=False), arguments.topology)
+    snapshot = look(arguments, pods=False)
+    found = scope(snapshot, arguments.topology)
+    if not found.nodes:
+        raise Unanswerable(nothing(snapshot, found))
     levels = survey_levels(found)
     tangled = crossed(found)
     problems = list(found.topology.problems) if found.topology else []

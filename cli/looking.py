@@ -9,19 +9,27 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cli.failing import Unanswerable
 from cli.progress import Progress
-from cli.terminal import Screen, screen
+from cli.terminal import Screen, complain, screen
 from kube.errors import KubeError
+from survey.collection import unhurried_collection
 from survey.problems import BadInput
 from survey.scope import NoSuchLevel, NoSuchTopology
 from survey.selectors import NoSelector
 from survey.snapshot import Collector, Snapshot
+from topology.words import plural
 
 if TYPE_CHECKING:
+    from controller.spec import Topology
     from kube.client import ApiClient
+    from survey.decode import KeepMatrix
+    from survey.live import Wanted
 
 WELL: Final = 0
 UNWELL: Final = 1
@@ -37,10 +45,6 @@ EPILOG: Final = (
 )
 
 
-class Unanswerable(Exception):
-    """The question cannot be answered; the message says why and what to do."""
-
-
 def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
     """Declare where to look (`--from`, `--kubeconfig`, `--context`) and how to print (`-o`, `--no-pager`)."""
     parser.epilog = EPILOG
@@ -50,13 +54,19 @@ def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ..
         dest="files",
         action="append",
         metavar="FILE",
-        help="saved objects instead of a cluster, JSON or YAML as kubectl prints it, also gzipped: a file, a directory "
-        "or - (standard input); may be given several times",
+        help="saved objects instead of a cluster, JSON or YAML as kubectl prints it, also gzipped, or what toposcope "
+        "save wrote: a file, a directory or - (standard input); may be given several times",
     )
     where.add_argument(
         "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
     )
     where.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+    where.add_argument(
+        "--config",
+        metavar="FILE",
+        help="levels of your own: the controller's configuration, or the ConfigMap with it; default: the one in the "
+        "cluster, where it can be read",
+    )
     if outputs:
         parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
     parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
@@ -69,47 +79,67 @@ def look(
     published: bool = False,
     node: str | None = None,
     others: Collector | None = None,
+    matrices: bool = False,
+    first: Callable[[tuple["Topology", ...]], None] | None = None,
 ) -> Snapshot:
     """The snapshot that the flags ask for; its warnings go to standard error.
 
-    `node` is the one whose matrix is wanted; `others` is given what else it wants out of files. Raises BadInput,
-    KubeError and Unanswerable.
+    `node` is the one whose matrix is wanted, `matrices` asks for all; `others` is given what else it wants out of
+    files; `first` is given the ClusterTopologies of a cluster before its nodes are read. Raises BadInput, KubeError
+    and Unanswerable.
     """
+    from survey.decode import every, troubled  # noqa: PLC0415 - what is asked for decides what is loaded
+
+    keep: KeepMatrix = every if matrices else troubled if node is None else (lambda name, _: name == node)
     with Progress(sys.stderr) as progress:
         if arguments.files:
-            snapshot = _from_files(arguments, progress, node, others)
+            snapshot = _from_files(arguments, progress, keep, others)
         else:
-            snapshot = _from_cluster(arguments, progress, pods=pods, published=published, node=node)
+            from survey.live import Wanted  # noqa: PLC0415 - nobody who looks at files has to wait for it
+
+            snapshot = _from_cluster(arguments, progress, Wanted(pods, published, node, keep, first))
+    from cli.catalogue import catalogue_of  # noqa: PLC0415 - YAML is worth its time for a file only
+
+    catalogue = catalogue_of(arguments) if arguments.config else None
+    if catalogue:
+        snapshot = replace(snapshot, catalogue=catalogue)
     for warning in snapshot.warnings:
         if pods or not warning.startswith("there are no Pods"):
-            print(f"warning: {warning}", file=sys.stderr)
+            complain(f"warning: {warning}")
     return snapshot
 
 
 def _from_files(
-    arguments: argparse.Namespace, progress: Progress, node: str | None, others: Collector | None
+    arguments: argparse.Namespace, progress: Progress, keep: "KeepMatrix", others: Collector | None
 ) -> Snapshot:
-    from survey.decode import troubled  # noqa: PLC0415 - what is read decides what is loaded
-    from survey.files import load_files  # noqa: PLC0415 - same
+    from survey.packed import is_packed, read_packed  # noqa: PLC0415 - nobody who asks a cluster has to wait for it
 
     if arguments.kubeconfig or arguments.context:
         raise Unanswerable("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
-
-    def keep(name: str, not_ok: bool) -> bool:
-        return name == node if node else troubled(name, not_ok)
+    if len(arguments.files) == 1 and is_packed(arguments.files[0]):
+        return read_packed(Path(arguments.files[0]), keep)
+    from survey.files import load_files  # noqa: PLC0415 - a snapshot needs no reader of YAML
 
     return load_files(arguments.files, progress=progress, keep_matrix=keep, others=others)
 
 
-def _from_cluster(
-    arguments: argparse.Namespace, progress: Progress, *, pods: bool, published: bool, node: str | None
-) -> Snapshot:
-    from survey.decode import troubled  # noqa: PLC0415 - nobody who looks at files has to wait for it
-    from survey.live import Wanted, load_live  # noqa: PLC0415 - same
+def _from_cluster(arguments: argparse.Namespace, progress: Progress, wanted: "Wanted") -> Snapshot:
+    from cli.catalogue import live_catalogue  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from survey.live import load_live  # noqa: PLC0415 - same
 
-    keep = troubled if node is None else (lambda name, _: name == node)
     with connected(arguments) as client:
-        return load_live(client, client.server, datetime.now(UTC), Wanted(pods, published, node, keep), progress)
+        found = load_live(client, client.server, datetime.now(UTC), wanted, progress)
+        return found if arguments.config else replace(found, catalogue=live_catalogue(client))
+
+
+def glance(arguments: argparse.Namespace) -> Snapshot:
+    """The ClusterTopologies of a cluster without its nodes; of files everything. Raises as `look` does."""
+    from survey.live import load_topologies  # noqa: PLC0415 - nobody who looks at files has to wait for it
+
+    if arguments.files:
+        return look(arguments, pods=False)
+    with connected(arguments) as client:
+        return load_topologies(client, client.server, datetime.now(UTC))
 
 
 @contextmanager
@@ -128,8 +158,10 @@ def connected(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
 def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
     """Do the work of a command on the screen; the program's exit code, whatever happens."""
     try:
-        code = work(screen(paging=not arguments.no_pager))
-        sys.stdout.flush()
+        # To look for garbage again and again in a large cluster takes longer than the answer.
+        with unhurried_collection():
+            code = work(screen(paging=not arguments.no_pager))
+            sys.stdout.flush()
     except BrokenPipeError:
         # What Python would flush at its end has nowhere to go either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -138,11 +170,11 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
         return _INTERRUPTED
     except BadInput as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            complain(problem)
         count = len(error.problems)
-        print(f"toposcope {command}: {count} {'problem' if count == 1 else 'problems'} in the input", file=sys.stderr)
+        complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
         return FAILED
     except (KubeError, NoSuchTopology, NoSuchLevel, NoSelector, Unanswerable) as error:
-        print(f"toposcope {command}: {error}", file=sys.stderr)
+        complain(f"toposcope {command}: {error}")
         return FAILED
     return code

@@ -15,6 +15,7 @@ COMMANDS: Final = {
     "nodes": "list nodes by label, domain or state",
     "levels": "list the levels of a topology: label key, coverage, domains, who requires them",
     "matrix": "show how the GPUs and NICs of a node are linked",
+    "save": "save a cluster into a small file that all commands read in an instant",
     "diff": "show what changed in a cluster since it was saved",
     "check": "check workloads before they are submitted: rules, levels, room",
     "explain": "explain why a workload in the cluster waits, and what to do next",

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
+from cli.failing import Unanswerable
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen
 from survey.health import FAULTS, marks
 from survey.matrix import NodeMatrix, NoMatrix, parse

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cli.documents import show_document
+from cli.failing import Unanswerable, nothing
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen, columns
 from survey.filters import CONDITIONS, lacking, picked, states, value_at
@@ -73,6 +74,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     selector = parse(arguments.selector)
     snapshot = look(arguments, pods=not arguments.no_pods)
     found = scope(snapshot, arguments.topology)
+    if not snapshot.nodes:
+        raise Unanswerable(nothing(snapshot, found))
     nodes = picked(found, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})
@@ -100,7 +103,7 @@ def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
         },
-        "domains": {level.domain: value_at(node, level.key) for level in found.levels},
+        "domains": {level.domain: value_at(found, node, level.key) for level in found.levels},
         "hardware": {
             key.removeprefix(keys.PREFIX): value for key, value in node.labels.items() if key.startswith(keys.PREFIX)
         },
@@ -129,7 +132,7 @@ def _table(
         told = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(told) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
-        row += [value_at(node, level.key) or "-" for level in levels]
+        row += [value_at(found, node, level.key) or "-" for level in levels]
         rows.append(row)
     yield from columns(screen, header, rows, right=(1, 2))
     for node in nodes:

@@ -13,6 +13,7 @@ from formats.hostlist import natural
 from formats.segments import Suggestion, suggest
 from survey.scope import MAIN
 from survey.snapshot import Snapshot
+from topology.words import plural
 
 _FEW: Final = 0.02
 """A kind with a smaller part of the nodes is more likely a label that is late than hardware of its own."""
@@ -31,7 +32,7 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=False)
-    found = suggest(snapshot.nodes)
+    found = suggest(snapshot.nodes, snapshot.catalogue)
     if found.found:
         total = sum(len(each.nodes) for each in found.found)
         documents = [_document(each, total) for each in found.found]
@@ -57,7 +58,7 @@ def _why(suggestion: Suggestion, total: int) -> Iterator[str]:
     names = sorted((node.name for node in suggestion.nodes), key=natural)
     count = len(names)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    yield f"{nodes}, {suggestion.gpus} GPUs: {some(names)}"
+    yield f"{nodes}, {suggestion.gpus} {plural(suggestion.gpus, 'GPU')}: {some(names)}"
     path = " > ".join(level.domain for level in suggestion.levels)
     yield f"Every one of them carries {path}, and each level lies within the one before."
     if suggestion.own:

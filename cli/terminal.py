@@ -1,6 +1,7 @@
 """What the screen can show: colours, width, a pager; all of it off where the output goes into a file or a pipe."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ class Screen:
 
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError."""
+        lines = (safe(line, colours=self.colour, people=self.width is not None) for line in lines)
         if not self.pager or self.height is None:
             self.stream.writelines(f"{line}\n" for line in lines)
             self.stream.flush()
@@ -82,6 +84,30 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
     if environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
     return terminal and environ.get("CLICOLOR", "1") != "0" and environ.get("TERM") != "dumb"
+
+
+_STEERING: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f]"
+_TURNING: Final = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+"""What turns the direction of writing, so that a name looks like another."""
+_OURS: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
+_UNSAFE: Final = re.compile(_STEERING)
+_UNSAFE_FOR_PEOPLE: Final = re.compile(f"{_STEERING}|{_TURNING}")
+_UNSAFE_COLOURED: Final = re.compile(f"(?!{_OURS})(?:{_STEERING}|{_TURNING})")
+
+
+def safe(line: str, *, colours: bool = False, people: bool = True) -> str:
+    r"""The line without anything that would steer a terminal: labels and messages are other people's words.
+
+    Control characters are written as `\u001b`, which JSON understands; `colours` leaves those of `Screen.paint`.
+    `people` also shows what turns the direction of writing, which programs want as it is.
+    """
+    unsafe = _UNSAFE_COLOURED if colours else _UNSAFE_FOR_PEOPLE if people else _UNSAFE
+    return unsafe.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
+
+
+def complain(text: object) -> None:
+    """Say it on standard error."""
+    print("\n".join(safe(line) for line in str(text).split("\n")), file=sys.stderr)
 
 
 def shortened(text: str, width: int) -> str:

@@ -1,16 +1,20 @@
 """Show the hierarchy with counts: what is where, what is free, what is not well. Domains of one shape share a line."""
 
 import argparse
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from cli import summary
 from cli.documents import show_document
-from cli.looking import UNWELL, WELL, Unanswerable, add_source_arguments, answer, look
-from cli.terminal import Screen, shortened
+from cli.failing import Unanswerable, nothing
+from cli.looking import UNWELL, WELL, add_source_arguments, answer, glance, look
+from cli.terminal import Screen, screen, shortened
+from controller.spec import Topology
 from survey.health import FAULTS
 from survey.matrix import reasons
 from survey.outline import HOST, Line, outline
-from survey.scope import Origin, Scope, scope
+from survey.scope import NoSuchTopology, Origin, Scope, chosen, scope
 from survey.snapshot import Snapshot
 from survey.tree import Domain, left_out, tree
 from topology.levels import Level
@@ -18,6 +22,8 @@ from topology.levels import Level
 _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _NARROWEST: Final = 24
+_MANY: Final = 5_000
+"""Nodes that take more than a moment to be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deep = parser.add_mutually_exclusive_group()
     deep.add_argument("--depth", type=int, metavar="N", help="show so many levels; default: all")
     deep.add_argument("--level", metavar="NAME", help="show the levels down to this one, such as rack")
+    deep.add_argument(
+        "--summary", action="store_true", help="show what the controller counted last: one request, however many nodes"
+    )
     parser.add_argument("--all", action="store_true", help="give each domain a line of its own")
     parser.add_argument(
         "--no-pods", action="store_true", help="do not read pods: quicker, but nothing is known to be free"
@@ -41,7 +50,11 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
-    snapshot = look(arguments, pods=not arguments.no_pods)
+    if arguments.summary:
+        return _summary(screen, arguments)
+    # Names need no pods.
+    pods = not arguments.no_pods and arguments.output != "name"
+    snapshot = look(arguments, pods=pods, first=lambda topologies: _at_once(topologies, arguments))
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
         raise Unanswerable(nothing(snapshot, found))
@@ -58,16 +71,31 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     return UNWELL if left_out(root) or any(root.marks[mark] for mark in FAULTS) else WELL
 
 
-def nothing(snapshot: Snapshot, found: Scope) -> str:
-    """Why there is nothing to show."""
-    if not snapshot.nodes:
-        return f"there is no node in {snapshot.source}"
-    if found.topology:
-        count = len(snapshot.nodes)
-        return f"ClusterTopology {found.name!r} selects none of the {count} nodes; look at its spec.nodeSelector"
-    return (
-        f"none of the {len(snapshot.nodes)} nodes has a GPU that an agent, a device plugin or the GPU operator knows of"
-    )
+def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
+    """What the status of the ClusterTopology says, without a look at the nodes."""
+    topology = chosen(glance(arguments).topologies, arguments.topology)
+    if topology is None or not summary.counted_before(topology):
+        raise Unanswerable("no controller has counted anything yet; ask without --summary")
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, summary.document(topology))
+    elif arguments.output == "name":
+        screen.show([topology.name])
+    else:
+        screen.show(summary.page(screen, topology))
+    return WELL if summary.well(topology) else UNWELL
+
+
+def _at_once(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
+    """What is known before a large cluster's nodes have been read, for whoever waits at a terminal."""
+    waiting = screen(sys.stderr, paging=False)
+    if waiting.width is None:
+        return
+    try:
+        topology = chosen(topologies, arguments.topology)
+    except NoSuchTopology:
+        return  # told when everything is read
+    if topology and summary.counted_before(topology) and topology.status["nodes"] >= _MANY:
+        waiting.show(summary.page(waiting, topology))
 
 
 def document(found: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:

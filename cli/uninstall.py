@@ -13,6 +13,7 @@ from cli.looking import UNWELL, WELL, answer
 from cli.removal.carry_out import Remover, Waited
 from cli.removal.plan import Plan, look
 from cli.terminal import Screen
+from cli.writing import cleaned
 from kube.client import ApiClient
 from kube.config import load
 
@@ -84,7 +85,7 @@ def told(plan: Plan) -> Iterator[str]:
                     yield f"        ! {remark}"
     if plan.nodes:
         keys = sum(node.keys for node in plan.nodes)
-        yield f"{'clean':<8}{len(plan.nodes):,} nodes of {keys:,} labels and annotations"
+        yield f"{'clean':<8}{cleaned(len(plan.nodes), keys)}"
 
 
 def _failed(why: str) -> int:

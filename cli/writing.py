@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cli.looking import Unanswerable
+from cli.failing import Unanswerable
 from cli.terminal import Screen
+from topology.words import plural
 
 
 def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
@@ -42,3 +43,13 @@ def deliver(screen: Screen, text: str, file: str | None) -> None:
 def some(names: Sequence[str], few: int = 3) -> str:
     """The first few names."""
     return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+
+
+def cleaned(nodes: int, keys: int) -> str:
+    """`1 node of 16 labels and annotations`."""
+    return f"{counted(nodes, 'node')} of {counted(keys, 'label or annotation', 'labels and annotations')}"
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """`1 node`, `12,000 nodes`."""
+    return f"{count:,} {plural(count, one, several)}"

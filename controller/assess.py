@@ -11,6 +11,7 @@ from controller.hints import Hint, hints
 from controller.segments import Segments, observe
 from controller.selection import selected
 from controller.spec import Topology
+from topology.aliases import aliases
 from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import Coverage, cover, crossings, some_names
 from topology.keys import GPU_PRESENT, GPUS
@@ -135,7 +136,12 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
     if gaps:
         text = "; ".join(gaps) + "; schedulers leave these nodes out of the topology"
         return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
-    return Condition(LEVELS_COVERED, "True", "AllNodesCovered", f"All {nodes} nodes carry every level")
+    return Condition(
+        LEVELS_COVERED,
+        "True",
+        "AllNodesCovered",
+        "The only node carries every level" if nodes == 1 else f"All {nodes} nodes carry every level",
+    )
 
 
 def _agents_reporting(nodes: Table) -> Condition:
@@ -152,9 +158,10 @@ def _is_silent(node: Traits) -> bool:
 
 
 def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
-    found = crossings(levels, nodes)
-    if found:
-        return Condition(HIERARCHY_CONSISTENT, "False", "LevelsDoNotNest", "; ".join(found))
+    crossing, merged = crossings(levels, nodes), aliases(levels, nodes)
+    if crossing or merged:
+        reason = "LevelsDoNotNest" if crossing else "ValuesReadAlike"
+        return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*crossing, *merged)))
     return Condition(
         HIERARCHY_CONSISTENT, "True", "LevelsNest", "Every domain lies within one domain of the level above"
     )

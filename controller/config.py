@@ -26,6 +26,7 @@ from topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalo
 from topology.keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
 from topology.levels import MAX_LEVELS, domain_problem, key_problem
 from topology.values import is_label_value
+from topology.words import not_utf8
 
 API_VERSION: Final = "config.gpu.topology/v1alpha1"
 KIND: Final = "ControllerConfig"
@@ -53,7 +54,7 @@ def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config
         # Not the loader in C, which overflows the stack on text that is nested without end.
         document = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{file}: not UTF-8: {error}") from error
+        raise UnreadableError(f"{file}: {not_utf8(error)}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UnreadableError(f"{file}:{line}: not YAML: {error.problem}") from error

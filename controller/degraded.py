@@ -8,7 +8,7 @@ from typing import Final
 
 from topology.hardware import State
 from topology.levels import Level
-from topology.node import ITS_NAME
+from topology.node import OWN
 from topology.table import Table
 
 MOST_VALUES: Final = 10
@@ -56,7 +56,7 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
         counts: Counter[tuple[str, ...]] = Counter()
         named = 0
         for place in places:
-            if column.values[place] == ITS_NAME:
+            if column.values[place] in OWN:
                 named += nodes.weights[place]
             elif column.values[place] is not None:
                 counts[tuple([each.values[place] or "" for each in around])] += nodes.weights[place]

@@ -10,7 +10,8 @@ from typing import Final, Protocol
 import msgspec
 
 from kube.apply import get
-from kube.client import UNREADABLE, ApiClient, Request
+from kube.client import ApiClient, Request
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Unreachable
 
 

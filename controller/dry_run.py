@@ -1,7 +1,6 @@
 """`--dry-run`: nothing is written, whatever the rest of the program has in mind."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from controller.publishers.diff import unified
@@ -32,7 +31,7 @@ class Showing:
         if request.method == "GET":
             return self._client.call(request)
         gone = request.method == "DELETE"
-        after = None if gone else self._client.call(replace(request, query={**request.query, "dryRun": "All"}))
+        after = None if gone else self._client.call(request._replace(query={**request.query, "dryRun": "All"}))
         known = (request.method, request.path, request.body)
         if known not in self._shown:
             self._shown.add(known)

@@ -45,23 +45,27 @@ class FabricFacts:
     small: tuple[Small, ...] = ()
 
 
-def fabric_facts(levels: Sequence[Level], nodes: Table, machines: Mapping[Hardware, int]) -> FabricFacts:
-    """Look at the domains that span nodes; `levels` are those in effect, broadest first.
-
-    `machines` tells how many of the nodes have which hardware.
-    """
-    sizes: dict[str, int] = {}
-    for (domain, _, _, gpus), count in machines.items():
-        if domain is not None:
-            sizes[domain] = sizes.get(domain, 0) + gpus * count
+def fabric_facts(levels: Sequence[Level], nodes: Table) -> FabricFacts:
+    """Look at the domains that span nodes; `levels` are those in effect, broadest first."""
+    sizes = nodes.of_machines(_sizes)
     if not sizes:
         return FabricFacts()
     above = [level.key for level in takewhile(lambda level: level.key != NVLINK_DOMAIN, levels)]
     nested = _around(sizes, above, nodes) if len(above) < len(levels) else ()
-    return FabricFacts(
-        splits=(*_split_fabrics(sizes, machines), *_split_chassis(machines)),
-        small=tuple(_small(sizes, nested)),
-    )
+    return FabricFacts(splits=nodes.of_machines(_splits), small=tuple(_small(sizes, nested)))
+
+
+def _sizes(machines: Mapping[Hardware, int]) -> Mapping[str, int]:
+    """The GPUs of each domain that spans nodes."""
+    sizes: dict[str, int] = {}
+    for (domain, _, _, gpus), count in machines.items():
+        if domain is not None:
+            sizes[domain] = sizes.get(domain, 0) + gpus * count
+    return sizes
+
+
+def _splits(machines: Mapping[Hardware, int]) -> tuple[Split, ...]:
+    return (*_split_fabrics(_sizes(machines), machines), *_split_chassis(machines))
 
 
 def _split_fabrics(domains: Collection[str], machines: Mapping[Hardware, int]) -> Iterator[Split]:
@@ -108,16 +112,19 @@ def _around(domains: Iterable[str], broader: Sequence[str], nodes: Table) -> Ite
         step = nodes.parents(broad, narrow)
         if step is None:
             return
-        around = {domain: step[parent] for domain, parent in around.items()}
+        # A domain that is also a node's name is not among them.
+        around = {domain: step.get(parent) for domain, parent in around.items()}
         yield around
         narrow = broad
 
 
 def _small(sizes: Mapping[str, int], around: Iterable[Mapping[str, str | None]]) -> list[Small]:
     """Compare each domain with those of the nearest domain around it that holds several, else with all."""
-    found = []
+    found: list[Small] = []
     largest = max(sizes.values())
     waiting = {value for value, gpus in sizes.items() if gpus < largest}
+    if not waiting:  # and nothing need be asked of the levels
+        return found
     for parents in chain(around, [dict.fromkeys(sizes)]):
         if not waiting:
             break

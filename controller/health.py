@@ -12,7 +12,9 @@ from topology.hardware import State
 from topology.hierarchy import MOST_NAMES
 from topology.keys import MATRIX, STATE
 from topology.levels import Level
+from topology.node import Hardware
 from topology.table import Table
+from topology.words import plural
 
 MOST_FINDINGS: Final = 5
 """How many split or small domains a message or status names."""
@@ -38,19 +40,22 @@ class Health:
 
 def health(levels: Sequence[Level], nodes: Table) -> Health:
     """The health of `nodes`, whose levels are `levels`, broadest first."""
-    machines = nodes.machines()
-    states: Counter[str] = Counter()
-    for hardware, count in machines.items():
-        states[hardware.state] += count
-    gpus = sum(hardware.gpus * count for hardware, count in machines.items())
+    gpus, states = nodes.of_machines(_gpus_and_states)
     degraded = (kind.hardware.state == State.DEGRADED for kind in nodes.kinds) if states[State.DEGRADED] else ()
     return Health(
         gpus=gpus,
         states={state: states[state] for state in State if states[state]},
         degraded_nodes=nodes.first_names(degraded, MOST_NAMES),
         levels=degraded_levels(levels, nodes) if states[State.DEGRADED] else (),
-        fabric=fabric_facts(levels, nodes, machines),
+        fabric=fabric_facts(levels, nodes),
     )
+
+
+def _gpus_and_states(machines: Mapping[Hardware, int]) -> tuple[int, Counter[str]]:
+    states: Counter[str] = Counter()
+    for hardware, count in machines.items():
+        states[hardware.state] += count
+    return sum(hardware.gpus * count for hardware, count in machines.items()), states
 
 
 def fabric_condition(found: Health) -> Condition:
@@ -89,7 +94,9 @@ def _splits(found: Sequence[Split]) -> str:
 
 
 def _smalls(found: Sequence[Small]) -> str:
-    named = ", ".join(f"{each.name} ({each.gpus} GPUs, usual {each.usual})" for each in found[:MOST_FINDINGS])
+    named = ", ".join(
+        f"{each.name} ({each.gpus} {plural(each.gpus, 'GPU')}, usual {each.usual})" for each in found[:MOST_FINDINGS]
+    )
     what = (
         "1 NVLink domain is smaller than its siblings"
         if len(found) == 1

@@ -9,7 +9,9 @@ from controller.spec import Topology
 from topology.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
 from topology.hierarchy import MOST_NAMES, some_names
 from topology.levels import Level
+from topology.node import OWN
 from topology.table import Table
+from topology.words import plural
 
 PARTLY_COVERED: Final = "PartlyCovered"
 KEYS_DISAGREE: Final = "KeysDisagree"
@@ -76,7 +78,7 @@ def _advised(nodes: Table, levels: Sequence[Level], present: frozenset[str], cat
 
 
 def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> str:
-    where = f"{key} is on {_carrying(nodes, key)} of {len(nodes)} nodes"
+    where = f"{key} is on {_carrying(nodes, key)} of {len(nodes)} {plural(len(nodes), 'node')}"
     match advice.reason:
         case "RetiredKey":
             used = next(
@@ -111,10 +113,8 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hin
     """A second key of a level that groups the nodes in another way."""
     if key == used:
         return
-    told = nodes.told_by((used, key))
-    ours, theirs = told.column(used), told.column(key)
-    pairs = {pair for pair in zip(ours.values, theirs.values, strict=True) if None not in pair}
-    if len(pairs) == len({pair[0] for pair in pairs}) == len({pair[1] for pair in pairs}):
+    ours, theirs = nodes.column(used), nodes.column(key)
+    if _alike(ours.values, theirs.values, nodes.weights):
         return
     carrying = len(nodes) - theirs.missing
     text = (
@@ -122,6 +122,18 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hin
         f"differently; {used} is used. Is one of them out of date? To use the other, list it in spec.levels"
     )
     yield Hint(key, domain, KEYS_DISAGREE, carrying, text)
+
+
+def _alike(ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]) -> bool:
+    """Whether each value of one is always beside the same value of the other, where there are both."""
+    pairs: set[tuple[str | int, str | int]] = set()
+    for i, (one, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
+        if one is None or other is None or (one in OWN and other in OWN):
+            continue
+        if nodes > 1 and (one in OWN or other in OWN):
+            return False
+        pairs.add((i if one in OWN else one, i if other in OWN else other))
+    return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 
 def _carrying(nodes: Table, key: str) -> int:

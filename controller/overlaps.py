@@ -12,6 +12,7 @@ from controller.conditions import SELECTORS_DISJOINT, Condition
 from controller.selection import mask
 from controller.spec import Topology
 from topology.table import Table
+from topology.words import plural
 
 MOST_NAMED: Final = 5
 """How many other topologies a message names."""
@@ -45,7 +46,7 @@ def disjoint_condition(shared: Overlaps, nodes: int) -> Condition:
     named = ", ".join(f"{count} with {name!r}" for name, count in ranked[:MOST_NAMED])
     more = f" and some with {len(ranked) - MOST_NAMED} more" if len(ranked) > MOST_NAMED else ""
     text = (
-        f"Of {nodes} nodes, {named}{more} are shared with another ClusterTopology; "
+        f"Of {nodes} {plural(nodes, 'node')}, {named}{more} are shared with another ClusterTopology; "
         "each is published under its own name, and workloads must say which they mean; "
         "give them selectors that exclude each other unless this is meant"
     )

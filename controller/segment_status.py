@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from controller.children import Child, child_name
 from controller.conditions import SEGMENTS_PUBLISHED, Condition
-from controller.segments import MOST, Listed, Segments
+from controller.segments import Listed, Segments
 from controller.spec import Topology
 from topology.hierarchy import some_names
 from topology.levels import Level
@@ -60,7 +60,7 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
         grace = topology.spec.get("gracePeriod") or "10m"
         text += f"; not sure yet, because it has been so for less than gracePeriod ({grace}): {_some(each)}"
     if segments.others:
-        text += f"; {len(segments.others)} more segments are left out: {MOST} is the most"
+        text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the most"
     if segments.stray:
         nodes = "1 node is" if segments.stray == 1 else f"{segments.stray} nodes are"
         text += f"; {nodes} in no segment: {some_names(segments.strays, segments.stray)}"
@@ -94,12 +94,13 @@ def segments_status(topology: Topology, segments: Segments, children: Sequence[C
 
 def _entry(topology: Topology, segment: Listed, made: set[str]) -> dict[str, Any]:
     child = child_name(topology.name, segment.name)
-    entry = {
+    entry: dict[str, Any] = {
         "name": segment.name,
         "nodes": segment.nodes,
         "gpus": segment.gpus,
         "firstNodes": list(segment.examples),
         "levels": [{"domain": level.domain, "key": level.key} for level in segment.levels],
-        "nodeSelector": segment.selector,
     }
+    if segment.selector:  # not known of one without nodes whose selector was too large for the status
+        entry["nodeSelector"] = segment.selector
     return entry | ({"clusterTopology": child} if child in made else {})

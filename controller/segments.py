@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from controller.effective import Absences
@@ -23,6 +24,10 @@ from topology.table import Table
 
 MOST: Final = 8
 """Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for 16."""
+_MOST_BYTES: Final = 8 << 10
+"""What the levels of all of these may take of it: enough for eight segments of a dozen levels with usual keys."""
+_A_LEVEL: Final = 26
+"""Bytes of JSON around the name and the key of a level."""
 _BASE: Final = "base"
 """Nodes with no level but those that all nodes have."""
 _HASH_DIGITS: Final = 6
@@ -52,7 +57,7 @@ class Segments:
     dropped: tuple[str, ...] = ()
     """Names of those that count no longer."""
     others: tuple[Segment, ...] = ()
-    """Those beyond `MOST`."""
+    """Those that a status has no room for."""
     young: tuple[Segment, ...] = ()
     """Those that do not count yet."""
     stray: int = 0
@@ -93,7 +98,8 @@ def observe(
     kept = [each for each in lost if each not in dropped]
     # Those that are known come first: more nodes elsewhere must not take their place.
     settled = sorted((each for each in present if each not in young), key=lambda each: each.levels not in known)
-    listed, others = settled[: MOST - len(kept)], settled[MOST - len(kept) :]
+    room = _room(kept, settled)
+    listed, others = settled[:room], settled[room:]
     names = _names(listed, known, kept)
     if len(listed) + len(kept) + len(young) < 2 and not topology.divided:  # noqa: PLR2004 - one segment is none
         listed, kept = [], []
@@ -113,6 +119,17 @@ def observe(
         stray,
         strays,
     )
+
+
+def _room(kept: Sequence[Listed], settled: Sequence[Segment]) -> int:
+    """How many of the `settled` segments a status has room for beside those that are `kept`."""
+    left = _MOST_BYTES - sum(map(_bytes, (each.levels for each in kept)))
+    taken = accumulate(map(_bytes, (each.levels for each in settled)))
+    return min(sum(size <= left for size in taken), max(MOST - len(kept), 0))
+
+
+def _bytes(path: Path) -> int:
+    return sum(len(level.domain) + len(level.key) + _A_LEVEL for level in path)
 
 
 def _remembered(topology: Topology) -> tuple[Listed, ...]:

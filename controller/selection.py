@@ -32,7 +32,8 @@ def mask(topology: Topology, nodes: Table) -> int:
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     """For each node whether it is selected; None: all are."""
     keys = [requirement.key for requirement in topology.selector]
-    told = nodes.told_by(requirement.key for requirement in topology.selector if requirement.values)
+    exact = [requirement for requirement in topology.selector if requirement.values]
+    told = nodes.told_by([each.key for each in exact], [value for each in exact for value in each.values])
     alike = list(zip(*[told.labels(key) for key in keys], strict=True)) if keys else [()] * len(told.kinds)
     examples = dict(zip(alike, told.kinds, strict=True))
     chosen = {each for each, kind in examples.items() if topology.selects(kind)}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from controller.typed import typed_spec, typed_status
 from topology.keys import GPUS
 from topology.levels import Level, domain_problem, level_problems
 from topology.node import Labelled
@@ -26,6 +27,8 @@ TOPOSCOPE: Final = "toposcope"
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
+_LONGEST: Final = 366 * 24 * 3600.0
+"""No system call waits for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +103,30 @@ def seconds(text: str) -> float:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text!r} is no duration; write numbers with the units h, m, s or ms, as in '10m'")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if total > _LONGEST:
+        raise ValueError(f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'")
+    return total
 
 
 def read(document: Mapping[str, Any]) -> Topology:
     """Understand one ClusterTopology object. Raises nothing for a bad spec: see `Topology.problems`."""
     metadata = document["metadata"]
-    spec = document.get("spec") or {}
+    spec, problems = typed_spec(document.get("spec"))
     owner = _owner(metadata)
-    problems: list[str] = []
     levels = None
     if spec.get("levels"):
-        levels = tuple(Level(str(entry.get("domain", "")), str(entry.get("key", ""))) for entry in spec["levels"])
+        levels = tuple(Level(entry.get("domain", ""), entry.get("key", "")) for entry in spec["levels"])
         problems += level_problems(levels)
         if spec.get("segments") == "Auto":
             problems.append(
                 "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
             )
-    required = tuple(dict.fromkeys(map(str, spec.get("required") or ())))
+    required = tuple(dict.fromkeys(spec.get("required") or ()))
     problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
     grace = DEFAULT_GRACE
     try:
-        grace = seconds(str(spec.get("gracePeriod") or "10m"))
+        grace = seconds(spec.get("gracePeriod") or "10m")
     except ValueError as error:
         problems.append(f"spec.gracePeriod: {error}; 10m is used")
     return Topology(
@@ -137,7 +142,7 @@ def read(document: Mapping[str, Any]) -> Topology:
         # A segment's nodes carry the same levels: there is nothing to divide.
         divided=spec.get("segments") == "Auto" and not owner,
         problems=tuple(problems),
-        status=document.get("status") or {},
+        status=typed_status(document.get("status")),
         spec=spec,
         owner=owner,
     )
@@ -145,10 +150,11 @@ def read(document: Mapping[str, Any]) -> Topology:
 
 def _owner(metadata: Mapping[str, Any]) -> str:
     """Uid of the ClusterTopology that the object was made from by this controller."""
-    if (metadata.get("labels") or {}).get(MANAGED_BY) != TOPOSCOPE:
+    labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
+    if not (isinstance(labels, dict) and labels.get(MANAGED_BY) == TOPOSCOPE and isinstance(owners, list)):
         return ""
-    owners = metadata.get("ownerReferences") or ()
-    return next((str(o["uid"]) for o in owners if o.get("controller") and o["kind"] == KIND), "")
+    known = [each for each in owners if isinstance(each, dict)]
+    return next((str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), "")
 
 
 def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:

@@ -24,6 +24,7 @@ from topology.levels import Level
 INVALID: Final = "InvalidSpec"
 _NO_DEMAND: Final = Demand()
 _MOST_DEGRADED: Final = 3
+_MOST_PROBLEMS: Final = 10
 _LONGEST_NAME: Final = 128
 """Both as in the CRD: domains whose levels do not nest are named by their whole path."""
 
@@ -31,7 +32,9 @@ _LONGEST_NAME: Final = 128
 def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
     """What the `Published` condition says."""
     if topology.problems:
-        return Condition(PUBLISHED, "False", INVALID, "; ".join(topology.problems))
+        shown, more = topology.problems[:_MOST_PROBLEMS], len(topology.problems) - _MOST_PROBLEMS
+        text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+        return Condition(PUBLISHED, "False", INVALID, text)
     bad = [each for each in published if not each.in_sync and each.reason != DRY_RUN]
     if bad:
         text = "; ".join(f"{each.handle}: {each.message}" for each in bad)

@@ -6,14 +6,12 @@ from typing import Any
 
 from controller.spec import Topology
 from demand.document import Part
+from demand.members import members_of_pods
 from demand.reading import Holder, Known, Ladder
 from demand.systems.exclusive import MARKS
 from survey.scope import Scope, scope
 from survey.snapshot import Published, Snapshot
-from topology.catalogue import BUILT_IN
 from topology.levels import Level
-
-_DOMAIN_OF = BUILT_IN.domain_of
 
 
 def known_of(snapshot: Snapshot) -> Known:
@@ -23,14 +21,20 @@ def known_of(snapshot: Snapshot) -> Known:
     """
     ladders = {topology.name: _ladder(snapshot, topology) for topology in snapshot.topologies}
     for published in snapshot.published:
-        ladder = ladders.setdefault(published.name, _published(published))
+        ladder = ladders.setdefault(published.name, _published(snapshot, published))
         ladders[published.name] = replace(ladder, aliases=ladder.aliases + _aliases(published.document))
     if not ladders:
         found = scope(snapshot)
         if found.levels:
             ladders["cluster"] = Ladder("cluster", found.levels, "labels of the nodes")
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
-    return Known(ladders, labels, _holders(snapshot))
+    return Known(
+        ladders,
+        labels,
+        _holders(snapshot),
+        members=members_of_pods(snapshot.pods or ()),
+        domain_of=snapshot.catalogue.domain_of,
+    )
 
 
 def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
@@ -44,9 +48,10 @@ def _ladder(snapshot: Snapshot, topology: Topology) -> Ladder:
     return Ladder(topology.name, scope(snapshot, topology.name).levels)
 
 
-def _published(published: Published) -> Ladder:
+def _published(snapshot: Snapshot, published: Published) -> Ladder:
     """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
-    levels = tuple(Level(each.domain or _DOMAIN_OF.get(each.key, each.key), each.key) for each in published.levels)
+    domain_of = snapshot.catalogue.domain_of
+    levels = tuple(Level(each.domain or domain_of.get(each.key, each.key), each.key) for each in published.levels)
     return Ladder(published.name, levels, published.kind)
 
 

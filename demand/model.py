@@ -4,7 +4,7 @@ A group is kept together at its `required` level, and, where that is possible, a
 independent of each other: each is kept together by itself. What is below a group stays inside the domain of the group.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from demand.nodes import ANY_NODE, Choice
@@ -108,3 +108,18 @@ class Workload:
     """False: too little is known to say whether it fits; the notes say what."""
     notes: tuple[str, ...] = field(default=())
     """What the admin should know about how the tree was made."""
+
+
+GroupName = tuple[str, str]
+"""Namespace and name of a PodGroup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Pods of a PodGroup that are alike; `subgroup` is empty where they are in none."""
+
+    subgroup: str
+    pods: Pods
+
+
+Members = Mapping[GroupName, tuple[Member, ...]]

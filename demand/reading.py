@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, Protocol
 
-from demand.model import Workload
+from demand.model import Members, Workload
+from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
 Severity = Literal["error", "warning", "advice"]
@@ -85,6 +86,10 @@ class Known:
     """OSMO's pools by name, with the levels as they are called there."""
     schedulers: Mapping[str, str] = field(default_factory=dict)
     """The kind of scheduler that each of OSMO's backends uses."""
+    members: Members = field(default_factory=dict)
+    """Pods by the PodGroup of KAI's that they are of."""
+    domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
+    """The domain of each label key that the catalogue knows."""
 
     def held(self, mark: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with the label `mark` run, in one namespace or in all."""

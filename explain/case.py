@@ -162,7 +162,7 @@ def open_case(snapshot: Snapshot, shelf: Shelf, family: Family) -> Case:
     own = {(pod.namespace, pod.name) for pod in family.pods}
     others = tuple(pod for pod in snapshot.pods if (pod.namespace, pod.name) not in own) if snapshot.pods else None
     pods = snapshot.pods if snapshot.pods is None else others or ()
-    checker = Checker(replace(snapshot, pods=pods))
+    checker = Checker(replace(snapshot, pods=pods), own=family.pods)
     found: list[tuple[Ref, tuple[Checked, ...]]] = []
     for ref in reversed(family.chain):
         document = shelf.objects.get(ref)

@@ -6,12 +6,11 @@ from typing import Final
 
 from explain.kinds import POD, POD_GROUP, Kind
 from explain.shelf import Ref, Shelf, names, owner_of
+from survey.decode import GROUP_OF
 from survey.snapshot import PodView, Snapshot
 
 _DEEPEST: Final = 16
 """Owners of owners; owners that own each other must end somewhere."""
-_GROUP_OF: Final = "pod-group-name"
-"""Annotation by which KAI tells which PodGroup a pod is of."""
 
 
 class NoSuchObject(Exception):
@@ -72,7 +71,7 @@ def family_of(shelf: Shelf, snapshot: Snapshot, subject: Ref) -> Family:
         pod
         for pod in snapshot.pods or ()
         if pod.namespace == namespace
-        and (tree.chain(_pod_ref(pod))[-1] == chain[-1] or pod.annotations.get(_GROUP_OF) in groups)
+        and (tree.chain(_pod_ref(pod))[-1] == chain[-1] or pod.annotations.get(GROUP_OF) in groups)
     )
     beyond = tree.owner(chain[-1])
     return Family(subject, chain, members, pods, beyond)

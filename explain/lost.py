@@ -8,7 +8,6 @@ from controller.availability import said_unavailable
 from controller.conditions import LEVELS_AVAILABLE
 from explain.case import Case
 from explain.shelf import condition
-from topology.catalogue import BUILT_IN
 
 _WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
 
@@ -30,6 +29,7 @@ def lost_levels(case: Case) -> Mapping[str, str]:
     return found
 
 
-def mentions(text: str, domain: str) -> bool:
+def mentions(case: Case, text: str, domain: str) -> bool:
     """Whether a message is about a level: its domain, or a label key that usually carries it."""
-    return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *BUILT_IN.keys.get(domain, ())))
+    keys = case.snapshot.catalogue.keys.get(domain, ())
+    return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *keys))

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from demand.model import Group, Workload, simplified
 from explain.case import Case
 from placement.check import Checker
@@ -52,7 +54,7 @@ def _less(node: NodeView, taken: Requests) -> NodeView:
     if not taken:
         return node
     left = {name: amount - taken.get(name, 0) for name, amount in node.allocatable.items()}
-    return replace(node, allocatable=left)
+    return msgspec.structs.replace(node, allocatable=left)
 
 
 def _rest(workload: Workload, placed: int) -> Workload | None:

@@ -98,4 +98,4 @@ def _path(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> Path:
     node = snapshot.by_name.get(name)
     if node is None:
         return (f"{name} (gone)",)
-    return tuple(level_value(node, level.key) or _NO_LABEL for level in levels)
+    return tuple(level_value(node, level.key, snapshot.catalogue.placeholders) or _NO_LABEL for level in levels)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from topology.catalogue import BUILT_IN
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.levels import Level, level_problems
 
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
@@ -47,7 +47,9 @@ def checked(hierarchy: Hierarchy) -> Hierarchy:
     return hierarchy
 
 
-def named_levels(keys: Iterable[str], domains: Iterable[str] = ()) -> tuple[Level, ...]:
+def named_levels(
+    keys: Iterable[str], domains: Iterable[str] = (), catalogue: Catalogue = BUILT_IN
+) -> tuple[Level, ...]:
     """Levels from label keys alone: the catalogue's domain of a key, else one made of its name; each domain once.
 
     `domains` run in parallel with `keys` where the document gives some; an empty one is none.
@@ -58,7 +60,7 @@ def named_levels(keys: Iterable[str], domains: Iterable[str] = ()) -> tuple[Leve
     for place, key in enumerate(keys):
         domain = given[place] if place < len(given) else ""
         if not domain:
-            domain = _free(BUILT_IN.domain_of.get(key) or _made_of(key), taken)
+            domain = _free(catalogue.domain_of.get(key) or _made_of(key), taken)
             taken.add(domain)
         found.append(Level(domain, key))
     return tuple(found)

@@ -7,6 +7,7 @@ import msgspec
 from controller.publishers.sharing import KAI_API
 from formats.decoding import Meta, decoded
 from formats.hierarchy import Hierarchy, Unwritable, checked, named_levels
+from topology.catalogue import BUILT_IN, Catalogue
 
 
 class _Level(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,11 +50,11 @@ def topology(api_version: str, name: str, levels: list[dict[str, str]]) -> dict[
     return {"apiVersion": api_version, "kind": "Topology", "metadata": {"name": name}, "spec": {"levels": levels}}
 
 
-def read(document: Any) -> Hierarchy:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     """KAI's or Kueue's Topology; domains are its aliases, else the catalogue's. Raises Unreadable."""
     found = decoded(document, _Object, "Topology of KAI's or Kueue's")
     levels = found.spec.levels
     return Hierarchy(
         found.metadata.name,
-        named_levels([level.node_label for level in levels], [level.alias for level in levels]),
+        named_levels([level.node_label for level in levels], [level.alias for level in levels], catalogue),
     )

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from formats import kai
 from formats.hierarchy import Hierarchy, Unwritable, checked
+from topology.catalogue import BUILT_IN, Catalogue
 
 VERSIONS: Final = ("v1beta2", "v1beta1", "v1alpha1")
 """Newest first: since v0.15; v0.14; up to v0.13."""
@@ -20,6 +21,6 @@ def write(hierarchy: Hierarchy, version: str = VERSIONS[0]) -> dict[str, Any]:
     return kai.topology(f"kueue.x-k8s.io/{version}", hierarchy.name, entries)
 
 
-def read(document: Any) -> Hierarchy:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     """Any version. Raises Unreadable."""
-    return kai.read(document)
+    return kai.read(document, catalogue)

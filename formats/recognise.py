@@ -9,18 +9,25 @@ from controller.spec import API_VERSION, KIND
 from formats import grove, helm_grove, kai, kueue, osmo, runai
 from formats.decoding import Meta, decoded
 from formats.hierarchy import Hierarchy, Unreadable
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.levels import Level
 
-_KINDS: Final[dict[tuple[str, str], Callable[[Any], Hierarchy]]] = {
-    ("grove.io", "ClusterTopologyBinding"): grove.read,
-    ("grove.io", "ClusterTopology"): grove.read,
+
+def _whole(read: Callable[[Any], Hierarchy]) -> Callable[[Any, Catalogue], Hierarchy]:
+    """For forms that name domains themselves."""
+    return lambda document, _: read(document)
+
+
+_KINDS: Final[dict[tuple[str, str], Callable[[Any, Catalogue], Hierarchy]]] = {
+    ("grove.io", "ClusterTopologyBinding"): _whole(grove.read),
+    ("grove.io", "ClusterTopology"): _whole(grove.read),
     ("kai.scheduler", "Topology"): kai.read,
     ("kueue.x-k8s.io", "Topology"): kueue.read,
 }
 """By API group and kind."""
-_FIELDS: Final[dict[str, Callable[[Any], Hierarchy]]] = {
-    "topology_keys": osmo.read,
-    "config": helm_grove.read,
+_FIELDS: Final[dict[str, Callable[[Any, Catalogue], Hierarchy]]] = {
+    "topology_keys": _whole(osmo.read),
+    "config": _whole(helm_grove.read),
     "levels": runai.read,
 }
 """By a field at the top."""
@@ -40,7 +47,7 @@ class _Own(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
-def read(document: Any) -> Hierarchy:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     """The levels in a document of any system, Toposcope's own ClusterTopology included. Raises Unreadable."""
     if not isinstance(document, dict):
         raise Unreadable(f"this is no topology but a {type(document).__name__}; give one object")
@@ -49,11 +56,11 @@ def read(document: Any) -> Hierarchy:
     if (group, kind) == (API_VERSION.partition("/")[0], KIND):
         return _own(document)
     if (group, kind) in _KINDS:
-        return _KINDS[group, kind](document)
+        return _KINDS[group, kind](document, catalogue)
     if not kind:
         for field, reader in _FIELDS.items():
             if field in document:
-                return reader(document)
+                return reader(document, catalogue)
     known = ", ".join(f"{kind}.{group}" for group, kind in _KINDS)
     raise Unreadable(
         f"no topology is known by kind {kind!r} of group {group!r}; known are {KIND}.{API_VERSION.partition('/')[0]}, "

@@ -6,6 +6,7 @@ import msgspec
 
 from formats.decoding import decoded
 from formats.hierarchy import Hierarchy, checked, named_levels
+from topology.catalogue import BUILT_IN, Catalogue
 
 
 class _Topology(msgspec.Struct, frozen=True):
@@ -20,7 +21,7 @@ def write(hierarchy: Hierarchy, cluster_id: str | None = None) -> dict[str, Any]
     return {**named, "levels": keys}
 
 
-def read(document: Any) -> Hierarchy:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     """A request's body or the API's reply; domains are the catalogue's. Raises Unreadable."""
     found = decoded(document, _Topology, "network topology of Run:ai's")
-    return Hierarchy(found.name, named_levels(found.levels))
+    return Hierarchy(found.name, named_levels(found.levels, catalogue=catalogue))

@@ -2,5 +2,5 @@
 
 The only room that knows the `kubernetes` package, and even here it is loaded only for kubeconfig users whose
 credentials come from a plugin: importing it costs 26-48 MB of memory and half a second of CPU, as much as the whole
-agent. Inside a cluster nothing but the standard library and msgspec is loaded.
+agent. Inside a cluster nothing but the standard library is loaded, and msgspec for lists and watches.
 """

@@ -7,9 +7,8 @@ under the same name would never leave the object again (two managedFields entrie
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from kube.client import APPLY, METADATA, Request
+from topology.json_text import compact
 
 
 def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False) -> Request:
@@ -20,7 +19,7 @@ def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, meta
     """
     query = {"fieldManager": manager, "force": "true" if force else "false"}
     accept = METADATA if metadata_only else "application/json"
-    return Request("PATCH", path, query, msgspec.json.encode(body), APPLY, accept)
+    return Request("PATCH", path, query, compact(body).encode(), APPLY, accept)
 
 
 def get(path: str, *, metadata_only: bool = False) -> Request:
@@ -31,4 +30,4 @@ def get(path: str, *, metadata_only: bool = False) -> Request:
 def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
     """The request that makes a new object and refuses unknown fields."""
     query = {"fieldManager": manager, "fieldValidation": "Strict"}
-    return Request("POST", path, query, msgspec.json.encode(body))
+    return Request("POST", path, query, compact(body).encode())

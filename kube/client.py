@@ -10,15 +10,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
-
-import msgspec
 
 from kube.cluster import Cluster
 from kube.errors import ApiError, Expired, Unreachable
+from topology.json_text import parse
 from topology.version import __version__
+from topology.words import printable
 
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
@@ -31,17 +30,18 @@ _LARGEST_LINE: Final = 32 << 20
 _LARGEST_ANSWER: Final = 256 << 20
 """A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
 _READ: Final = 1 << 18
+_LONGEST_MESSAGE: Final = 2000
+"""Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0
 """Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 """How it shows that a kept connection was closed by the server while nobody used it."""
-UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
+_UNREADABLE: Final = (ValueError, RecursionError)
+"""What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.decoding`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One call, built without I/O so that it can be tested and logged."""
 
     method: str
@@ -105,8 +105,8 @@ class ApiClient:
         """Send a request and return the decoded answer; raises what `read` raises."""
         body = self.read(request)
         try:
-            return msgspec.json.decode(body)
-        except UNREADABLE as error:
+            return parse(body)
+        except _UNREADABLE as error:
             raise Unreachable(
                 f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
             ) from error
@@ -279,7 +279,7 @@ class Stream:
 
 
 def _unreachable(server: str, error: BaseException) -> Unreachable:
-    words = str(error) or type(error).__name__
+    words = printable(str(error)) or type(error).__name__
     return Unreachable(f"{server} does not answer: {words}")
 
 
@@ -304,15 +304,16 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
             "is there a login page between us? Use the API server's own URL"
         )
     try:
-        document = msgspec.json.decode(body)
-    except UNREADABLE:
+        document = parse(body)
+    except _UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
     kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
     raise kind(
         response.status,
-        str(status.get("reason") or response.reason),
-        str(status.get("message") or body[:200].decode(errors="replace").strip()),
+        printable(str(status.get("reason") or response.reason)),
+        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE)
+        or "the server says no more",
         _seconds(response.getheader("Retry-After")),
     )
 

@@ -1,8 +1,8 @@
 """An API server and our credentials there: what every source of configuration comes down to."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kube.errors import ConfigError
@@ -12,8 +12,7 @@ Token = Callable[[], str | None]
 """Gives the bearer token of the moment, or None where there is none. Raises ConfigError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """An API server and our credentials there.
 
     `token` and `tls` are asked anew for every request, because tokens and certificates are rotated under a running

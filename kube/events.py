@@ -8,9 +8,8 @@ import hashlib
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from kube.client import Request
+from topology.json_text import compact
 
 _LONGEST_NOTE: Final = 1024
 
@@ -40,4 +39,4 @@ def event(
         "reportingController": f"gpu.topology/{reporter}",
         "reportingInstance": instance[:128] or reporter,
     }
-    return Request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, msgspec.json.encode(body))
+    return Request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, compact(body).encode())

@@ -221,10 +221,16 @@ def _plugin(user: _Entry) -> str:
 
 def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[Token, _Identity]:
     """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
-    import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
-    import kubernetes.config  # noqa: PLC0415 - same
-
     plugin = _plugin(user)
+    try:
+        import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
+        import kubernetes.config  # noqa: PLC0415 - same
+    except ImportError as error:
+        raise ConfigError(
+            f"{plugin}: the Python package kubernetes, which asks plugins, is not here (the image leaves it out): "
+            f"pip install kubernetes, or use a kubeconfig with a token"
+        ) from error
+
     configuration = kubernetes.client.Configuration()
     try:
         kubernetes.config.load_kube_config(spec, context, configuration)  # type: ignore[no-untyped-call]  # untyped in 36 and 37

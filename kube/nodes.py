@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 
 from topology.fabric import spans_nodes
-from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, NVLINK_DOMAIN, STATE
-from topology.node import ITS_NAME, Hardware, NodeFacts, Traits
+from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from topology.node import ITS_NAME, Hardware, NodeFacts, Traits, host_of, unsaid
 
 _MOST_SHARED: Final = 1 << 16
 """Far more values than a cluster has racks; values that come and go for months must not pile up."""
@@ -62,16 +62,19 @@ class NodeDecoder:
         name = node.metadata.name
         keys = tuple(sorted(self._tracked.intersection(labels)))
         offered = _count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS))
+        host = host_of(name, labels.get(HOSTNAME))
         traits = Traits(
             keys,
-            tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
+            tuple([unsaid(labels[key], name, host) for key in keys])
+            if host
+            else tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
             any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
         )
         shared = self._traits.get(traits) or self._share(traits)
-        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared)
+        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
 
     def _share(self, traits: Traits) -> Traits:
         """Keep what is met for the first time, made of parts that others are made of too."""

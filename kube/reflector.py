@@ -12,8 +12,10 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, UNREADABLE, ApiClient, Request, Stream
+from kube.client import JSON, ApiClient, Request, Stream
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, KubeError, Unreachable
+from topology.words import printable
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +118,8 @@ class _Page(msgspec.Struct, frozen=True, gc=False):
 
 
 _EVENT: Final = msgspec.json.Decoder(_Event)
+_ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
+_STARTS: Final = tuple((kind, b'{"type":"%s","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED"))
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _STATUS: Final = msgspec.json.Decoder(_Status)
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -281,20 +285,20 @@ class Reflector(Generic[T]):
             # A server that ends every watch at once must not be asked in a hot loop.
             self._stop.wait(_FIRST_PAUSE)
 
-    def _put(self, raw: msgspec.Raw) -> str:
+    def _put(self, raw: Raw) -> str:
         changed: dict[str, T] = {}
         version = self._add(changed, raw)
         for name, item in changed.items():
             self._handler.put(name, item)
         return version
 
-    def _gone(self, raw: msgspec.Raw) -> str:
+    def _gone(self, raw: Raw) -> str:
         meta = _meta(raw)
         if meta.name:
             self._handler.gone(meta.key)
         return meta.resource_version
 
-    def _add(self, items: dict[str, T], raw: msgspec.Raw) -> str:
+    def _add(self, items: dict[str, T], raw: Raw) -> str:
         """Decode one object into `items` (unless it is malformed); return its resourceVersion."""
         try:
             name, version, items[name] = self._decode(raw)
@@ -304,7 +308,7 @@ class Reflector(Generic[T]):
             return meta.resource_version
         return version
 
-    def _events(self, query: dict[str, str]) -> Iterator[tuple[str, msgspec.Raw]]:
+    def _events(self, query: dict[str, str]) -> Iterator[tuple[str, Raw]]:
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
         self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
         if self._again:
@@ -312,20 +316,38 @@ class Reflector(Generic[T]):
         for line in self._open:
             self._observer.heard(self._path)
             try:
-                event = _EVENT.decode(line)
-                if event.type != "ERROR":
-                    yield event.type, event.object
+                kind, raw = _event(line)
+                if kind != "ERROR":
+                    yield kind, raw
                     continue
-                status = _STATUS.decode(event.object)
+                status = _STATUS.decode(raw)
             except UNREADABLE as error:
                 raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
-            raise (Expired if status.code == _GONE else ApiError)(status.code, status.reason, status.message)
+            refusal = Expired if status.code == _GONE else ApiError
+            raise refusal(status.code, printable(status.reason), printable(status.message))
 
 
-def _meta(raw: msgspec.Raw) -> _Meta:
-    """The metadata that every object has; empty where it is malformed."""
+def _event(line: bytes) -> tuple[str, Raw]:
+    """Kind and object of an event; the object is checked by whoever decodes it. Raises what msgspec does.
+
+    Every API server begins the line of a change like this. To find the end of an object that is the rest of the line
+    would cost a third of decoding it.
+    """
+    for kind, start in _STARTS:
+        if line.startswith(start) and line.endswith(b"}"):
+            return kind, memoryview(line)[len(start) : -1]
+    event = _EVENT.decode(line)
+    return event.type, event.object
+
+
+def _meta(raw: Raw) -> _Meta:
+    """The metadata that every object has; empty where it is malformed. Raises Unreachable for what is no JSON."""
     try:
         return _OBJECT.decode(raw).metadata
     except UNREADABLE as error:
+        try:
+            _ANYTHING.decode(raw)
+        except UNREADABLE as worse:
+            raise Unreachable(f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}") from worse
         log.warning("metadata of an object cannot be read: %s", error)
         return _Meta()

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from demand.context import with_documents
 from demand.known import known_of, scope_of
+from demand.members import members_of_pods
 from demand.model import Workload, simplified
 from demand.read import readings
 from demand.reading import Finding, Reading
@@ -13,7 +14,7 @@ from placement.nodes import nodes_of
 from placement.offers import Offer, offers
 from placement.room import Node, Room
 from placement.verdict import Kind, Shortage, Verdict, judge
-from survey.snapshot import Snapshot
+from survey.snapshot import PodView, Snapshot
 from topology.levels import Level
 
 _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
@@ -42,10 +43,17 @@ class Checked:
 class Checker:
     """Checks documents against one snapshot; what they have in common is looked up once."""
 
-    def __init__(self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = ()) -> None:
-        """`documents` are all that are checked in this run: some configure what others ask for."""
+    def __init__(
+        self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = (), own: Iterable[PodView] = ()
+    ) -> None:
+        """`documents` are all that are checked in this run: some configure what others ask for.
+
+        `own` are pods that the snapshot does not have, because what they take is to be found anew.
+        """
         self.snapshot = snapshot
-        self.known = with_documents(known_of(snapshot), documents)
+        known = known_of(snapshot)
+        known = replace(known, members={**known.members, **members_of_pods(own)})
+        self.known = with_documents(known, list(documents))
         self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:

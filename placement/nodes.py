@@ -15,11 +15,12 @@ def nodes_of(snapshot: Snapshot, views: Iterable[NodeView] | None = None) -> Ite
 
     `views` are the nodes to look at, by default all.
     """
+    unknown = snapshot.catalogue.placeholders
     for view in snapshot.nodes if views is None else views:
         total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MOST_PODS}
         taken = snapshot.requested.get(view.name)
         free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total
-        yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view))
+        yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view), unknown)
 
 
 class _Labels(Mapping[str, str]):

@@ -28,6 +28,8 @@ class Node:
     taints: tuple[Taint, ...] = ()
     obstacle: str = ""
     """Why no new pod may go there: `not Ready`, `cordoned`."""
+    placeholders: frozenset[str] = BUILT_IN.placeholders
+    """Label values that say "unknown"."""
 
 
 def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
@@ -35,7 +37,7 @@ def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
     values: list[str] = []
     for level in levels:
         value = node.labels.get(level.key)
-        if value is None or value in BUILT_IN.placeholders:
+        if value is None or value in node.placeholders:
             return tuple(values), level.key
         values.append(value)
     return tuple(values), ""

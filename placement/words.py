@@ -5,14 +5,19 @@ from typing import Final
 
 from placement.remedies import Remedy
 from placement.verdict import Shortage, Verdict
+from topology.words import plural
 
 _MOST_NAMES: Final = 5
 _MOST_LINES: Final = 20
-_UNITS: Final = {"nvidia.com/gpu": "GPUs", "pods": "pods", "cpu": "thousandths of a core", "memory": "bytes"}
+_UNITS: Final = {"cpu": "thousandths of a core", "memory": "bytes"}
+
+_PIECES: Final = {"nvidia.com/gpu": "GPU", "pods": "pod"}
 
 
-def unit(resource: str) -> str:
-    """What people call pieces of the resource."""
+def unit(resource: str, count: int) -> str:
+    """What people call so many pieces of the resource."""
+    if resource in _PIECES:
+        return plural(count, _PIECES[resource])
     return _UNITS.get(resource, resource)
 
 
@@ -41,21 +46,22 @@ def advice(verdict: Verdict) -> Iterator[str]:
 def _fits(verdict: Verdict) -> str:
     if verdict.best:
         best, count = verdict.best, f"{'' if verdict.roomy_exact else 'at least '}{verdict.roomy}"
-        text = f"{verdict.name(best.domain)} ({best.nodes} nodes, {best.free} free {unit(best.resource)})"
+        nodes = plural(best.nodes, "node")
+        text = f"{verdict.name(best.domain)} ({best.nodes} {nodes}, {best.free} free {unit(best.resource, best.free)})"
         return (
             f"{best.level.domain} {text}"
             if count == "1"
-            else f"{count} {best.level.domain}s could take it now, best {text}"
+            else f"{count} {plural(verdict.roomy, best.level.domain)} could take it now, best {text}"
         )
     pods = sum(count for placed in verdict.placed for _, count in placed.nodes)
-    nodes = {name for placed in verdict.placed for name, _ in placed.nodes}
-    return f"{pods} {'pod' if pods == 1 else 'pods'} on {len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}"
+    used = {name for placed in verdict.placed for name, _ in placed.nodes}
+    return f"{pods} {plural(pods, 'pod')} on {len(used)} {plural(len(used), 'node')}"
 
 
 def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     if shortage is None:
         return "each group would fit alone, all of them together do not"
-    level, what = shortage.level, unit(shortage.resource)
+    level, what = shortage.level, unit(shortage.resource, shortage.needs)
     if level is None:
         return f"{shortage.group.name} needs {shortage.needs} {what}, the nodes it may use have {shortage.largest}"
     if shortage.needs <= shortage.largest and shortage.copies:
@@ -84,7 +90,8 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
         must = "must" if step.level == step.group.required else "would like to"
         yield (
             f"{step.group.name} {must} stay in one {step.level.domain}: "
-            f"{step.roomy} of {step.domains} {step.level.domain}s have room for it alone"
+            f"{step.roomy} of {step.domains} {plural(step.domains, step.level.domain)} "
+            f"{plural(step.roomy, 'has', 'have')} room for it alone"
         )
     for placed in verdict.placed[:_MOST_LINES]:
         pods = sum(count for _, count in placed.nodes)

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from topology.ranges import parse_list
+from topology.words import printable
 
 _ESCAPE: Final = re.compile(r"(?:\x1b|\^\[)?\[[0-9;]*m")
+_LONGEST_MESSAGE: Final = 2000
 _TAB: Final = 8
 _TAIL_COLUMNS: Final = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _TAIL: Final = re.compile("|".join(_TAIL_COLUMNS))
@@ -31,6 +33,9 @@ _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 class CaptureError(ValueError):
     """A capture that no machine can be built from; the message names the rows or cells."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, _LONGEST_MESSAGE))
 
 
 @dataclass(slots=True)

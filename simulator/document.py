@@ -1,24 +1,36 @@
 """Strict reading of hand-written YAML: every error names the file, the field and the fix."""
 
+import reprlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import yaml
 
+from topology.words import not_utf8, printable, yaml_words
+
 _T = TypeVar("_T")
 _REQUIRED: Final[Any] = object()
+_LONGEST_MESSAGE: Final = 1000
 
 
 class DocumentError(ValueError):
     """A document that cannot be used."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, _LONGEST_MESSAGE))
 
 
 def read_yaml(path: Path, error: type[DocumentError]) -> Any:
     """Parse a YAML file. Raises `error` when it is no YAML; an empty file is an empty mapping."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as broken:
+    except UnicodeDecodeError as broken:
+        raise error(f"{path.name}: {not_utf8(broken)}") from broken
+    except yaml.MarkedYAMLError as broken:
+        line = broken.problem_mark.line + 1 if broken.problem_mark else 1
+        raise error(f"{path.name}, line {line}: not YAML: {yaml_words(broken.problem or 'malformed')}") from broken
+    except (yaml.YAMLError, ValueError, RecursionError) as broken:
         raise error(f"{path.name}: not a YAML document: {broken}") from broken
     return {} if document is None else document
 
@@ -127,4 +139,4 @@ def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _kind(value: object) -> str:
-    return "empty" if value is None else f"{value!r} ({type(value).__name__})"[:80]
+    return "empty" if value is None else f"{reprlib.repr(value)} ({type(value).__name__})"[:80]

@@ -4,7 +4,7 @@ A rack that is gone is one change and not eighteen nodes; nodes that moved from 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from survey.health import marks
@@ -64,11 +64,12 @@ def changes(
         *_conditions(before, after),
         *_published(published_before, published_after),
     ]
-    found += _come_and_gone(old, new, before.levels, Kind.DOMAIN_GONE, Kind.NODE_GONE)
-    found += _come_and_gone(new, old, after.levels, Kind.DOMAIN_NEW, Kind.NODE_NEW)
+    found += _come_and_gone(old, new, before, Kind.DOMAIN_GONE, Kind.NODE_GONE)
+    found += _come_and_gone(new, old, after, Kind.DOMAIN_NEW, Kind.NODE_NEW)
     both = [(old[name], new[name]) for name in sorted(old.keys() & new.keys())]
     # A level that has left the topology shows just here on which nodes it changed.
-    found += _moved(both, [*before.levels, *(level for level in after.levels if level not in before.levels)])
+    levels = [*before.levels, *(level for level in after.levels if level not in before.levels)]
+    found += _moved(both, levels, before.catalogue.placeholders, after.catalogue.placeholders)
     found += _grouped(both, Kind.STATE, "state", _state)
     for key in _HARDWARE:
         found += _grouped(both, Kind.HARDWARE, key.removeprefix(keys.PREFIX), _label(key))
@@ -110,12 +111,12 @@ def _published(old: Sequence[Published], new: Sequence[Published]) -> Iterator[C
 
 
 def _come_and_gone(
-    here: Mapping[str, NodeView], there: Mapping[str, NodeView], levels: Sequence[Level], domain: Kind, node: Kind
+    here: Mapping[str, NodeView], there: Mapping[str, NodeView], scope: Scope, domain: Kind, node: Kind
 ) -> Iterator[Change]:
     """What is `here` and not `there`: whole domains, the broadest that cover it, and the nodes that are left."""
     only = sorted(here.keys() - there.keys())
     # The last level is the host: a node is named as a node.
-    broad = [level for level in levels if level.key != keys.HOSTNAME]
+    broad = replace(scope, levels=tuple(level for level in scope.levels if level.key != keys.HOSTNAME))
     staying = {path for name in there for path in _paths(there[name], broad)}
     staying |= {path for name in here.keys() & there.keys() for path in _paths(here[name], broad)}
     whole: dict[tuple[str, ...], list[str]] = {}
@@ -129,7 +130,9 @@ def _come_and_gone(
     gone = domain is Kind.DOMAIN_GONE
     for path, names in sorted(whole.items()):
         value = "/".join(path)
-        yield Change(domain, broad[len(path) - 1].domain, value if gone else "", "" if gone else value, tuple(names))
+        yield Change(
+            domain, broad.levels[len(path) - 1].domain, value if gone else "", "" if gone else value, tuple(names)
+        )
     by_parent: dict[str, list[str]] = {}
     for name in single:
         by_parent.setdefault(_home(here[name], broad), []).append(name)
@@ -137,29 +140,34 @@ def _come_and_gone(
         yield Change(node, "node", home if gone else "", "" if gone else home, tuple(names))
 
 
-def _paths(node: NodeView, levels: Sequence[Level]) -> Iterator[tuple[str, ...]]:
+def _paths(node: NodeView, scope: Scope) -> Iterator[tuple[str, ...]]:
     """The domains that a node is in, broadest first, each as its path of values."""
     path: tuple[str, ...] = ()
-    for level in levels:
-        value = level_value(node, level.key)
+    for level in scope.levels:
+        value = level_value(node, level.key, scope.catalogue.placeholders)
         if value is None:
             return
         path = (*path, value)
         yield path
 
 
-def _home(node: NodeView, levels: Sequence[Level]) -> str:
+def _home(node: NodeView, scope: Scope) -> str:
     """The narrowest domain that the node shares with others by nature: not the one that carries its own name."""
-    paths = [path for path in _paths(node, levels) if path[-1] != node.name]
+    paths = [path for path in _paths(node, scope) if path[-1] != node.name]
     return "/".join(paths[-1]) if paths else ""
 
 
-def _moved(both: Sequence[tuple[NodeView, NodeView]], levels: Sequence[Level]) -> Iterator[Change]:
+def _moved(
+    both: Sequence[tuple[NodeView, NodeView]],
+    levels: Sequence[Level],
+    before: frozenset[str],
+    after: frozenset[str],
+) -> Iterator[Change]:
     """Per node the broadest level at which it is elsewhere: what is below moved along."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for old, new in both:
         for level in levels:
-            was, now = level_value(old, level.key), level_value(new, level.key)
+            was, now = level_value(old, level.key, before), level_value(new, level.key, after)
             if was != now:
                 groups.setdefault((level.domain, was or "", now or ""), []).append(old.name)
                 break

@@ -24,6 +24,9 @@ KeepMatrix = Callable[[str, bool], bool]
 FINISHED: Final = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod no longer holds anything of its node."""
 
+GROUP_OF: Final = "pod-group-name"
+"""Annotation of a pod: the PodGroup of KAI's that it is of, in the same namespace."""
+
 _SAYING: Final = (
     "kai.scheduler/",
     "kueue.x-k8s.io/",
@@ -35,7 +38,7 @@ _SAYING: Final = (
     "run.ai/",
     "nvidia.com/",
     "osmo.",
-    "pod-group-name",
+    GROUP_OF,
 )
 """Prefixes of pod labels and annotations that are kept: they say which group a pod is of, and where it wants to be."""
 
@@ -96,6 +99,16 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     init_containers: list[_Container] | None = None
     overhead: Quantities = None
     resources: _Resources | None = None
+
+
+class _Wants(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    node_selector: dict[str, Any] | None = None
+    affinity: dict[str, Any] | None = None
+    tolerations: list[Any] | None = None
+
+
+class _WantingPod(msgspec.Struct, frozen=True, gc=False):
+    spec: _Wants | None = None
 
 
 class _PodStatus(msgspec.Struct, frozen=True, gc=False):
@@ -177,16 +190,23 @@ def troubled(_name: str, not_ok: bool) -> bool:
     return not_ok
 
 
+def every(_name: str, _not_ok: bool) -> bool:
+    """Keep every matrix, to be saved."""
+    return True
+
+
 class Decoder:
     """Turns objects into facts and shares every part that repeats. Not for several threads at once."""
 
     def __init__(self, keep_matrix: KeepMatrix = troubled) -> None:
         self._keep_matrix = keep_matrix
         self._strings: dict[str, str] = {}
+        self._matrices: dict[str, str] = {}
         self._places: dict[tuple[str, ...], Mapping[str, int]] = {}
         self._resources: dict[tuple[tuple[str, str | int | float], ...], Requests] = {}
         self._conditions: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
         self._taints: dict[tuple[Taint, ...], tuple[Taint, ...]] = {}
+        self._wants: dict[bytes, Mapping[str, Any]] = {}
         self._owners: dict[tuple[str, str, str], Owner] = {}
         self._pod_requests: dict[tuple[tuple[str, int], ...], Requests] = {}
         self._sayings: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
@@ -221,7 +241,7 @@ class Decoder:
             taints=self._tainted(spec.taints) if spec.taints else (),
             allocatable=self._allocatable(status.allocatable),
             conditions=self._shared(self._conditions, tuple([(share(c.type, c.type), c.status) for c in conditions])),
-            matrix=matrix,
+            matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
 
     def pod(self, read: Callable[[type[Any]], Any]) -> PodView | None:
@@ -233,6 +253,7 @@ class Decoder:
         share = self._strings.setdefault
         asked = requests_of(spec)
         meta = found.metadata
+        annotations = self._saying(meta.annotations)
         return PodView(
             namespace=share(meta.namespace, meta.namespace),
             name=meta.name,
@@ -241,9 +262,10 @@ class Decoder:
             requests=self._shared(self._pod_requests, tuple(asked.items())) if asked else NOTHING,
             owner=self._owner(meta.owner_references or ()),
             labels=self._saying(meta.labels),
-            annotations=self._saying(meta.annotations),
+            annotations=annotations,
             scheduler=share(spec.scheduler_name or "", spec.scheduler_name or ""),
             waiting="" if spec.node_name else _waiting(status.conditions or ()),
+            wants=self._wanted(read(_WantingPod)) if GROUP_OF in annotations else NOTHING,
         )
 
     def _tainted(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
@@ -273,6 +295,13 @@ class Decoder:
     def _saying(self, texts: Mapping[str, str] | None) -> Mapping[str, str]:
         pairs = tuple([pair for pair in texts.items() if pair[0].startswith(_SAYING)]) if texts else ()
         return self._shared(self._sayings, pairs) if pairs else _SILENT
+
+    def _wanted(self, pod: _WantingPod) -> Mapping[str, Any]:
+        written = msgspec.json.encode(pod.spec)
+        found = self._wants.get(written)
+        if found is None:
+            found = self._wants[written] = msgspec.json.decode(written) or {}
+        return found
 
     def _owner(self, references: Sequence[_OwnerReference]) -> Owner | None:
         reference = next((each for each in references if each.controller), None)

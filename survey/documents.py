@@ -15,16 +15,18 @@ from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
 
-from kube.client import UNREADABLE
+from kube.decoding import UNREADABLE
 from survey.cutting import Cutter
 from survey.problems import BadInput, Place, Problem
 from survey.yamltext import NotYaml, load, locate, without_bulk
+from topology.words import not_utf8, type_words
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 """What is read of a directory."""
 
 _GZIP: Final = b"\x1f\x8b"
+_PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
 _BLANK: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
@@ -33,7 +35,8 @@ _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion:
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
 """How kubectl begins an object: what it is can be told without reading all of it."""
-_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*|\s|\xef\xbb\xbf)*\Z")
+_EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
+"""Possessive: of a file of comments, each step back would be kept in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -41,6 +44,7 @@ _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 
 _T = TypeVar("_T")
 Tell = Callable[[Problem], None]
+Count = Callable[[int], None]
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -91,7 +95,7 @@ class Document:
         words, _, path = str(error).partition(" - at `")
         text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
         field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
-        return BadInput(Problem(_down(self.place, line - 1), field, _plain(words)))
+        return BadInput(Problem(_down(self.place, line - 1), field, type_words(words)))
 
 
 def _down(place: Place, lines: int) -> Place:
@@ -99,20 +103,14 @@ def _down(place: Place, lines: int) -> Place:
     return replace(place, line=place.line + lines) if place.line else place
 
 
-def _plain(words: str) -> str:
-    for theirs, ours in (("`str`", "text"), ("`object`", "a mapping"), ("`array`", "a list"), ("`int`", "a number")):
-        words = words.replace(theirs, ours)
-    return words + (
-        " (put it in quotes)" if words.startswith(("Expected text, got a number", "Expected text, got `bool`")) else ""
-    )
-
-
-def documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
+def documents(
+    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+) -> Iterator[Document]:
     """Every object of the Kubernetes API in files, directories and standard input; see `all_documents`.
 
     What says no kind goes to `tell` too.
     """
-    for document in all_documents(names, tell, stdin):
+    for document in all_documents(names, tell, stdin, count):
         if document.kind:
             yield document
         else:
@@ -124,20 +122,22 @@ def kindless(document: Document) -> Problem:
     return Problem(document.place, "kind", "is missing; what object is this?")
 
 
-def all_documents(names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None) -> Iterator[Document]:
+def all_documents(
+    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+) -> Iterator[Document]:
     """Every document in files, directories (all that is below them) and standard input (`-`), in order.
 
     Some are no objects of the Kubernetes API and have no kind. What cannot be read goes to `tell`; the rest is yielded
-    all the same.
+    all the same. `count` is told how many bytes have been read.
     """
     for name in names:
         if name == STDIN:
-            yield from _stream("standard input", stdin or sys.stdin.buffer, tell)
+            yield from _stream("standard input", stdin or sys.stdin.buffer, tell, count)
             continue
         try:
             for path in _files(Path(name)):
                 with path.open("rb") as file:
-                    yield from _stream(str(path), file, tell)
+                    yield from _stream(str(path), file, tell, count)
         except OSError as error:
             tell(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
@@ -151,9 +151,14 @@ def _files(path: Path) -> Sequence[Path]:
     return found
 
 
-def _stream(name: str, stream: IO[bytes], tell: Tell) -> Iterator[Document]:
+def _stream(name: str, stream: IO[bytes], tell: Tell, count: Count | None = None) -> Iterator[Document]:
     head = stream.read(len(_GZIP))
-    joined: Any = _Joined(head, stream)
+    if head == _PACKED[: len(_GZIP)]:
+        head += stream.read(len(_PACKED) - len(head))
+        if head == _PACKED:
+            tell(Problem(Place(name), "", "what toposcope save wrote: give it as a file of its own, --from FILE"))
+            return
+    joined: Any = _Joined(head, stream, count or _ignored)
     cutter = Cutter(cast("IO[bytes]", gzip.GzipFile(fileobj=joined)) if head == _GZIP else joined)
     try:
         if cutter.starts_with(_JSON):
@@ -167,15 +172,20 @@ def _stream(name: str, stream: IO[bytes], tell: Tell) -> Iterator[Document]:
 class _Joined:
     """A stream whose first bytes have been looked at already; standard input cannot be wound back."""
 
-    def __init__(self, head: bytes, stream: IO[bytes]) -> None:
+    def __init__(self, head: bytes, stream: IO[bytes], count: Count) -> None:
         self._head = head
         self._stream = stream
+        self._count = count
 
     def read(self, size: int) -> bytes:
-        if self._head:
-            head, self._head = self._head, b""
-            return head + self._stream.read(max(0, size - len(head)))
-        return self._stream.read(size)
+        head, self._head = self._head, b""
+        chunk = head + self._stream.read(max(0, size - len(head)))
+        self._count(len(chunk))
+        return chunk
+
+
+def _ignored(_count: int) -> None:
+    pass
 
 
 def _json_documents(name: str, cutter: Cutter, tell: Tell) -> Iterator[Document]:
@@ -251,10 +261,14 @@ def _of_list(kind: str, version: str) -> tuple[str, str]:
 
 
 def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
+    if isinstance(error, UnicodeDecodeError):
+        return Problem(place, "", not_utf8(error))
+    if isinstance(error, RecursionError):
+        return Problem(place, "", "nested too deeply")
     at = _BYTE.search(str(error))
     line = text.count(b"\n", 0, int(at[1])) if at else 0
     words = _BYTE.sub("", str(error)).partition(" - at `")[0] or type(error).__name__
-    return Problem(_down(place, line), "", _plain(words))
+    return Problem(_down(place, line), "", type_words(words))
 
 
 def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:

@@ -56,12 +56,12 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
 
 def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
     """The levels that a node does not carry."""
-    return tuple(level.domain for level in scope.levels if value_at(node, level.key) is None)
+    return tuple(level.domain for level in scope.levels if value_at(scope, node, level.key) is None)
 
 
-def value_at(node: NodeView, key: str) -> str | None:
+def value_at(scope: Scope, node: NodeView, key: str) -> str | None:
     """The node's domain value at a level; what some tools write for "unknown" is none."""
-    return level_value(node, key)
+    return level_value(node, key, scope.catalogue.placeholders)
 
 
 def _in_domain(key: str, value: str) -> Callable[[NodeView], bool]:

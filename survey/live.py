@@ -9,12 +9,15 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from controller.spec import API_VERSION, PATH, Topology
-from kube.client import UNREADABLE, ApiClient, Request
+from kube.client import ApiClient, Request
+from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, Unreachable
 from kube.paths import NODES
+from survey.cluster_topology import topology_of
+from survey.collection import unhurried_collection
 from survey.decode import Decoder, KeepMatrix, published, troubled
 from survey.documents import decoder
-from survey.files import Progress, silent, topology_of, unhurried_collection
+from survey.progress import Progress, silent
 from survey.snapshot import NodeView, PodView, Published, Snapshot
 
 PODS: Final = "/api/v1/pods"
@@ -37,6 +40,8 @@ _T = TypeVar("_T")
 class _Meta(msgspec.Struct, frozen=True, gc=False):
     # `continue` is a word of Python's.
     token: str = msgspec.field(name="continue", default="")
+    left: int | None = msgspec.field(name="remainingItemCount", default=None)
+    """Behind this page; the server does not say it for lists by fields or labels."""
 
 
 class _Page(msgspec.Struct, frozen=True, gc=False):
@@ -56,6 +61,8 @@ class Wanted:
     node: str | None = None
     """The one node to read, instead of all."""
     keep_matrix: KeepMatrix = field(default=troubled)
+    first: Callable[[tuple[Topology, ...]], None] | None = None
+    """Given the ClusterTopologies before anything else is read: they are few, and nodes may be many."""
 
 
 def load_live(
@@ -69,24 +76,34 @@ def load_live(
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
+def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
+    """The ClusterTopologies alone, which is one short answer. Raises KubeError."""
+    reader = _Reader(client, silent, troubled)
+    topologies = reader.topologies()
+    return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
+
+
 class _Reader:
     def __init__(self, client: ApiClient, progress: Progress, keep_matrix: KeepMatrix) -> None:
         self._client = client
         self._progress = progress
         self._decode = Decoder(keep_matrix)
-        self._warnings: list[str] = []
+        self.warnings: list[str] = []
 
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
         with unhurried_collection():
+            topologies = self.topologies()
+            if wanted.first:
+                wanted.first(topologies)
             nodes = self._nodes(wanted.node)
             return Snapshot(
                 source=source,
                 taken_at=now,
                 nodes=tuple(sorted(nodes, key=attrgetter("name"))),
-                topologies=self._topologies(),
+                topologies=topologies,
                 pods=self._pods(wanted.node) if wanted.pods else None,
                 published=tuple(self._published()) if wanted.published else (),
-                warnings=tuple(self._warnings),
+                warnings=tuple(self.warnings),
             )
 
     def _nodes(self, name: str | None) -> list[NodeView]:
@@ -102,14 +119,15 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            self._warnings.append(
+            self.warnings.append(
                 "pods may not be listed with these credentials, so what is free is not known; "
                 f"grant list on pods in all namespaces ({error.message})"
             )
             return None
         return tuple(pod for pod in pods if pod)
 
-    def _topologies(self) -> tuple[Topology, ...]:
+    def topologies(self) -> tuple[Topology, ...]:
+        """The ClusterTopologies."""
         try:
             found = self._list("ClusterTopologies", PATH, {}, lambda raw: topology_of(_reader(raw)(dict)))
         except ApiError as error:
@@ -117,7 +135,7 @@ class _Reader:
                 return ()
             if error.status != _FORBIDDEN:
                 raise
-            self._warnings.append(
+            self.warnings.append(
                 "ClusterTopologies may not be listed with these credentials, so levels are told from the nodes alone; "
                 f"grant list on clustertopologies in {API_VERSION.partition('/')[0]} ({error.message})"
             )
@@ -137,7 +155,7 @@ class _Reader:
                     break
                 except ApiError as error:
                     if error.status == _FORBIDDEN:
-                        self._warnings.append(f"{plural}.{group} may not be listed with these credentials")
+                        self.warnings.append(f"{plural}.{group} may not be listed with these credentials")
                         break
                     if not error.not_found:
                         raise
@@ -163,7 +181,8 @@ class _Reader:
                 found += [decode(raw) for raw in page.items]
             except (*UNREADABLE, ValueError) as error:
                 raise Unreachable(f"the answer to GET {path} is no list of {what}: {error}") from error
-            self._progress(what, len(found))
+            left = page.metadata.left
+            self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
             token = page.metadata.token
             if not token:
                 return found

@@ -72,7 +72,9 @@ def parse(annotation: str) -> NodeMatrix:
     """The annotation's value. Raises NoMatrix for what is none."""
     try:
         found = _ANNOTATION.decode(annotation)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except UnicodeError as error:
+        raise NoMatrix(f"the annotation {MATRIX} cannot be read (it holds what is no text); {_ANEW}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise NoMatrix(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
     if found.version != _VERSION:
         raise NoMatrix(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")

@@ -126,6 +126,8 @@ class _Outliner:
         """A number for everything that is like this domain; None when it is not well and has to be seen."""
         if domain.marks or domain.left_out:
             return None
+        if not domain.children:  # a host, of which there are most
+            return self.shapes.setdefault((domain.nodes, domain.gpus), len(self.shapes))
         if id(domain) in self.shape_of:
             return self.shape_of[id(domain)]
         inside: Counter[int | None] = Counter()

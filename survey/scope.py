@@ -1,9 +1,10 @@
 """What a question is about: one topology, its levels and its nodes, as the controller would see them."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from operator import itemgetter
 from typing import Final
 
 from controller.effective import Absences, effective_levels
@@ -13,7 +14,7 @@ from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import fully_covered
 from topology.keys import GPUS
 from topology.levels import Level
-from topology.node import NodeFacts, node_facts
+from topology.node import ITS_NAME, NodeFacts, Traits
 from topology.table import Table
 
 MAIN: Final = "cluster"
@@ -45,6 +46,8 @@ class Scope:
     nodes: tuple[NodeView, ...]
     catalogue: Catalogue = BUILT_IN
     """What tells which label is which level."""
+    _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
+    """Those that were made already, by their labels."""
 
     @property
     def name(self) -> str:
@@ -62,7 +65,11 @@ class Scope:
 
     def table_with(self, keys: Iterable[str]) -> Table:
         """The nodes by these labels."""
-        return table_of(self.nodes, frozenset(keys), self.catalogue)
+        wanted = frozenset(keys)
+        made = next((table for those, table in self._tables.items() if wanted <= those), None)
+        if made is None:
+            made = self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
+        return made
 
     def level(self, name: str) -> int:
         """The position of the level with this domain or key. Raises NoSuchLevel."""
@@ -76,25 +83,28 @@ class NoSuchLevel(Exception):
     """A level that the topology does not have; the message names those that it has."""
 
 
-def scope(snapshot: Snapshot, name: str | None = None, catalogue: Catalogue = BUILT_IN) -> Scope:
+def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
 
     Raises NoSuchTopology.
     """
-    topology = _chosen(snapshot.topologies, name)
+    catalogue = snapshot.catalogue
+    topology = chosen(snapshot.topologies, name)
     if topology is None:
         nodes = with_gpus(snapshot.nodes)
-        full = fully_covered(catalogue.level_keys, table_of(nodes, catalogue.level_keys, catalogue))
-        return Scope(None, Origin.INFERRED, catalogue.infer(full), nodes, catalogue)
+        table = table_of(nodes, catalogue.level_keys, catalogue)
+        levels = catalogue.infer(fully_covered(catalogue.level_keys, table))
+        return Scope(None, Origin.INFERRED, levels, nodes, catalogue, {catalogue.level_keys: table})
     nodes = tuple(filter(topology.selects, snapshot.nodes))
     if topology.levels is not None:
         return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue)
     if not nodes:
         return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue)
     keys = catalogue.level_keys.union(level.key for level in topology.last_levels)
+    table = table_of(nodes, keys, catalogue)
     # Absences begin now: a level that no node carries stays until the controller has given it up.
-    effective = effective_levels(topology, table_of(nodes, keys, catalogue), Absences(), 0.0, catalogue)
-    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue)
+    effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
+    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue, {keys: table})
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
@@ -109,26 +119,39 @@ def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalo
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
-    """The nodes with these labels only, as the functions of `topology` take them."""
-    known: dict[int, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+    """The nodes with these labels only, as the functions of `topology` take them; those that are alike share traits."""
+    carried: dict[int, tuple[tuple[str, ...], Callable[[tuple[str, ...]], tuple[str, ...]]]] = {}
+    known: dict[object, Traits] = {}
     found = []
     for node in nodes:
-        # Nodes with equal label keys share one mapping, which the nodes keep alive.
-        carried = known.get(id(node.places))
-        if carried is None:
+        # Nodes with equal label keys share one mapping, which the nodes keep alive; so it is with what they offer.
+        picked = carried.get(id(node.places))
+        if picked is None:
             names = tuple(key for key in node.places if key in keys)
-            carried = known[id(node.places)] = names, tuple(node.places[key] for key in names)
-        names, places = carried
-        values = node.values
-        found.append(
-            node_facts(
-                node.name, node.uid, names, tuple([values[i] for i in places]), node.ready, node.schedulable, node.gpus
-            )
-        )
+            counted = (GPUS,) if GPUS in node.places else ()
+            picked = carried[id(node.places)] = names, _picker([node.places[key] for key in (*names, *counted)])
+        names, pick = picked
+        name, values = node.name, pick(node.values)
+        if name in values:
+            values = tuple([ITS_NAME if value == name else value for value in values])
+        alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
+        traits = known.get(alike)
+        if traits is None:
+            traits = known[alike] = Traits(names, values[: len(names)], node.ready, node.schedulable, node.gpus)
+        found.append(NodeFacts(name, node.uid, traits))
     return found
 
 
-def _chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
+def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """What takes the values at these places out of a row."""
+    if len(places) > 1:
+        pick: Callable[[tuple[str, ...]], tuple[str, ...]] = itemgetter(*places)
+        return pick
+    return (lambda row: (row[places[0]],)) if places else (lambda _: ())
+
+
+def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
+    """The ClusterTopology of this name; without one see `scope`. Raises NoSuchTopology."""
     by_name = {topology.name: topology for topology in topologies}
     if name:
         if name in by_name:

@@ -3,15 +3,18 @@
 Strings, label keys, resource lists and conditions that repeat are shared between the objects: change nothing in place.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from controller.spec import Topology
 from survey.resources import Requests, gpu_count
+from topology.catalogue import BUILT_IN, Catalogue
 from topology.hardware import State
 from topology.keys import GPU_PRESENT, GPUS, STATE
 from topology.levels import Level
@@ -28,8 +31,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(msgspec.Struct, frozen=True, gc=False):
     """One node. `places` maps each label key to its position in `values`; nodes with equal keys share it."""
 
     name: str
@@ -94,8 +96,7 @@ class Owner:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True, gc=False):
     """One pod that has not finished."""
 
     namespace: str
@@ -112,6 +113,8 @@ class PodView:
     scheduler: str
     waiting: str
     """Why its scheduler has not placed it, in the scheduler's words; empty when placed or not looked at."""
+    wants: Mapping[str, Any] = NOTHING
+    """`nodeSelector`, `affinity` and `tolerations` of its spec, kept for members of PodGroups only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,13 @@ class Published:
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
 
 
+class SummedPods(Sequence[PodView]):
+    """Pods that know what they ask for together, without being looked at one by one."""
+
+    requested: Mapping[str, Requests]
+    """By node."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A cluster at one moment. Nodes are in the order of their names."""
@@ -141,16 +151,20 @@ class Snapshot:
     taken_at: datetime | None
     """None: files do not say."""
     nodes: tuple[NodeView, ...]
-    pods: tuple[PodView, ...] | None
+    pods: Sequence[PodView] | None
     """Pods that have not finished; None: not known, and then nothing is known to be free."""
     topologies: tuple[Topology, ...] = ()
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
     """What could not be seen, one sentence each with the fix."""
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level: the built-in one, or with what an admin configured."""
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:
         """By node: what its pods ask for together. Nodes without pods are not in it."""
+        if isinstance(self.pods, SummedPods):
+            return self.pods.requested
         return _requested(self.pods or ())
 
     @cached_property

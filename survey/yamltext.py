@@ -6,6 +6,9 @@ from typing import Any, Final
 
 import yaml
 
+from survey.yamlguard import TooMuch, guard
+from topology.words import not_utf8, yaml_words
+
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
@@ -33,15 +36,20 @@ class NotYaml(Exception):
 def load(text: bytes) -> Any:
     """The values of one document. Raises NotYaml."""
     try:
+        guard(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise NotYaml(f"not YAML: {words}", mark.line + 1 if mark else 1) from None
+        raise NotYaml(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
+    except TooMuch as error:
+        raise NotYaml(str(error), error.line) from None
     except RecursionError:
         raise NotYaml("nested too deeply", 1) from None
-    except ValueError as error:  # a number that Python refuses, bytes that are not UTF-8
-        raise NotYaml(f"not YAML: {error}", 1) from None
+    except UnicodeDecodeError as error:
+        raise NotYaml(not_utf8(error), 1) from None
+    except ValueError as error:  # a number or a date that Python refuses
+        raise NotYaml(f"not YAML: {yaml_words(str(error))}", 1) from None
 
 
 def without_bulk(text: bytes) -> bytes:
@@ -62,8 +70,9 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     outer = _PATH.findall(inside)
     steps = outer + _PATH.findall(path.partition("$")[2])
     try:
+        guard(text)
         node = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError, ValueError):
+    except (yaml.YAMLError, TooMuch, RecursionError, ValueError):
         return _joined([name or f"[{index}]" for name, index in steps[len(outer) :]]), 1
     found: list[str] = []
     line = node.start_mark.line + 1 if node else 1

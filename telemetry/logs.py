@@ -4,7 +4,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-import msgspec
+from topology.json_text import compact
 
 
 class _Json(logging.Formatter):
@@ -20,7 +20,7 @@ class _Json(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
-        return msgspec.json.encode({key: _utf8(value) for key, value in line.items()}).decode()
+        return compact({key: _utf8(value) for key, value in line.items()})
 
 
 def _utf8(text: str) -> str:

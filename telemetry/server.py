@@ -6,17 +6,22 @@ A probe handler only reads what the program has already found out: it must answe
 import socket
 import sys
 import threading
-from collections.abc import Callable
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
-from typing import Any
+from collections.abc import Callable, Mapping
+from socketserver import BaseRequestHandler, BaseServer, ThreadingTCPServer
+from typing import Any, NamedTuple
 
 Page = tuple[bytes, str]
 """A text, and its content type."""
 
 Check = Callable[[], str]
 """Returns what is wrong, in one sentence; the empty string when nothing is."""
+
+
+class Pages(NamedTuple):
+    """What is served: the metrics, and checks by path."""
+
+    metrics: Callable[[], Page]
+    checks: Mapping[str, Check]
 
 
 class _Server(ThreadingTCPServer):
@@ -47,34 +52,14 @@ class TelemetryServer:
     """
 
     def __init__(self, port: int, metrics: Callable[[], Page], healthy: Check, ready: Check) -> None:
-        checks = {"/healthz": healthy, "/readyz": ready}
+        pages = Pages(metrics, {"/healthz": healthy, "/readyz": ready})
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            timeout = 10
+        def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
+            from telemetry.handler import Handler  # noqa: PLC0415 - see there
 
-            def do_GET(self) -> None:
-                path = self.path.partition("?")[0]
-                if path == "/metrics":
-                    self._answer(HTTPStatus.OK, *metrics())
-                elif path in checks:
-                    problem = checks[path]()
-                    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-                    self._answer(status, (problem or "ok").encode() + b"\n", "text/plain; charset=utf-8")
-                else:
-                    self._answer(HTTPStatus.NOT_FOUND, b"try /metrics, /healthz or /readyz\n", "text/plain")
+            return Handler(pages, request, address, server)
 
-            def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Scrapes are no news."""
-
-        self._server = _Server(("", port), Handler)
+        self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
         self._thread.start()

@@ -1,7 +1,11 @@
-"""The hardware model: what a node is, once the raw answers of NVML and sysfs have been understood."""
+"""The hardware model: what a node is, once the raw answers of NVML and sysfs have been understood.
 
-from dataclasses import dataclass, field
+Named tuples, where other rooms have frozen dataclasses: an agent's start is spent on imports, and to define these ten
+as dataclasses took a tenth of it.
+"""
+
 from enum import StrEnum
+from typing import NamedTuple
 
 from topology.matrix import LinkMatrix
 
@@ -65,8 +69,7 @@ class LinkState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Platform:
+class Platform(NamedTuple):
     """Where a compute tray sits (GB200 and later)."""
 
     chassis: str
@@ -75,8 +78,7 @@ class Platform:
     host: int
 
 
-@dataclass(frozen=True, slots=True)
-class NvLink:
+class NvLink(NamedTuple):
     """One NVLink of one GPU. A link that is down tells neither its far end nor its speed."""
 
     link: int
@@ -94,8 +96,7 @@ class NvLink:
         return self.state in (LinkState.ACTIVE, LinkState.SLEEP)
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """A GPU's place in the fabric, in NVML's numbers, and what is bad about its health."""
 
     cluster_uuid: str
@@ -112,11 +113,10 @@ class Registration:
     """NVML's own verdict: `not-supported`, `healthy`, `unhealthy`, `limited-capacity`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One GPU. None means that neither NVML nor sysfs told."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # NVML's word, and of the tuple's own method nobody here has use
     pci: str
     uuid: str | None
     product: str | None
@@ -142,23 +142,23 @@ class Gpu:
     registration: Registration | None
     """None when NVML has no fabric information about it."""
 
-    links_active: int = field(init=False)
-    """NVLinks that are up."""
-    link_mbps: int | None = field(init=False)
-    """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
-    nvlink_version: str | None = field(init=False)
-    """Generation of the active links."""
+    @property
+    def links_active(self) -> int:
+        """NVLinks that are up."""
+        return sum(link.up for link in self.links)
 
-    def __post_init__(self) -> None:
-        """Conclude from the links once what is asked dozens of times a probe."""
-        up = [link for link in self.links if link.up]
-        object.__setattr__(self, "links_active", len(up))
-        object.__setattr__(self, "link_mbps", max((link.mbps for link in up if link.mbps), default=None))
-        object.__setattr__(self, "nvlink_version", next((link.version for link in up if link.version), None))
+    @property
+    def link_mbps(self) -> int | None:
+        """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
+        return max((link.mbps for link in self.links if link.up and link.mbps), default=None)
+
+    @property
+    def nvlink_version(self) -> str | None:
+        """Generation of the active links."""
+        return next((link.version for link in self.links if link.up and link.version), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(NamedTuple):
     """One port of a NIC."""
 
     number: int
@@ -173,8 +173,7 @@ class Port:
         return self.state in ("", "ACTIVE")
 
 
-@dataclass(frozen=True, slots=True)
-class Nic:
+class Nic(NamedTuple):
     """One InfiniBand or RoCE device as the kernel names it, with the PCI function it sits on."""
 
     name: str
@@ -191,8 +190,7 @@ class Nic:
         return bool(self.ports) and not any(port.up for port in self.ports)
 
 
-@dataclass(frozen=True, slots=True)
-class NumaNode:
+class NumaNode(NamedTuple):
     """One NUMA node; memory-only nodes (Grace has 32 of them) have no CPUs."""
 
     id: int
@@ -200,8 +198,7 @@ class NumaNode:
     distances: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PciLevels:
+class PciLevels(NamedTuple):
     """The PCI level of every pair of devices, NVLinks aside, by whoever told it; None where that one did not.
 
     Rows and columns as in the link matrix; `nvml` knows GPUs only. The link matrix shows NVML's word where there is
@@ -212,8 +209,7 @@ class PciLevels:
     nvml: tuple[tuple[str | None, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PathDispute:
+class PathDispute(NamedTuple):
     """A pair of GPUs whose PCI level NVML and sysfs name differently; the matrix shows NVML's."""
 
     a: str
@@ -222,8 +218,7 @@ class PathDispute:
     sysfs: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTopology:
+class NodeTopology(NamedTuple):
     """Everything that a node's labels and annotation are made of."""
 
     gpus: tuple[Gpu, ...]

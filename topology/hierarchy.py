@@ -11,7 +11,7 @@ from operator import not_
 from typing import Final
 
 from topology.levels import Level
-from topology.node import ITS_NAME, Labelled, NodeFacts
+from topology.node import OWN, Labelled, NodeFacts
 from topology.platforms import PLACEHOLDERS
 from topology.table import Table, table_of
 
@@ -123,7 +123,7 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> str:
     alone = 0
     rows = zip(table.column(narrow.key).values, table.column(broad.key).values, table.weights, strict=True)
     for inner, outer, nodes in rows:
-        if inner == ITS_NAME:
+        if inner in OWN:
             alone += nodes if outer is not None else 0
         elif inner is not None and outer is not None:
             parents.setdefault(inner, set()).add(outer)

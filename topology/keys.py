@@ -1,6 +1,7 @@
 """The label and annotation keys that Toposcope owns, and the few foreign ones it reads by name.
 
-Every key under `PREFIX` is written by the agent of the node that carries it and by nobody else.
+Every key under `PREFIX` is written by the agent of the node that carries it and by nobody else. What stands below each
+is what docs/labels.md says of it (`make reference`).
 """
 
 from typing import Final
@@ -8,30 +9,52 @@ from typing import Final
 PREFIX: Final = "gpu.topology/"
 
 NVLINK_DOMAIN: Final = PREFIX + "nvlink-domain"
+"""The scheduling level: `<cluster UUID>.<clique id>` where NVLink leaves the node (GB200 NVL72), else the node's own
+name (with a hash when it is longer than 63 characters)."""
 NVLINK_DOMAIN_SIZE: Final = PREFIX + "nvlink-domain-size"
+"""GPUs in the node's largest NVLink domain, counted on this node."""
 NVLINK_DOMAINS: Final = PREFIX + "nvlink-domains"
+"""NVLink domains on this node; a GPU without NVLink is one by itself."""
 INTERCONNECT: Final = PREFIX + "interconnect"
+"""Best GPU-to-GPU path: `nvswitch`, `nvlink`, `pcie`, `none` (one GPU)."""
 NVLINK_VERSION: Final = PREFIX + "nvlink-version"
+"""NVLink generation of the active links."""
 NVLINK_LINKS: Final = PREFIX + "nvlink-links"
+"""Active links of each GPU in the largest domain; the weakest GPU counts."""
 NVLINK_BANDWIDTH: Final = PREFIX + "nvlink-bandwidth"
+"""What those links give, GB/s per GPU and direction."""
 NVSWITCHES: Final = PREFIX + "nvswitches"
+"""NVSwitches on the PCI bus or named by links; left out where they sit outside the node."""
 GPUS: Final = PREFIX + "gpus"
+"""GPUs that NVML sees; MIG instances are not counted, their GPU is."""
 GPU_PRODUCT: Final = PREFIX + "gpu-product"
+"""Product, written as in `nvidia.com/gpu.product`."""
 NUMA_NODES: Final = PREFIX + "numa-nodes"
+"""NUMA nodes that have CPUs."""
 GPUS_PER_NUMA: Final = PREFIX + "gpus-per-numa"
+"""GPUs on each of them, in their order; left out when a GPU's node is not known."""
 RAIL_ALIGNED: Final = PREFIX + "rail-aligned"
+"""`true`: every GPU can have a NIC card of its own no further than PXB. A port that is down does not count, nor does
+Ethernet where InfiniBand is as near."""
 SHAPE: Final = PREFIX + "shape"
+"""Equal shape, equal wiring: a hash of link matrix and NUMA layout that does not depend on the order of devices."""
 FABRIC: Final = PREFIX + "fabric"
+"""Fabric registration over all GPUs: `completed`, `in-progress`, `not-supported`, `failed`."""
 CHASSIS: Final = PREFIX + "chassis"
+"""Serial number of the chassis that a compute tray sits in (GB200 and later)."""
 TRAY: Final = PREFIX + "tray"
+"""Which tray of the chassis it is (GB200 and later)."""
 SLOT: Final = PREFIX + "slot"
+"""Which slot of the chassis it sits in (GB200 and later)."""
 STATE: Final = PREFIX + "state"
+"""`ok`. `degraded`: fewer GPUs, links or worse paths than this node has shown before, than its product has or than its
+like have, or a fabric that is not sound. `unknown`: the hardware does not answer, the other labels are from before."""
 
 MATRIX: Final = PREFIX + "matrix"
-"""Annotation: the node's devices, link matrix and reasons as compact JSON (see `agent.annotation`)."""
+"""The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
 
 REFERENCE: Final = PREFIX + "reference"
-"""Annotation: the best that the node has shown (see `agent.reference`)."""
+"""The best that the node has shown: what it is measured against."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"

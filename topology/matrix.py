@@ -1,8 +1,7 @@
 """The link matrix of a node: for every pair of its GPUs and NICs the best path between them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from topology.pci import PIX, PXB
 
@@ -10,8 +9,7 @@ SELF: Final = "X"
 _NV: Final = "NV"
 
 
-@dataclass(frozen=True, slots=True)
-class LinkMatrix:
+class LinkMatrix(NamedTuple):
     """Rows and columns are `devices` (`GPU0`..., then `NIC0`...); `cells[i][j]` as `nvidia-smi topo -m` prints it.
 
     A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.

@@ -3,8 +3,14 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from topology.keys import HOSTNAME
+
 ITS_NAME: Final = "/"
 """Stands for a node's own name among what it shares with other nodes; no label can have this value."""
+ITS_HOST: Final = "//"
+"""Stands in the same way for the value of its hostname label, on a node on which that is not the node's name."""
+OWN: Final = frozenset({ITS_NAME, ITS_HOST})
+"""What stands for a value that a node has alone."""
 
 
 class Hardware(NamedTuple):
@@ -34,8 +40,8 @@ class Labelled(Protocol):
 class Traits(NamedTuple):
     """All that is kept of a node but its identity. Nodes that are alike share one such tuple, as those of a rack do.
 
-    `keys` and `values` run in parallel; `ITS_NAME` among the values stands for the node's own name. `gpus` is the
-    number of allocatable `nvidia.com/gpu`.
+    `keys` and `values` run in parallel; `ITS_NAME` and `ITS_HOST` among the values stand for what the node has alone.
+    `gpus` is the number of allocatable `nvidia.com/gpu`.
     """
 
     keys: tuple[str, ...]
@@ -57,23 +63,28 @@ class Traits(NamedTuple):
         except ValueError:
             return None
 
-    def spelled_out(self, name: str) -> "Traits":
-        """What only the node of this name has: its name wherever it stands."""
-        return self._replace(values=_said(self.values, ITS_NAME, name))
-
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node; see `node_facts`."""
+    """One node; see `node_facts`. `host` is its hostname label where that is not its name, else empty."""
 
     name: str
     uid: str
     traits: Traits
+    host: str = ""
 
     def label(self, key: str) -> str | None:
         """The value of a label that is kept, else None."""
         value = self.traits.label(key)
-        return self.name if value == ITS_NAME else value
+        return value if value is None else self.own(value)
+
+    def own(self, value: str) -> str:
+        """The value as it stands on this node."""
+        return self.name if value == ITS_NAME else self.host if value == ITS_HOST else value
+
+    def spelled_out(self) -> Traits:
+        """What only this node has: its name and its host wherever they stand."""
+        return self.traits._replace(values=self.values)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -83,7 +94,8 @@ class NodeFacts:
     @property
     def values(self) -> tuple[str, ...]:
         """Their values, in the same order."""
-        return _said(self.traits.values, ITS_NAME, self.name)
+        values = self.traits.values
+        return values if OWN.isdisjoint(values) else tuple(map(self.own, values))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -127,8 +139,16 @@ def node_facts(
     hardware: Hardware = NO_AGENT,
 ) -> NodeFacts:
     """A node from its parts; `values` as they stand on the node."""
-    return NodeFacts(name, uid, Traits(keys, _said(values, name, ITS_NAME), ready, schedulable, gpus, hardware))
+    host = host_of(name, dict(zip(keys, values, strict=True)).get(HOSTNAME))
+    shared = tuple([unsaid(value, name, host) for value in values])
+    return NodeFacts(name, uid, Traits(keys, shared, ready, schedulable, gpus, hardware), host)
 
 
-def _said(values: tuple[str, ...], this: str, instead: str) -> tuple[str, ...]:
-    return tuple([instead if value == this else value for value in values]) if this in values else values
+def host_of(name: str, label: str | None) -> str:
+    """The hostname label's value where it is another than the node's name, else empty."""
+    return "" if label is None or label == name else label
+
+
+def unsaid(value: str, name: str, host: str) -> str:
+    """A value without what only the node has."""
+    return ITS_NAME if value == name else ITS_HOST if value == host and host else value

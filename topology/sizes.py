@@ -7,7 +7,7 @@ from operator import mul
 from typing import Any
 
 from topology.levels import Level
-from topology.node import ITS_NAME
+from topology.node import OWN
 from topology.table import Table
 
 
@@ -42,7 +42,7 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
         found: dict[Any, int] = {}
         alone = [0]
         for domain, value, one, all_of_them in zip(domains, column.values, gpus, totals, strict=True):
-            if value == ITS_NAME:
+            if value in OWN:
                 alone.append(one)
             elif value is not None:
                 found[domain] = found.get(domain, 0) + all_of_them

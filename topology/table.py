@@ -1,18 +1,19 @@
 """Nodes by what they have in common, so that 100,000 of them are counted in milliseconds.
 
 Nodes that share their traits are one *kind*, with a weight: how many they are. A rack is mostly one kind, so a cluster
-has as many kinds as racks, and everything is derived from columns with one label value a kind. `ITS_NAME` in a column
-stands for as many values as the kind has nodes, each of them on that node only.
+has as many kinds as racks, and everything is derived from columns with one label value a kind. `ITS_NAME` or `ITS_HOST`
+in a column stands for as many values as the kind has nodes, each of them on that node only.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import attrgetter, eq, is_not, itemgetter
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, cast
 
-from topology.node import ITS_NAME, Hardware, NodeFacts, Traits
+from topology.node import ITS_HOST, OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
 
 T = TypeVar("T")
@@ -21,7 +22,8 @@ _NOWHERE: Final = -1
 _BATCH: Final = 1024
 """So few nodes stay in the processor's cache while one thing after the other is taken from them."""
 
-_Parents: TypeAlias = dict[str | None, str | None]
+Parents: TypeAlias = dict[str | None, str | None]
+"""The value of a broad level around each value of a narrow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Column:
     """How many different values there are."""
     missing: int
     own: int
-    """How many nodes have their own name as a value."""
+    """How many nodes have a value that stands for one of their own."""
 
     @property
     def singular(self) -> bool:
@@ -51,7 +53,7 @@ class Table:
     """Nodes of different names, in the order in which they are given.
 
     What a column is like is worked out when it is first asked for. `placeholders` are values that say "unknown". A node
-    whose name is a placeholder or another node's value is a kind of its own, in which its name is spelled out.
+    whose name or host is a placeholder or another node's value is a kind of its own, in which both are spelled out.
     """
 
     def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
@@ -62,15 +64,19 @@ class Table:
         self._members: Collection[NodeFacts] = members
         self._spelled: dict[str, Traits] = {}
         words = words_of(kinds.values(), placeholders)
-        if not words.isdisjoint(names):
+        hosts = [node.host for node in members if node.host] if ITS_HOST in words else []
+        words |= _repeated(names, hosts)
+        if not (words.isdisjoint(names) and words.isdisjoint(hosts)):
             for node in members:
-                if node.name in words and ITS_NAME in node.traits.values:
+                if (node.name in words or (node.host and node.host in words)) and not OWN.isdisjoint(
+                    node.traits.values
+                ):
                     weights[id(node.traits)] -= 1
-                    own = self._spelled[node.name] = node.traits.spelled_out(node.name)
+                    own = self._spelled[node.name] = node.spelled_out()
                     weights[id(own)], kinds[id(own)] = 1, own
         self._take([kind for number, kind in kinds.items() if weights[number]], [*filter(None, weights.values())])
 
-    def _take(self, kinds: Sequence[Traits], weights: Sequence[int]) -> None:
+    def _take(self, kinds: list[Traits], weights: list[int]) -> None:
         """Have these kinds from now on, of which nothing is worked out yet."""
         self.kinds = kinds
         self.weights = weights
@@ -79,12 +85,18 @@ class Table:
         """How many of them a scheduler would place a pod on."""
         keys = [kind.keys for kind in kinds]
         alike = bool(keys) and keys.count(keys[0]) == len(keys)
-        self.segments: Mapping[tuple[str, ...], int] = {keys[0]: len(self)} if alike else _sums(keys, weights)
+        self.segments: dict[tuple[str, ...], int] = {keys[0]: len(self)} if alike else sums(keys, weights)
         """How many nodes carry which keys."""
         self._rows = [kind.values for kind in kinds]
         self._labels: dict[str, list[str | None]] = {}
         self._columns: dict[str, Column] = {}
-        self._parents: dict[tuple[str, str], _Parents | None] = {}
+        self._dotted: dict[str, bool] = {}
+        self._parents: dict[tuple[str, str], Parents | None] = {}
+        self._notes: dict[Hashable, object] = {}
+        self._moved()
+
+    def _moved(self) -> None:
+        """Forget what depends on every single node."""
         self._places: list[int] | None = None
         self._by_node: Table | None = None
 
@@ -118,9 +130,11 @@ class Table:
 
     def values(self, key: str) -> list[str | None]:
         """Each node's domain value at the level that `key` carries."""
-        values = self.column(key).values
-        found = map(values.__getitem__, self.places())
-        return [node.name if value == ITS_NAME else value for node, value in zip(self, found, strict=True)]
+        column = self.column(key)
+        found = map(column.values.__getitem__, self.places())
+        if not column.own:
+            return list(found)
+        return [node.own(value) if value in OWN else value for node, value in zip(self, found, strict=True)]
 
     def labels(self, key: str) -> list[str | None]:
         """Each kind's value of the label, whatever it says; None where there is none."""
@@ -139,7 +153,13 @@ class Table:
 
     def machines(self) -> Mapping[Hardware, int]:
         """How many nodes have which hardware."""
-        return _sums([kind.hardware for kind in self.kinds], self.weights)
+        return sums([kind.hardware for kind in self.kinds], self.weights)
+
+    def of_machines(self, work: Callable[[Mapping[Hardware, int]], T]) -> T:
+        """What `work` makes of the machines; remembered, so give a function of the module and not one made for it."""
+        if work not in self._notes:
+            self._notes[work] = work(self.machines())
+        return cast("T", self._notes[work])
 
     def column(self, key: str) -> Column:
         """Each kind's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
@@ -147,14 +167,25 @@ class Table:
             self._columns[key] = self._column(self.labels(key))
         return self._columns[key]
 
+    def dotted(self, key: str) -> bool:
+        """Whether some value of the level that nodes can share has a dot in it, or had one a while ago."""
+        if key not in self._dotted:
+            self._dotted[key] = "." in "".join(filter(None, self.column(key).values))
+        return self._dotted[key]
+
+    def real(self, label: str | None) -> str | None:
+        """The domain value that a label stands for."""
+        return None if label in self.placeholders else label
+
     def _column(self, values: list[str | None]) -> Column:
         distinct = set(values)
         if not distinct.isdisjoint(self.placeholders):
-            values = [None if value in self.placeholders else value for value in values]
+            values = list(map(self.real, values))
             distinct = set(values)
         missing = self._carrying(values, None) if None in distinct else 0
-        own = self._carrying(values, ITS_NAME) if ITS_NAME in distinct else 0
-        different = len(distinct) - (None in distinct) - (ITS_NAME in distinct) + own
+        alone = OWN & distinct
+        own = sum(self._carrying(values, each) for each in alone)
+        different = len(distinct) - (None in distinct) - len(alone) + own
         return Column(values, len(self), different, missing, own)
 
     def _carrying(self, values: Sequence[str | None], this: str | None) -> int:
@@ -170,13 +201,20 @@ class Table:
         shared = [i for i, column in enumerate(columns) if column.missing or not column.singular]
         return self._spelled_out() if shared and any(column.own for column in columns[: shared[-1]]) else self
 
-    def told_by(self, keys: Iterable[str]) -> "Table":
-        """This table, or one in which each node is a kind, where one of the labels is some node's name."""
-        return self._spelled_out() if any(ITS_NAME in self.labels(key) for key in keys) else self
+    def told_by(self, keys: Iterable[str], values: Collection[str] | None = None) -> "Table":
+        """This table, or one in which each node is a kind, where one of the labels is some node's own.
+
+        `values` are those that matter, if not all do.
+        """
+        if all(OWN.isdisjoint(self.labels(key)) for key in keys):
+            return self
+        if values is not None and not any(node.name in values or node.host in values for node in self):
+            return self
+        return self._spelled_out()
 
     def _spelled_out(self) -> "Table":
         if self._by_node is None:
-            spelled = [NodeFacts(node.name, node.uid, node.traits.spelled_out(node.name)) for node in self]
+            spelled = [NodeFacts(node.name, node.uid, node.spelled_out()) for node in self]
             self._by_node = Table(spelled, self.placeholders)
         return self._by_node
 
@@ -189,11 +227,11 @@ class Table:
     def parents(self, broad: str, narrow: str) -> Mapping[str | None, str | None] | None:
         """The value of `broad` that lies around each value of `narrow`; None where one lies in two.
 
-        A value that is its node's own name is left out: it lies in one.
+        A value that its node has alone is left out: it lies in one. Around the values of one node such a value may
+        stand as it does in a column.
         """
         if (broad, narrow) not in self._parents:
-            table = self.told_by([broad])
-            self._parents[broad, narrow] = _parents(table.column(broad), table.column(narrow))
+            self._parents[broad, narrow] = _parents(self.column(broad), self.column(narrow), self.weights)
         return self._parents[broad, narrow]
 
     def domains(self, keys: Sequence[str]) -> list[int]:
@@ -218,7 +256,7 @@ class Table:
         """How many different paths of values there are, from the broadest of `keys` down, that end in a value."""
         readable = self.readable(keys)
         found = set(zip(*[readable.column(key).values for key in keys], strict=True))
-        return sum(path[-1] not in {None, ITS_NAME} for path in found) + readable.column(keys[-1]).own
+        return sum(path[-1] is not None and path[-1] not in OWN for path in found) + readable.column(keys[-1]).own
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:
@@ -260,19 +298,36 @@ def _weighed(traits: Sequence[Traits]) -> tuple[dict[int, Traits], dict[int, int
     return kinds, weights
 
 
-def _sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+def sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+    """How many nodes there are of each thing."""
     found: dict[T, int] = {}
     for thing, weight in zip(things, weights, strict=True):
         found[thing] = found.get(thing, 0) + weight
     return found
 
 
-def _parents(broad: Column, narrow: Column) -> _Parents | None:
+def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents | None:
     if broad.uniform:
         return dict.fromkeys(narrow.values, broad.values[0])
     inner, outer = narrow.values, broad.values
     if narrow.own:
-        shared = [value != ITS_NAME for value in inner]
-        inner, outer = list(compress(inner, shared)), list(compress(outer, shared))
+        shared = [value not in OWN for value in inner]
+        inner, outer, weights = (
+            list(compress(inner, shared)),
+            list(compress(outer, shared)),
+            [*compress(weights, shared)],
+        )
+    if broad.own:
+        # Different values of different nodes, which all look alike here.
+        around = [(value, nodes) for value, parent, nodes in zip(inner, outer, weights, strict=True) if parent in OWN]
+        if sum(nodes for _, nodes in around) > len({value for value, _ in around}):
+            return None
     parents = dict(zip(inner, outer, strict=True))
     return parents if list(map(parents.__getitem__, inner)) == outer else None
+
+
+def _repeated(names: Sequence[str], hosts: Sequence[str]) -> set[str]:
+    """Hosts that are another node's host or name."""
+    if not hosts or len({*names, *hosts}) == len(names) + len(hosts):
+        return set()
+    return {value for value, times in Counter(chain(names, hosts)).items() if times > 1}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.isolation import ProbeProcess
+from agent.launch import loading
 from agent.options import options
 from cli.agent import add_arguments
 
@@ -19,9 +20,9 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
     with ProbeProcess(functools.partial(_open, tape), arguments.sysfs) as probe:
-        from agent.run import run  # noqa: PLC0415 - after the fork, as in cli.agent
-        from kube.config import load  # noqa: PLC0415 - same
-
+        with loading():
+            from agent.run import run  # noqa: PLC0415 - after the fork, as in cli.agent
+            from kube.config import load  # noqa: PLC0415 - same
         load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
         return run(chosen, probe)
 

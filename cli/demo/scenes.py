@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -121,7 +120,7 @@ class Demo:
         server = EmbeddedApiServer()
         server.start()
         server.load(node.node_object() for node in self._nodes)
-        client = ApiClient(replace(load(_written(server, self._kubeconfig.with_suffix(".new"))), namespace="default"))
+        client = ApiClient(load(_written(server, self._kubeconfig.with_suffix(".new")))._replace(namespace="default"))
         crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
         for crd in crds:
             client.call(Request("POST", _CRDS, {}, msgspec.json.encode(crd)))

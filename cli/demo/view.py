@@ -10,6 +10,7 @@ from topology.hierarchy import Domain, tree
 from topology.levels import Level
 from topology.matrix import LinkMatrix
 from topology.node import NodeFacts
+from topology.words import plural
 
 _FEW: Final = 3
 
@@ -62,7 +63,12 @@ def _branches(domain: Domain, levels: Sequence[Level], indent: str) -> Iterator[
 
 def _line(level: str, value: str, domain: Domain) -> Text:
     nodes = "1 node" if domain.nodes == 1 else f"{domain.nodes} nodes"
-    return Text.assemble((level, "cyan"), " ", (f"{value} ", "bold") if value else "", f"{nodes}, {domain.gpus} GPUs")
+    return Text.assemble(
+        (level, "cyan"),
+        " ",
+        (f"{value} ", "bold") if value else "",
+        f"{nodes}, {domain.gpus} {plural(domain.gpus, 'GPU')}",
+    )
 
 
 def _span(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from cli.removal.plan import Plan, Thing
+from cli.writing import cleaned
 from controller.options import HOME_NAMESPACE
 from controller.publishers.objects import find
 from kube.client import ApiClient, Request
@@ -55,7 +56,7 @@ class Remover:
                 self._send(request)
         if plan.nodes:
             keys = sum(node.keys for node in plan.nodes)
-            self._tell(f"cleaned {len(plan.nodes):,} nodes of {keys:,} labels and annotations")
+            self._tell(f"cleaned {cleaned(len(plan.nodes), keys)}")
 
     def _delete(self, things: Iterable[Thing], done: str) -> None:
         for thing in things:

@@ -12,7 +12,6 @@ from demand.model import Pods
 from demand.nodes import Expression
 from demand.reading import Known, near
 from demand.systems.common import key_fix
-from topology.catalogue import BUILT_IN
 from topology.levels import Level
 
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
@@ -36,7 +35,7 @@ def exclusive_level(term: Part, known: Known, rule: str, message: str) -> Level 
             fix = near(key, known.labels) if len(known.labels) <= _FEW else fix
         term.error(rule, message, f"no node carries the label {key!r}" + (f"; {fix}" if fix else ""))
     levels = (level for ladder in known.ladders.values() for level in ladder.levels if level.key == key)
-    return next(levels, None) or Level(BUILT_IN.domain_of.get(key, key), key)
+    return next(levels, None) or Level(known.domain_of.get(key, key), key)
 
 
 _FEW: Final = 12

@@ -1,15 +1,19 @@
 """KAI's PodGroup: constraints of the group and of its sub-groups, which form a tree by their parents.
 
 Rules and messages: the CRD and the webhook of KAI 0.17. A PodGroup says how many pods belong together and not what
-they take, so its tree has pods without requests and whether there is room stays open.
+they take: that is told by the pods that name it, in the cluster or beside it in the same files. Where there are none,
+its tree has pods without requests and whether there is room stays open. Room is for `minMember` pods: KAI starts the
+group with so many, and others when there is room for them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from demand.document import Part
-from demand.model import Group, Pods, Workload
+from demand.members import taken
+from demand.model import Group, Member, Pods, Workload
 from demand.reading import Known, Reading, merged, near
 from demand.systems.common import handle_of, is_kind
 from demand.systems.kai_levels import NONE, Asked, Constraint, Constraints
@@ -17,7 +21,7 @@ from demand.systems.kai_levels import NONE, Asked, Constraint, Constraints
 _GROUP: Final = "scheduling.run.ai"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _DEEPEST: Final = 64
-_NOTE: Final = "a PodGroup does not say what its pods take: room is not checked; check the workload they come from"
+_CHECK: Final = "room is not checked; check the workload that its pods come from"
 
 
 class KaiPodGroup:
@@ -34,14 +38,17 @@ class KaiPodGroup:
         del before  # constraints may change
         root = Part(document)
         constraints = Constraints(known)
-        group = _Tree(root / "spec", constraints).group((root / "metadata" / "name").text() or "PodGroup")
+        name = (root / "metadata" / "name").text() or "PodGroup"
+        namespace = (root / "metadata" / "namespace").text() or "default"
+        tree = _Tree(root / "spec", constraints, known.members.get((namespace, name), ()))
+        group = tree.group(name)
         workload = Workload(
             self.name,
             handle_of(root),
             (group,),
             constraints.topology,
-            placeable=False,
-            notes=(*constraints.notes, _NOTE),
+            placeable=constraints.placeable and not tree.unknown,
+            notes=(*constraints.notes, *tree.notes, *(f"{why}: {_CHECK}" for why in tree.unknown[:1])),
         )
         return Reading(workload, merged(root.findings))
 
@@ -49,7 +56,11 @@ class KaiPodGroup:
 class _Tree:
     """Builds the tree of one PodGroup."""
 
-    def __init__(self, spec: Part, constraints: Constraints) -> None:
+    def __init__(self, spec: Part, constraints: Constraints, members: Sequence[Member]) -> None:
+        self._members = members
+        self.unknown: list[str] = []
+        """Why it cannot be told what some of its pods take."""
+        self.notes: list[str] = []
         self._spec = spec
         self._constraints = constraints
         self._by_name: dict[str, Part] = {}
@@ -76,8 +87,18 @@ class _Tree:
             self._check_subgroup(each, part)
         own = self._constraint("workload", spec, NONE)
         below = tuple(self._subgroup(each, own) for each in self._children.get("", ()))
-        pods = () if below else (Pods("pods", least, ()),)
+        pods = () if below else self._pods("", "pods", least)
         return Group(name, pods, below, own.required, own.preferred)
+
+    def _pods(self, subgroup: str, name: str, least: int) -> tuple[Pods, ...]:
+        """What the pods that must start together take, as far as it is known."""
+        found, note = taken(self._members, subgroup, least)
+        if found:
+            self.notes += [note] * bool(note)
+            return tuple(replace(each, name=name) for each in found)
+        if least:
+            self.unknown.append(note)
+        return (Pods(name, least, ()),)
 
     def _add(self, each: Part) -> None:
         name = (each / "name").text()
@@ -163,7 +184,7 @@ class _Tree:
         own = self._constraint(f"sub-group {name}", each, above)
         inner = above if own.required is None else own
         below = tuple(self._subgroup(child, inner) for child in self._children.get(name, ()))
-        pods = () if below else (Pods(name, _least(each / "minMember", 0), ()),)
+        pods = () if below else self._pods(name, name, _least(each / "minMember", 0))
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
 
     def _constraint(self, who: str, holder: Part, above: Constraint) -> Constraint:

@@ -16,6 +16,7 @@ from demand.reading import Known, Ladder, Reading, merged
 from demand.systems.common import handle_of, key_fix
 from demand.systems.kueue_groups import check_groups
 from demand.systems.kueue_request import ALL, Named, Request, Slices, annotated, of_workload
+from topology.words import plural
 
 WORKLOAD: Final = ("kueue.x-k8s.io", "Workload")
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
@@ -101,7 +102,7 @@ def _grouped(root: Part, structure: Structure, notes: list[str]) -> Structure:
         )
         return structure
     count = int(text[:9])
-    notes.append(f"counted as {count} pods like this one, the whole pod group")
+    notes.append(f"counted as {count} {plural(count, 'pod')} like this one, the whole pod group")
     pod = structure.sets[0]
     return Structure((PodSet("pod group", pod.some(count), pod.template),))
 

@@ -10,11 +10,9 @@ from typing import Any, Final
 from demand.document import Part
 from demand.reading import Known, Ladder, Reading, merged
 from demand.systems.common import key_fix
-from topology.catalogue import BUILT_IN
 from topology.keys import HOSTNAME
 from topology.levels import MAX_LEVELS, Level
 
-_DOMAIN_OF: Final = BUILT_IN.domain_of
 _SOURCE: Final = "Run:ai network topology"
 _RULE: Final = "runai/topology-levels"
 
@@ -49,11 +47,11 @@ class RunAiTopology:
         return Reading(None, merged(root.findings), subject=_SOURCE)
 
 
-def ladder_of(document: Mapping[str, Any]) -> Ladder:
+def ladder_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Ladder:
     """Its levels; Run:ai names label keys only, so the domain is the catalogue's, else the key itself."""
     root = Part(document)
     keys = [key for each in (root / "levels").items() if (key := each.text())]
-    levels = tuple(Level(_DOMAIN_OF.get(key, key), key) for key in dict.fromkeys(keys))
+    levels = tuple(Level(domain_of.get(key, key), key) for key in dict.fromkeys(keys))
     return Ladder((root / "name").text() or "", levels, _SOURCE)
 
 

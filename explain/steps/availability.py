@@ -10,6 +10,7 @@ from explain.steps.levels import RULES, in_the_dark
 from survey.scope import table_of
 from topology.hierarchy import cover
 from topology.levels import Level
+from topology.words import plural
 
 NAME: Final = "availability"
 
@@ -35,7 +36,7 @@ def _lost(case: Case, wanted: Collection[Level]) -> Step | None:
     complaints = [finding.message for finding in case.findings(*RULES)]
     for domain, message in lost_levels(case).items():
         named = any(level.domain == domain for level in wanted)
-        if named or any(mentions(text, domain) for text in complaints):
+        if named or any(mentions(case, text, domain) for text in complaints):
             topology = case.topologies[0] if case.topologies else message.split()[1].rstrip(":")
             return failed(
                 NAME,
@@ -59,7 +60,7 @@ def _out_of_reach(case: Case, wanted: Collection[Level]) -> Step | None:
             if coverage.nodes:
                 return failed(
                     NAME,
-                    f"none of the {coverage.nodes} nodes that carry level {level.domain} takes pods: "
+                    f"none of {coverage.nodes} {plural(coverage.nodes, 'node')} with level {level.domain} takes pods: "
                     "each is cordoned or not Ready",
                     commands=(f"kubectl get nodes -L {level.key}",),
                 )

@@ -9,6 +9,7 @@ from explain.steps import topology
 from survey.scope import table_of
 from topology.hierarchy import Coverage, cover
 from topology.keys import PREFIX
+from topology.words import plural
 
 NAME: Final = "labels"
 _AGENTS: Final = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
@@ -59,6 +60,7 @@ def _sentence(coverage: Coverage, nodes: int) -> str:
     more = coverage.missing - len(coverage.missing_nodes)
     lack = "lacks" if coverage.missing == 1 else "lack"
     level = coverage.level
-    return f"{coverage.missing} of {nodes} nodes {lack} level {level.domain} ({level.key}): {names}" + (
-        f" and {more} more" if more else ""
+    return (
+        f"{coverage.missing} of {nodes} {plural(nodes, 'node')} {lack} level {level.domain} ({level.key}): {names}"
+        + (f" and {more} more" if more else "")
     )

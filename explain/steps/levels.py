@@ -25,7 +25,7 @@ RULES: Final = (
 def wrong_levels(case: Case) -> list[Finding]:
     """What is said against the levels that are named, but for those that the topology has lost."""
     lost = lost_levels(case)
-    return [each for each in case.findings(*RULES) if not any(mentions(each.message, domain) for domain in lost)]
+    return [each for each in case.findings(*RULES) if not any(mentions(case, each.message, domain) for domain in lost)]
 
 
 def in_the_dark(case: Case) -> str:

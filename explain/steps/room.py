@@ -75,12 +75,12 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
     """The domains with what is free, the best one first."""
     if not offers or shortage.level is None:
         return
-    domain, what = shortage.level.domain, unit(shortage.resource)
+    domain = shortage.level.domain
     yield f"{len(offers)} {domain}{'' if len(offers) == 1 else 's'} considered:"
     for offer in offers[:_MOST]:
         best = f", {offer.usable} of them for pods of this size" if offer.usable < offer.free else ""
         nodes = "1 node" if offer.nodes == 1 else f"{offer.nodes} nodes"
-        yield f"  {offer.name}: {offer.free} {what} free on {nodes}{best}"
+        yield f"  {offer.name}: {offer.free} {unit(shortage.resource, offer.free)} free on {nodes}{best}"
     if len(offers) > _MOST:
         yield f"  and {len(offers) - _MOST} with less"
 

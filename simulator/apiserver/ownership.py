@@ -129,13 +129,15 @@ def update(live: dict[str, Any], new: dict[str, Any], schema: Schema, writer: Wr
 
 def _without_abandoned(merged: Any, claims: dict[Manager, _Claim], before: Paths, schema: Schema) -> Any:
     """Remove what the manager listed last time and nobody lists now."""
+    owned = set().union(*(claim.paths for claim in claims.values()))
+    if before <= owned:
+        return merged  # whatever was removed would be added back
 
     def closed(paths: Paths) -> Paths:
         return fields.with_named_parents(paths, schema)
 
     everything = closed(fields.field_set(merged, schema))
     left = fields.without(merged, closed(before), schema)
-    owned = set().union(*(claim.paths for claim in claims.values()))
     still_owned = fields.without(merged, everything - closed(fields.field_set(left, schema)) - closed(owned), schema)
     abandoned = everything - closed(fields.field_set(still_owned, schema))
     return fields.without(merged, abandoned & closed(before), schema)

@@ -48,7 +48,7 @@ def wake() -> Iterator[socket.socket]:
 def test_a_probe_crosses_processes_unchanged(sysfs: Path, faults: Path) -> None:
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         first, second = probe.probe(), probe.probe()
-    assert first == second
+    assert first is second  # the same bytes are not read twice
     assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
     assert first.gpu_functions[0].path[0].startswith("pci")
 

@@ -144,6 +144,20 @@ def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None
     assert node.cluster.writes[-1].labels.known[keys.STATE] == "ok"
 
 
+def test_without_its_annotation_a_degraded_node_begins_anew(node: Node) -> None:
+    node.live(120)
+    node.faults = Faults(links_down={0: None})
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+    node.cluster.remembered = None  # as the next read of the Node finds it once somebody deleted it
+    node.live(120)
+    assert node.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+    for faults, state in ((Faults(), "ok"), (Faults(links_down={0: None}), "degraded")):  # and learns again
+        node.faults = faults
+        node.live(120)
+        assert node.cluster.writes[-1].labels.known[keys.STATE] == state
+
+
 def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
     node.live(120)
     node.cluster.fails = Unreachable("refused")

@@ -76,7 +76,7 @@ def test_a_worse_path_is_told_with_what_it_was(tmp_path: Path) -> None:
     topology = discovered(load_profile("l40s-4"), tmp_path)
     past = observed(topology)
     first, second = topology.gpus[0].pci, topology.gpus[1].pci
-    nearer = replace(past, paths={**past.paths, (first, second): "PIX"})
+    nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
     assert degradations(nearer, topology) == ["GPU 0 to GPU 1: NODE, was PIX"]
 
 
@@ -111,6 +111,9 @@ def test_the_annotation_reads_back(tmp_path: Path) -> None:
         '{"version":1,"product":null,"gpus":{"a":1},"paths":[]}',
         '{"version":1,"product":null,"gpus":{"a":"many"},"paths":["X"]}',
         '{"version":1,"product":null,"gpus":{"a":1},"paths":["X X"]}',
+        '{"version":1,"product":null,"gpus":{"\\ud800":1},"paths":["X"]}',
+        '{"version":true,"product":null,"gpus":{},"paths":[]}',
+        "[" * 16_000,
         "x" * 20_000,
         "\x00☃",
     ],

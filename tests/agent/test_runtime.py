@@ -6,7 +6,7 @@ import pytest
 
 from agent.describe import describe
 from agent.raw import RawFault, RawNode, RawPci
-from agent.runtime import advice
+from agent.runtime import advice, withheld
 from agent.sysfs import Sysfs
 from agent.worker import container_facts
 from simulator.profile import load_profile
@@ -41,6 +41,8 @@ def node(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1
         (node(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute"), "'compute': add utility"),
         (node(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute,utility"), "runtimeClassName: nvidia"),
         (node(NVIDIA_VISIBLE_DEVICES="all"), "runtimeClassName: nvidia"),
+        (node(NVIDIA_VISIBLE_DEVICES="all"), "GKE and Bottlerocket have components of their own"),
+        (node(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices"), "must be a mount of /dev/null"),
         (node(9, nvidiactl="absent"), "no /dev/nvidiactl"),
         (node(999, nvidiactl="absent", NVIDIA_VISIBLE_DEVICES="all"), "no /dev/nvidiactl"),
         (node(999, nvidiactl="present"), "lost its device nodes"),
@@ -53,6 +55,11 @@ def node(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1
 )
 def test_the_missing_setting_is_named(raw: RawNode, words: str) -> None:
     assert words in advice(raw.faults[0].code, raw)
+
+
+def test_gpus_that_are_named_by_mounts_are_not_withheld() -> None:
+    assert withheld(node(NVIDIA_VISIBLE_DEVICES="0,1")).startswith("NVIDIA_VISIBLE_DEVICES is '0,1'")
+    assert withheld(node(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")) == ""
 
 
 def test_a_bus_that_cannot_be_seen_proves_nothing() -> None:

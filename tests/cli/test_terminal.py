@@ -1,6 +1,13 @@
+import contextlib
+import fcntl
 import io
+import json
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,8 +16,9 @@ import pytest
 from cli import completion
 from cli.main import COMMANDS, main
 from cli.progress import Progress
-from cli.terminal import Screen, columns, shortened, wants_colour
+from cli.terminal import Screen, columns, safe, shortened, wants_colour
 from cli.tree import _fitted
+from tests.support.saved import demo_nodes, pod, saved
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +77,49 @@ def test_on_a_narrow_screen_the_tree_gives_up_names_before_what_they_have_in_com
     assert _fitted("└─ rack 7", 20) == "└─ rack 7"
 
 
+def test_what_would_steer_a_terminal_is_shown_and_not_obeyed() -> None:
+    evil = "rack\x1b]0;title\x07\x9b2J\u202e\x1b[31mred\nline\tü"
+    assert safe(evil) == "rack\\u001b]0;title\\u0007\\u009b2J\\u202e\\u001b[31mred\\u000aline\tü"
+    stream = io.StringIO()
+    screen = Screen(stream, colour=True, width=None, height=None)
+    screen.show([screen.paint("a\x1b[2Jb", "alarm"), "c\x1b[5md"])
+    assert stream.getvalue() == "\x1b[1;31ma\\u001b[2Jb\x1b[0m\nc\\u001b[5md\n"
+    # Programs get what is there, but for control characters, which JSON would have escaped as well.
+    assert json.loads(safe('{"a": "\u202e\x9b"}', people=False)) == {"a": "\u202e\x9b"}
+
+
+def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
+    """What the command shows on a terminal of so many lines."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 200, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli.main", *words],
+        cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={**environment, **environ},
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed: how a terminal says that nothing more comes
+            while chunk := os.read(ours, 1 << 16):
+                shown += chunk
+    os.close(ours)
+    assert process.returncode in (0, 1)
+    return shown.decode()
+
+
+def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([*demo_nodes(most=6), pod("a", "gb200-01", 4)]))
+    pager = f"{sys.executable} -c \"import sys; print('paged', len(sys.stdin.readlines()))\""
+    words = ["nodes", "--from", str(file)]
+    assert on_a_terminal(*words, rows=5, PAGER=pager, TERM="xterm").strip() == "paged 7"
+    assert "\x1b[1mNAME" in on_a_terminal(*words, rows=50, PAGER=pager, TERM="xterm")
+    plain = on_a_terminal(*words, "--no-pager", rows=5, PAGER=pager, TERM="xterm", NO_COLOR="1")
+    assert plain.startswith("NAME")
+    assert "\x1b" not in plain
+    assert "paged" not in on_a_terminal(*words, rows=5, PAGER="cat", TERM="xterm")
+
+
 def test_progress_shows_after_a_second_on_terminals_only() -> None:
     now = [0.0]
     stream = Terminal()
@@ -78,13 +129,31 @@ def test_progress_shows_after_a_second_on_terminals_only() -> None:
         now[0] = 1.5
         progress("nodes", 12_500)
         progress("nodes", 13_000)
-        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500"
+        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500, 8,333/s"
     assert stream.getvalue().endswith("\r\x1b[K")
     quiet = io.StringIO()
     with Progress(quiet, lambda: now[0]) as progress:
         now[0] = 9.0
         progress("nodes", 1)
     assert quiet.getvalue() == ""
+
+
+def test_progress_tells_the_rate_and_what_is_left() -> None:
+    now = [0.0]
+    stream = Terminal()
+    with Progress(stream, lambda: now[0]) as progress:
+        progress("nodes", 0, 0.0)
+        now[0] = 2.0
+        progress("nodes", 10_000, 0.1)
+        now[0] = 4.0
+        progress("pods", 0, None)  # begins now, and has a rate of its own
+        now[0] = 5.0
+        progress("pods", 500, 0.001)
+    assert stream.getvalue().split("\r\x1b[K")[1:-1] == [
+        "reading nodes: 10,000, 5,000/s, 10%, 18 s left",
+        "reading pods: 0",
+        "reading pods: 500, 500/s, 0%, 17 min left",
+    ]
 
 
 def kubectl_asks(*words: str) -> list[str]:

@@ -1,7 +1,5 @@
 """`toposcope uninstall` on a cluster where everything has been written, among things of others."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from kube.client import ApiClient, Request
 from kube.errors import Unreachable
 from kube.listing import everything
 from tests.manifests.support import MANIFESTS
-from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
@@ -31,9 +29,7 @@ LAST = "to remove the rest: kubectl delete -k manifests/base (or your overlay), 
 
 
 def toposcope(api: ApiUnderTest, *arguments: str) -> None:
-    command = [sys.executable, "-m", "cli.main", *arguments, "--kubeconfig", str(api.kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=MANIFESTS.parent)
-    assert done.returncode == 0, done.stderr
+    assert main([*arguments, "--kubeconfig", str(api.kubeconfig)]) == 0
 
 
 def program(kind: str, name: str) -> dict[str, Any]:
@@ -51,11 +47,12 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def cluster(api: ApiUnderTest) -> ApiUnderTest:
+def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
     crd = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-    api.install_crd(yaml.safe_load(crd.read_text(encoding="utf-8")))
+    api.create(CRDS, yaml.safe_load(crd.read_text(encoding="utf-8")))
     install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
+    api.settled_crd("clustertopologies.gpu.topology")
     create_namespace(api, "toposcope-system")
     if api.is_real:  # the embedded one keeps no programs
         api.create(AGENTS, program("DaemonSet", "toposcope-agent"))
@@ -75,6 +72,7 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
     toposcope(api, "controller", "--once")
     assert found(api, f"{KUEUE}/c")
     assert found(api, f"{KAI}/c")
+    capsys.readouterr()
     return api
 
 
@@ -226,7 +224,7 @@ def test_what_comes_back_is_told(
     monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
     assert uninstall(cluster, "--yes") == 1
     said = capsys.readouterr()
-    assert "it is there again:\nclean   1 nodes of 1 labels and annotations\n" in said.out
+    assert "it is there again:\nclean   1 node of 1 label or annotation\n" in said.out
     assert "Argo CD" in said.err
 
 

@@ -220,6 +220,18 @@ def test_levels_that_do_not_nest_are_reported_with_both_parents() -> None:
     assert found.effective.path == FULL  # reported, not enforced
 
 
+def test_values_that_kai_reads_as_one_domain_are_counted_apart_and_reported() -> None:
+    """KAI joins the values of a path by dots (its domain identity); the levels stay as they are."""
+    found = History().look(
+        [gpu_node("n1", {"block": "a.b", "rack": "c"}), gpu_node("n2", {"block": "a", "rack": "b.c"})]
+    )
+    consistent = condition(found, "HierarchyConsistent")
+    assert (consistent.status, consistent.reason) == ("False", "ValuesReadAlike")
+    assert "block 'a' > rack 'b.c' and block 'a.b' > rack 'c' are one rack domain to KAI" in consistent.message
+    assert [each.domains for each in found.coverage if each.level.domain == "rack"] == [2]
+    assert found.effective.path == FULL
+
+
 def test_transition_times_move_with_the_status_only() -> None:
     history = History(required=["rack"])
     history.look(nodes())

@@ -73,3 +73,50 @@ def test_names_go_before_words_and_the_verdict_never() -> None:
     assert cut["conditions"][0] == verdict
     assert len(cut["conditions"][1]["message"]) <= 1024
     assert cut["conditions"][1]["message"].endswith(" ... (cut: the status would be too large)")
+
+
+def segment(name: str, nodes: int, names: int = 3, values: int = 0) -> dict[str, Any]:
+    selector = {"matchExpressions": [{"key": long("k"), "operator": "In", "values": [long("v")] * values}]}
+    return {
+        "name": name,
+        "nodes": nodes,
+        "gpus": 8 * nodes,
+        "firstNodes": [long(f"n{i}-", 253) for i in range(names)],
+        "levels": [{"domain": "rack", "key": long("l")}],
+        "nodeSelector": selector,
+    }
+
+
+def test_a_selector_goes_whole_or_stays_whole() -> None:
+    """Half a selector selects other nodes."""
+    segments = [segment("a", 5, values=3), segment("b", 4, values=3)]
+    status = {"levels": [], "conditions": [], "segments": segments}
+    few = fitted(status, most=1800)
+    assert [each["nodeSelector"] for each in few["segments"]] == [each["nodeSelector"] for each in segments]
+    assert [len(each["firstNodes"]) for each in few["segments"]] == [1, 1]
+    none = fitted(status, most=1200)
+    assert none["segments"][0] == {
+        "name": "a",
+        "nodes": 5,
+        "gpus": 40,
+        "firstNodes": [long("n0-", 253)],
+        "levels": [{"domain": "rack", "key": long("l")}],
+    }
+
+
+def test_segments_without_room_are_summed_up_with_the_others() -> None:
+    listed = [segment(f"s{i}", 10 - i, values=250) for i in range(8)]
+    others = {"segments": 3, "nodes": 3, "gpus": 6}
+    status = {"levels": [], "conditions": [], "segments": listed, "otherSegments": others}
+    cut = fitted(status, most=1100)
+    assert size(cut) <= 1100
+    assert [each["name"] for each in cut["segments"]] == ["s0", "s1"]
+    nodes = sum(each["nodes"] for each in listed[2:])
+    assert cut["otherSegments"] == {"segments": 9, "nodes": 3 + nodes, "gpus": 6 + 8 * nodes}
+    assert "segments" not in fitted(status, most=100)
+
+
+def test_hints_go_from_the_end_where_nothing_else_is_left() -> None:
+    hints = [{"key": long(f"k{i:02}-", 317), "reason": "NearMiss", "message": "m" * 2048} for i in range(16)]
+    cut = fitted({"levels": [], "conditions": [], "hints": hints}, most=8000)
+    assert [hint["key"] for hint in cut["hints"]] == [hint["key"] for hint in hints[:8]]

@@ -134,6 +134,14 @@ def test_two_keys_of_one_level_that_group_nodes_differently_are_told() -> None:
     assert "list it in spec.levels" in hint["message"]
 
 
+@pytest.mark.parametrize(
+    ("leaves", "disagree"), [(("n0", "n1"), False), (("l0", "l1"), False), (("l", "l"), True), (("n0", "l"), False)]
+)
+def test_two_keys_may_disagree_about_nodes_that_stand_alone(leaves: tuple[str, str], disagree: bool) -> None:
+    alone = [gpu_node(f"n{i}", {TIER: f"n{i}", LEAF: leaf}) for i, leaf in enumerate(leaves)]
+    assert (("KeysDisagree", LEAF) in looked(alone)) is disagree
+
+
 def test_a_key_that_is_too_long_for_grove_says_so() -> None:
     long = "rack." + "x" * 40 + ".example.com/position"
     config = f"""apiVersion: config.gpu.topology/v1alpha1

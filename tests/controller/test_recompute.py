@@ -21,7 +21,7 @@ SELECTORS: tuple[dict[str, Any], ...] = (
     {"matchExpressions": [{"key": GPUS, "operator": "Exists"}, {"key": "pool", "operator": "DoesNotExist"}]},
     {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["a", "b"]}]},
     {"matchLabels": {"pool": "b", GPUS: "8"}, "matchExpressions": [{"key": HOSTNAME, "operator": "NotIn"}]},
-    {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1", "n2"]}]},
+    {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1", "h2"]}]},
     {"matchLabels": {}, "matchExpressions": []},
 )
 GPU_LABELS = ("8", "8", "8", "4", "", "eight", "٨", "no-topology", None)  # an Arabic 8 is a digit and no number here
@@ -30,9 +30,10 @@ GPU_LABELS = ("8", "8", "8", "4", "", "eight", "٨", "no-topology", None)  # an 
 def any_cluster(dice: random.Random, count: int) -> list[NodeFacts]:
     keys = [dice.choice(BUILT_IN.keys[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
     gaps = dice.choice((0.0, 0.0, 0.05, 0.5))
+    host = dice.choice(("n", "n", "h"))
     nodes = []
     for i in range(count):
-        labels = {HOSTNAME: f"n{i}"} | {key: f"{key}-{i // 4 ** (4 - depth)}" for depth, key in enumerate(keys)}
+        labels = {HOSTNAME: f"{host}{i}"} | {key: f"{key}-{i // 4 ** (4 - depth)}" for depth, key in enumerate(keys)}
         labels = {key: value for key, value in labels.items() if dice.random() >= gaps}
         labels |= {key: dice.choice(("x", "y", "no-topology")) for key in keys if dice.random() < gaps / 4}
         gpus = dice.choice(GPU_LABELS if gaps else ("8",))

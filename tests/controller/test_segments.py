@@ -4,8 +4,12 @@ from typing import Any
 
 import msgspec
 
+from controller.config import read_config
+from controller.fit import MOST_BYTES
 from tests.support.cluster import BLOCK, RACK, gpu_node
 from tests.support.history import History
+from topology.catalogue import BUILT_IN
+from topology.keys import NVLINK_DOMAIN
 from topology.node import NodeFacts
 
 TIER = "fabric.topograph.run/tier-0"
@@ -250,6 +254,50 @@ def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
     names = set(history.segments)
     history.look([node for node in nodes if node.name in few], after=1)
     assert set(history.segments) == names
+
+
+def test_segments_with_the_longest_keys_and_a_large_selector_leave_the_status_small_and_stay_what_they_are() -> None:
+    """Sixteen levels with keys of 63 characters, fifteen on each kind of node, below a selector of 250 values."""
+    own = [f"d{i}-" + "x" * 60 for i in range(6)]
+    built_in = [domain for domain in BUILT_IN.domains if domain != "host"]
+    keys = [f"{domain[:40]}-".ljust(63, "x") for domain in (*own, *built_in)]
+    config = "\n".join(
+        (
+            "apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue:\n  domains:",
+            *(f"  - {{name: {name}, after: block, keys: [{key}]}}" for name, key in zip(own, keys, strict=False)),
+            "  keys:",
+            *(f"  - {{key: {key}, domain: {name}}}" for name, key in zip(built_in, keys[6:], strict=True)),
+        )
+    )
+    values = ["pool", *(f"p{i:03}-" + "x" * 58 for i in range(249))]
+    selects = {"matchExpressions": [{"key": "pool", "operator": "In", "values": values}]}
+    nodes = []
+    for kind, lacking in enumerate(keys[:12]):
+        mine: dict[str, str | None] = {key: "v" for key in keys if key != lacking}
+        mine |= {"pool": "pool", "zone": None, "block": None, "rack": None, NVLINK_DOMAIN: None}
+        nodes += [gpu_node(f"{kind:02}-{i}-" + "n" * 240, mine) for i in range(kind + 1)]
+    history = History(segments="Auto", nodeSelector=selects)
+    found = read_config(config.encode(), "c")
+    assert not found.problems
+    history.catalogue = found.catalogue
+    settled(history, nodes)
+    status = history.status
+    assert len(msgspec.json.encode(status)) <= MOST_BYTES
+    listed, rest = status["segments"], status["otherSegments"]
+    assert len(listed) >= 3
+    assert sum(segment["nodes"] for segment in listed) + rest["nodes"] == len(nodes)
+    assert all(segment["firstNodes"] and "nodeSelector" not in segment for segment in listed)
+    assert f"{rest['segments']} more segments are left out: {len(listed)} is the most" in str(status["conditions"])
+    history.restart()
+    history.look(nodes, after=1)
+    assert history.status["segments"] == listed
+    history.look(nodes, after=GRACE + 1)
+    assert history.status == status
+    # What a status does not tell of a segment without nodes is not made up.
+    gone = {name for name, count in history.segments.items() if count == listed[-1]["nodes"]}
+    history.look([node for node in nodes if not node.name.startswith(listed[-1]["firstNodes"][0][:2])], after=1)
+    assert {each["name"] for each in history.status["segments"] if not each["nodes"]} == gone
+    assert history.status["segments"][-1]["levels"] == listed[-1]["levels"]
 
 
 def test_values_that_are_renumbered_change_nothing() -> None:

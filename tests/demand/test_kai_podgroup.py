@@ -58,6 +58,7 @@ def test_whether_there_is_room_stays_open() -> None:
     reading = read(pod_group(minMember=8, topologyConstraint=constraint(RACK.key)))
     assert reading.workload is not None
     assert not reading.workload.placeable
+    assert "no pod is known of the PodGroup" in reading.workload.notes[0]
     assert "room is not checked" in reading.workload.notes[0]
 
 

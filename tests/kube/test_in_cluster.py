@@ -161,10 +161,11 @@ def test_a_frozen_handshake_times_out(account: Path) -> None:
 
 def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:
     """The `kubernetes` package alone weighs more than the agent."""
+    heavy = {"kubernetes", "urllib3", "yaml", "asyncio", "tempfile", "msgspec", "dataclasses"}
     program = (
         "import sys, pathlib, kube.client, kube.config\n"
         f"kube.config.load(None, {environment()!r}, pathlib.Path({str(account)!r}))\n"
-        "print(*sorted({'kubernetes', 'urllib3', 'yaml', 'asyncio', 'tempfile'} & set(sys.modules)))"
+        f"print(*sorted({heavy!r} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])

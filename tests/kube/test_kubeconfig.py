@@ -3,6 +3,7 @@
 import base64
 import json
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -223,6 +224,13 @@ class TestPlugins:
     ) -> None:
         with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec: .*(credentials|token)"):
             load(write(kubeconfig, document(user=plugin(status))))
+
+    def test_where_the_package_that_asks_plugins_is_left_out(
+        self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "kubernetes", None)
+        with pytest.raises(ConfigError, match=r"exec: .*pip install kubernetes, or use a kubeconfig with a token"):
+            load(write(kubeconfig, document(user=plugin("{'token': 'secret'}"))))
 
     def test_a_plugin_that_is_not_installed(self, kubeconfig: Path) -> None:
         user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}

@@ -173,3 +173,23 @@ def test_nodes_of_one_kind_share_what_their_agents_say() -> None:
 def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
     ours = {keys.NVLINK_DOMAIN: "n1", keys.STATE: "degraded"}
     assert facts({"metadata": {"name": "n1", "labels": ours}}).hardware == Hardware(None, "", "degraded", 0)
+
+
+def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() -> None:
+    """As where a cloud names its nodes and kubelet its host: all else would be one kind a node."""
+    decode = NodeDecoder(TRACKED)
+    first, second = (
+        decode(
+            msgspec.json.encode(
+                {
+                    "metadata": {
+                        "name": f"node-{i}",
+                        "labels": {keys.HOSTNAME: f"ip-{i}", keys.NVLINK_DOMAIN: f"node-{i}", RACK_KEY: "r"},
+                    }
+                }
+            )
+        )[2]
+        for i in range(2)
+    )
+    assert first.traits is second.traits
+    assert second.labels == {keys.HOSTNAME: "ip-1", keys.NVLINK_DOMAIN: "node-1", RACK_KEY: "r"}

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator
+from itertools import product
 
 import pytest
 
@@ -26,6 +27,9 @@ UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch"
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
 LOST = Unreachable("connection reset")
 SECOND = ("resourceVersion", "5")
+KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
+BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
+"""What no object of an event ends with."""
 
 
 class Following:
@@ -182,7 +186,17 @@ class TestWatches:
         assert following.mirror.error is None
 
     @pytest.mark.parametrize(
-        "line", [b"", b"{", b"[]", b'{"type":1}', b'{"type":"ADDED"}', b'{"type":"\xff"}', b"[" * 10**5]
+        "line",
+        [
+            b"",
+            b"{",
+            b"[]",
+            b'{"type":1}',
+            b'{"type":"ADDED"}',
+            b'{"type":"\xff"}',
+            b"[" * 10**5,
+            *(b'{"type":"%s","object":%s' % each for each in product(KINDS, BROKEN)),
+        ],
     )
     def test_garbage_is_an_error_and_the_watch_is_made_anew(self, line: bytes) -> None:
         following = Following([LISTED, [event("ADDED", "b", 6), line], [event("ADDED", "c", 7)]]).run()

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS, TOPOLOGIES, Manifests, run_kubectl
-from tests.support.api import ApiUnderTest, wait_until
+from tests.manifests.support import MANIFESTS, Manifests, built, install, serve
+from tests.support.api import ApiUnderTest
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +20,12 @@ def kubectl() -> str:
 
 @pytest.fixture(scope="session")
 def base(kubectl: str) -> Manifests:
-    done = run_kubectl(kubectl, "kustomize", MANIFESTS / "base")
-    assert done.stderr == ""
-    return Manifests(list(yaml.safe_load_all(done.stdout)))
+    return built(kubectl, MANIFESTS / "base")
+
+
+@pytest.fixture(scope="session")
+def prune(kubectl: str) -> Manifests:
+    return built(kubectl, MANIFESTS / "prune")
 
 
 @pytest.fixture(scope="session")
@@ -35,21 +38,16 @@ def crd() -> dict[str, Any]:
 @pytest.fixture
 def served(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """An API server that serves ClusterTopology."""
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "crds")
-    wait_until(lambda: api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
-    return api
+    return serve(api, kubectl)
 
 
 @pytest.fixture
-def installed(served: ApiUnderTest, kubectl: str) -> ApiUnderTest:
+def installed(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """An API server with the whole base applied, and the RuntimeClass that a GPU cluster brings along."""
-    run_kubectl(kubectl, "--kubeconfig", served.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
-    nvidia = {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": "nvidia"},
-        "handler": "nvidia",
-    }
-    code, answer = served.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", nvidia)
-    assert code in {200, 201}, answer
-    return served
+    return install(api, kubectl)
+
+
+@pytest.fixture(scope="module")
+def installed_once(real_api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
+    """The same, on a real API server that the tests of a module share."""
+    return install(real_api, kubectl)

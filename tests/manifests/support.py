@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from tests.support.api import ApiUnderTest, wait_until
+
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 NAMESPACE = "/api/v1/namespaces/toposcope-system"
@@ -25,13 +29,13 @@ class Manifests:
         return found
 
     def pod_template(self, program: str) -> dict[str, Any]:
-        """The pod template of `agent` or `controller`."""
-        kind = {"agent": "DaemonSet", "controller": "Deployment"}[program]
+        """The pod template of `agent`, `controller` or `prune`."""
+        kind = {"agent": "DaemonSet", "controller": "Deployment", "prune": "Job"}[program]
         template: dict[str, Any] = self.get(kind, f"toposcope-{program}")["spec"]["template"]
         return template
 
     def pod(self, program: str, name: str, **spec: Any) -> dict[str, Any]:
-        """A pod as the DaemonSet's or Deployment's controller would make it, with some of its spec given."""
+        """A pod as the controller of DaemonSets, Deployments or Jobs would make it, with some of its spec given."""
         template = copy.deepcopy(self.pod_template(program))
         metadata, template_spec = {**template["metadata"], "name": name}, {**template["spec"], **spec}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template_spec}
@@ -41,3 +45,32 @@ def run_kubectl(kubectl: str, *arguments: str | Path, stdin: str | None = None) 
     done = subprocess.run([kubectl, *arguments], capture_output=True, check=False, text=True, input=stdin, timeout=60)
     assert done.returncode == 0, done.stderr
     return done
+
+
+def built(kubectl: str, folder: Path) -> Manifests:
+    """What kustomize makes of a folder, without a word of complaint."""
+    done = run_kubectl(kubectl, "kustomize", folder)
+    assert done.stderr == ""
+    return Manifests(list(yaml.safe_load_all(done.stdout)))
+
+
+def serve(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
+    """Have the API server serve ClusterTopology."""
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "crds")
+    wait_until(lambda: api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
+    return api
+
+
+def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
+    """Apply the whole base, and the RuntimeClass that a GPU cluster brings along."""
+    serve(api, kubectl)
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
+    nvidia = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": "nvidia"},
+        "handler": "nvidia",
+    }
+    code, answer = api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", nvidia)
+    assert code in {200, 201}, answer
+    return api

@@ -84,6 +84,14 @@ def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, p
     assert c["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
 
 
+@pytest.mark.parametrize("program", [*PROGRAMS, "prune"])
+def test_a_token_is_mounted_where_it_is_used_and_nowhere_else(base: Manifests, prune: Manifests, program: str) -> None:
+    manifests = prune if program == "prune" else base
+    spec = manifests.pod_template(program)["spec"]
+    account = manifests.get("ServiceAccount", spec["serviceAccountName"])
+    assert (spec["automountServiceAccountToken"], account["automountServiceAccountToken"]) == (True, False)
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_memory_is_limited_and_cpu_is_not(base: Manifests, program: str) -> None:
     resources = container(base, program)["resources"]
@@ -118,10 +126,12 @@ def test_another_controller_is_there_before_one_goes(base: Manifests) -> None:
 def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) -> None:
     spec = base.get("Deployment", "toposcope-controller")["spec"]
     selector = spec["selector"]
-    (preferred,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"].values()
-    assert [each["podAffinityTerm"] for each in preferred] == [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
-    ]
+    spread = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    for each in spread:
+        assert each["labelSelector"] == selector
+        # Never a reason not to run, and not held against the pods that a rollout ends.
+        assert (each["whenUnsatisfiable"], each["matchLabelKeys"]) == ("ScheduleAnyway", ["pod-template-hash"])
     budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]
     assert budget == {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
 
@@ -171,7 +181,7 @@ def test_the_configuration_is_optional_and_its_changes_are_seen(base: Manifests)
     assert mount == {"name": volume["name"], "mountPath": "/etc/toposcope", "readOnly": True}
 
 
-@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 1)])
+@pytest.mark.parametrize(("program", "kind", "policies"), [("agent", "DaemonSet", 2), ("controller", "Deployment", 3)])
 def test_policies_speak_of_the_service_account_that_the_program_runs_as(
     base: Manifests, program: str, kind: str, policies: int
 ) -> None:

@@ -1,5 +1,6 @@
 """The image's recipe agrees with the project file and with the pods that run it."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,7 +14,7 @@ def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text())
     wanted = {
         "pyproject.toml",
-        "requirements.lock",
+        "image",
         project["project"]["readme"],
         *project["project"]["license-files"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
@@ -39,3 +40,35 @@ def test_image_and_pods_agree_on_the_user(base: Manifests) -> None:
 def test_both_stages_start_from_the_same_pinned_base() -> None:
     bases = [line.split()[1] for line in RECIPE if line.startswith("FROM ")]
     assert bases == ["python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}"] * 2
+
+
+def test_the_build_is_what_the_tests_run_and_both_stages_agree_on_the_bytecode() -> None:
+    steps = [line.removeprefix("RUN ") for line in RECIPE if line.startswith("RUN image/")]
+    assert steps == [f"image/assemble.sh {step} /opt/toposcope" for step in ("dependencies", "program")]
+    script = (REPO / "image" / "assemble.sh").read_text().splitlines()
+    (settings,) = (line.removeprefix("export ") for line in script if line.startswith("export PYTHON"))
+    assert f"ENV {settings}" in RECIPE
+    assert f"COPY --from=build {steps[0].split()[-1]} /opt/toposcope" in RECIPE
+
+
+def test_nothing_in_the_recipe_is_started_by_a_shell_at_run_time() -> None:
+    started = [line for line in RECIPE if line.split(" ")[0] in {"ENTRYPOINT", "CMD", "HEALTHCHECK"}]
+    assert started == ['ENTRYPOINT ["toposcope"]']
+
+
+def test_the_image_holds_what_the_programs_need_in_a_pod() -> None:
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["dependencies"]
+    lines = (REPO / "image" / "runtime.in").read_text().splitlines()
+    needed = {line for line in lines if not line.startswith("#")}
+    assert {re.split(r"[<>=]", left)[0] for left in set(project) - needed} == {"kubernetes"}
+    assert needed <= set(project)
+    # The same versions as everywhere else.
+    pins = [
+        set(re.findall(r"^([\w.-]+==[^\s;\\]+)", (REPO / path).read_text(), re.MULTILINE))
+        for path in ("image/runtime.lock", "requirements.lock")
+    ]
+    assert pins[0] <= pins[1]
+
+
+def test_no_program_of_the_base_image_can_make_somebody_root() -> None:
+    assert any("-perm /6000 -exec chmod a-s {} +" in line for line in RECIPE)

@@ -6,10 +6,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.monitoring.prometheus_server import PrometheusServer
 from tests.monitoring.support import alerts, as_sent, dashboard, panel_queries
 from tests.monitoring.troubled_cluster import TroubledCluster
 from tests.support.api import ApiUnderTest, wait_until
+
+# Once is enough: what an API server answers is not what this is about.
+pytestmark = pytest.mark.real_api("programs that are scraped work against what they meet in a cluster")
 
 NOBODY_THERE = {"ToposcopeNoLeader", "ToposcopeAgentDown"}
 NOTHING_DONE = {

@@ -73,7 +73,9 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Callable[[], ApiClient], m
     for i in range(5):
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
     told: list[tuple[str, int]] = []
-    seen = load_live(clients(), "s", NOW, Wanted(pods=False), lambda what, count: told.append((what, count)))
+    seen = load_live(
+        clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: told.append((what, count))
+    )
     assert [node.name for node in seen.nodes] == [f"n{i}" for i in range(5)]
     assert told[:3] == [("nodes", 2), ("nodes", 4), ("nodes", 5)]
 
@@ -135,7 +137,8 @@ def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.M
         client = ApiClient(load(str(tmp_path / "kubeconfig")))
         pages: list[int] = []
 
-        def expire(_what: str, count: int) -> None:
+        def expire(what: str, count: int, share: float | None = None) -> None:
+            del what, share
             pages.append(count)
             if len(pages) == 1:
                 api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}})

@@ -7,12 +7,13 @@ from itertools import pairwise
 import pytest
 
 from topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
+from topology.keys import HOSTNAME
 from topology.levels import Level
 from topology.node import NodeFacts, node_facts
 from topology.table import Table
 
-KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", "x/host")
-LEVELS = tuple(Level(key.removeprefix("x/"), key) for key in KEYS)
+KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
+LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)
 
 
 def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Coverage, ...]:
@@ -52,13 +53,15 @@ def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
     chaos = dice.choice((0.0, 0.0, 0.01, 0.3))
     gaps = dice.choice((0.0, 0.0, 0.01, 0.3))
     width = dice.choice((1, 2, 5))
+    host = dice.choice(("n", "n", "h", "N"))
+    domain = dice.choice(("d", "n", host)) if width == 1 else "d"
     nodes = []
     for i in range(count):
-        labels = {"x/host": f"n{i}", "x/nvlink": f"d{i // width}", "x/rack": f"r{i // (2 * width)}"}
+        labels = {HOSTNAME: f"{host}{i}", "x/nvlink": f"{domain}{i // width}", "x/rack": f"r{i // (2 * width)}"}
         labels |= {"x/block": f"b{i // (8 * width)}", "x/zone": f"z{i // (64 * width)}"}
         for key in KEYS:
             if dice.random() < chaos:
-                labels[key] = dice.choice(("a", "b", "c", "n1", "", "no-topology"))
+                labels[key] = dice.choice(("a", "b", "c", "n1", "h2", "", "no-topology"))
             if dice.random() < gaps:
                 del labels[key]
         if dice.random() < gaps:
@@ -125,3 +128,39 @@ def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
     assert table.values("host") == ["n0", "n1", "n0"]
     (host,) = cover([Level("host", "host")], table)
     assert (host.domains, host.nodes) == (2, 3)
+
+
+def test_nodes_whose_hosts_are_not_their_names_are_one_kind_too() -> None:
+    nodes = [
+        node_facts(f"n{i}", "u", (HOSTNAME, "domain", "rack"), (f"h{i}", f"n{i}", "r"), True, True, gpus=8)
+        for i in range(3)
+    ]
+    shared = nodes[0].traits
+    assert [node.traits for node in nodes] == [shared] * 3
+    assert nodes[2].labels == {HOSTNAME: "h2", "domain": "n2", "rack": "r"}
+    table = Table([NodeFacts(node.name, node.uid, shared, node.host) for node in nodes])
+    assert (table.kinds, table.weights) == ([shared], [3])
+    assert (table.column(HOSTNAME).different, table.column(HOSTNAME).singular) == (3, True)
+    assert (table.values(HOSTNAME), table.values("domain")) == (["h0", "h1", "h2"], ["n0", "n1", "n2"])
+
+
+@pytest.mark.parametrize("values", [("h", "h"), ("h", "n0"), ("n1", "h")], ids=("twice", "a name", "the other's name"))
+def test_a_host_that_is_another_node_s_host_or_name_is_told_from_it(values: tuple[str, str]) -> None:
+    shared = node_facts("n0", "u", (HOSTNAME, "domain"), ("h0", "n0"), True, True, gpus=8).traits
+    nodes = [NodeFacts(f"n{i}", "u", shared, host) for i, host in enumerate((*values, "h9"))]
+    table = Table(nodes)
+    assert table.values(HOSTNAME) == [*values, "h9"]
+    assert table.column(HOSTNAME).different == len({*values, "h9"})
+    assert table.values("domain") == ["n0", "n1", "n2"]
+    assert table.column("domain").singular
+
+
+@pytest.mark.parametrize(("values", "nests"), [(("n0", "n1"), False), (("n0", "n0"), True), (("x", "n1"), False)])
+def test_values_around_which_nodes_stand_alone_do_not_nest(values: tuple[str, str], nests: bool) -> None:
+    """A rack of several nodes that are a domain each does not lie in one of them; looked at without naming them."""
+    nodes = [
+        node_facts(f"n{i}", "u", ("domain", "rack"), (value, "r"), True, True, 8) for i, value in enumerate(values)
+    ]
+    table = Table(nodes)
+    assert table.nests("domain", "rack") is nests
+    assert table.nests("rack", "domain")

@@ -106,11 +106,28 @@ CASES: Final = (
         },
         (pod_group("job", minMember=2, **asks("both", required=RACK, preferred=ZONE)),),
     ),
-    # KAI joins the values of a path with dots and would take these two for one.
+    # KAI joins the values of a path with dots and takes these two for one.
     Case(
         "KAI dotted values are no path: a.b under c is not a under b.c",
         dotted(("a.b", "c"), ("a", "b.c"), ("a", "b.c")),
         {"dotted": {"levels": levels(("block", BLOCK), ("slot", SLOT)), "publish": _ONLY_KAI}},
-        {"dotted": Says("block > slot", (2, 2), kai=(BLOCK, SLOT))},
+        {
+            "dotted": Says(
+                "block > slot",
+                (2, 2),
+                conditions={
+                    "HierarchyConsistent": (
+                        "False",
+                        "ValuesReadAlike",
+                        (
+                            "block 'a' > slot 'b.c' and block 'a.b' > slot 'c' are one slot domain to KAI, which joins "
+                            f"values by dots: 'a.b.c'; write one of {BLOCK} and {SLOT} without dots, or leave one of "
+                            "these levels out of spec.levels"
+                        ),
+                    )
+                },
+                kai=(BLOCK, SLOT),
+            )
+        },
     ),
 )

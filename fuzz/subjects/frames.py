@@ -1,0 +1,77 @@
+"""What a worker whose memory is damaged may send to the agent."""
+
+import socket
+from typing import Any, Final
+
+import msgspec
+from hypothesis import strategies as st
+
+from agent.annotation import LIMIT
+from agent.describe import describe
+from agent.frames import Broken, Frame, Kind, receive, send
+from agent.nvml import Nvml
+from agent.probe import probe
+from agent.result import NotAResult, decode
+from agent.sysfs import Sysfs
+from agent.worker import encode
+from fuzz.material import spoiled
+from fuzz.subject import Outcome, Subject, held, refusal
+from fuzz.subjects.nvml import _tree as tree
+from simulator.nvml import SimulatedNvml
+from simulator.profile import load_profile
+from topology.values import is_label_value
+
+
+def _sample(machine: str) -> Any:
+    gateway = Nvml(SimulatedNvml(load_profile(machine)))
+    return msgspec.json.decode(encode(probe(gateway, Sysfs(tree(machine)), gateway.start())))
+
+
+def _content(document: Any) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (UnicodeEncodeError, OverflowError):
+        return repr(document).encode("utf-8", "replace")
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> bytes:
+    if draw(st.integers(0, 3)) == 0:
+        return draw(st.binary(max_size=60))
+    content = draw(spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3").map(_content))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        send(ours, Frame(draw(st.sampled_from(list(Kind))), content[:100_000]))
+        sent = theirs.recv(1 << 20)
+    return sent[: draw(st.integers(0, len(sent)))] if draw(st.integers(0, 5)) == 0 else sent
+
+
+_SAMPLES: Final = tuple(_sample(machine) for machine in ("hgx-a100-4", "gb200-nvl72-tray"))
+
+
+def attempt(case: Any) -> Outcome:
+    """A frame, or Broken; a probe, or NotAResult; and what is a probe by its types is described."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        ours.sendall(case)
+        ours.shutdown(socket.SHUT_WR)
+        try:
+            frame = receive(theirs, 1.0)
+        except Broken as error:
+            return refusal(error)
+    held(frame is not None, "a stream at its end is not told from a slow one")
+    try:
+        raw = decode(frame.content if frame else b"")
+    except NotAResult as error:
+        return refusal(f"the probe answered nonsense: {error}")
+    found = describe(raw, "node-1")
+    for key, value in found.labels.known.items():
+        held(is_label_value(str(value)), f"{key}={value!r} is no label value")
+    for text in found.annotations.values():
+        held(text.isascii() and len(text) <= 2 * LIMIT, f"an annotation of {len(text)} bytes")
+    return "taken"
+
+
+FRAMES: Final = Subject("frames", "a worker that sends garbage costs one probe, never the agent", _cases(), attempt)

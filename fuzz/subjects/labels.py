@@ -1,0 +1,34 @@
+"""Any string on its way to a label value: products, node names, chassis serials."""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from fuzz.material import strings
+from fuzz.subject import Outcome, Subject, held
+from topology.values import is_label_value, label_safe, short_name
+
+_NODE_NAME: Final = st.from_regex(
+    r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,4}", fullmatch=True
+)
+"""What the API server takes for the name of a Node (RFC 1123), but for its length."""
+
+
+def attempt(case: Any) -> Outcome:
+    """Every value made is one that the API server takes; two node names keep two values."""
+    text, first, second = case
+    safe = label_safe(text)
+    held(safe is None or (safe and is_label_value(safe)), f"{safe!r} of {text!r} is no label value")
+    held(safe is None or label_safe(safe) == safe, f"{safe!r} does not stay itself")
+    for name in (first, second):
+        held(is_label_value(short_name(name)), f"{short_name(name)!r} of node {name!r} is no label value")
+    held(first == second or short_name(first) != short_name(second), f"{first!r} and {second!r} become one value")
+    return "taken" if safe else "refused"
+
+
+LABELS: Final = Subject(
+    "labels",
+    "what is written is a legal value, and two nodes never share one",
+    st.tuples(strings("NVIDIA H200", "rack 7"), _NODE_NAME, _NODE_NAME),
+    attempt,
+)

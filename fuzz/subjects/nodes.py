@@ -1,0 +1,100 @@
+"""Node objects with anything in them, on their way to a status and to what schedulers are told."""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from hypothesis import strategies as st
+
+from controller.assess import assess
+from controller.effective import Absences
+from controller.fit import MOST_BYTES
+from controller.spec import Topology, read
+from controller.status import conditions_of, status_of
+from fuzz.material import scalars, spoiled
+from fuzz.subject import Outcome, Subject, held, refusal
+from kube.nodes import NodeDecoder
+from simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
+from survey.decode import Decoder
+from topology import keys
+from topology.catalogue import BUILT_IN
+from topology.levels import level_problems
+from topology.node import NodeFacts
+
+_LIKELY: Final = (
+    keys.GPUS, keys.NVLINK_DOMAIN, keys.STATE, keys.CHASSIS, keys.HOSTNAME, ZONE_KEY, BLOCK_KEY, RACK_KEY,
+    "rack-1", "rack-2", "ok", "degraded", "8", "nvidia.com/gpu", "True", "Ready",
+)  # fmt: skip
+_TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union(_LIKELY[:8])
+_SPEC: Final[dict[str, Any]] = {"metadata": {"name": "cluster", "uid": "u", "generation": 1}, "spec": {}}
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _node(number: int) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": f"node-{number}",
+            "uid": f"uid-{number}",
+            "resourceVersion": str(number),
+            "labels": {
+                keys.GPUS: "8",
+                keys.STATE: "ok",
+                keys.NVLINK_DOMAIN: f"c0ffee00-0000-4000-8000-000000000000.{number % 2}",
+                keys.CHASSIS: f"{number % 2}",
+                keys.HOSTNAME: f"node-{number}",
+                ZONE_KEY: "a",
+                BLOCK_KEY: "b1",
+                RACK_KEY: f"rack-{number % 2}",
+            },
+        },
+        "spec": {"unschedulable": False},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
+    }
+
+
+def attempt(case: Any) -> Outcome:
+    """What is no Node is refused; all others end in a status within its size and in levels that schedulers take."""
+    decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
+    nodes: list[NodeFacts] = []
+    outcome: Outcome = "taken"
+    for document in case:
+        try:
+            raw = msgspec.json.encode(document)
+        except (UnicodeEncodeError, OverflowError):
+            continue  # no JSON, so no server sends it
+        try:
+            _, _, facts = decode(raw)
+        except ValueError as error:
+            outcome = refusal(error)
+        else:
+            nodes.append(facts)
+        try:
+            view.node(partial(_decoded, raw))
+        except ValueError as error:
+            outcome = refusal(error)
+    _judged({node.name: node for node in nodes}, read(_SPEC))
+    return outcome
+
+
+def _decoded(raw: bytes, kind: type[Any]) -> Any:
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
+    found = assess(topology, nodes.values(), Absences(), 0.0, ["rack"])
+    conditions = conditions_of(topology, found, (), anything_served=True)
+    status = status_of(topology, found, (), _NOW, conditions)
+    held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
+    if found.publishable is not None:
+        held(not level_problems(found.publishable), f"schedulers refuse the levels {found.publishable}")
+
+
+NODES: Final = Subject(
+    "nodes",
+    "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
+    st.lists(st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars()), min_size=1, max_size=6).map(
+        lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
+    ),
+    attempt,
+)

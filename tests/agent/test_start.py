@@ -1,0 +1,41 @@
+"""What an agent loads until its Node is labelled: imports are most of what its start costs, and half of its memory."""
+
+import contextlib
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.launch import loading
+
+LATER = {"http.server", "prometheus_client", "psutil"}
+"""What the first request for metrics or health brings."""
+
+NEVER = {"asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "rich", "simulator", "uuid", "yaml"}
+"""The two in the standard library that dataclasses bring, and what others of our programs use."""
+
+
+@pytest.mark.parametrize(
+    ("loaded", "not_loaded"),
+    [
+        ("cli.agent, agent.run", LATER | NEVER | {"pynvml"}),
+        ("agent.launch, agent.worker_process", LATER | NEVER | {"http.client", "logging", "ssl", "traceback"}),
+    ],
+    ids=["agent", "worker"],
+)
+def test_only_what_is_needed_is_loaded(loaded: str, not_loaded: set[str]) -> None:
+    program = f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout == "\n"
+
+
+def test_the_collector_rests_while_modules_are_loaded_and_works_again_whatever_happened() -> None:
+    seen = []
+    with contextlib.suppress(ImportError), loading():
+        seen.append(gc.isenabled())
+        raise ImportError
+    assert [*seen, gc.isenabled()] == [False, True]
+    assert gc.get_freeze_count()

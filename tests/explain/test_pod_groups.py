@@ -1,0 +1,112 @@
+"""Whether a PodGroup of KAI's has room: told by its pods, in the cluster or beside it in the same files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from tests.explain.waiting import RACK, Object, around, busy, named, nodes, pod, pod_spec
+from tests.support.saved import saved
+
+SUB_GROUP = "kai.scheduler/subgroup-name"
+ONE_RACK = {"topology": "cluster", "requiredTopologyLevel": RACK}
+
+
+def group(**spec: Any) -> Object:
+    return named("scheduling.run.ai/v2alpha2", "PodGroup", "pg", {"queue": "q", **spec})
+
+
+def member(name: str, gpus: int = 8, subgroup: str = "", node: str = "", **spec: Any) -> Object:
+    labels = {SUB_GROUP: subgroup} if subgroup else {}
+    found = pod(name, node, gpus=gpus, annotations={"pod-group-name": "pg"}, labels=labels)
+    return {**found, "spec": {**found["spec"], **spec}}
+
+
+def job(pods: int) -> Object:
+    template = {"metadata": {"annotations": {"pod-group-name": "pg"}}, "spec": pod_spec()}
+    return named("batch/v1", "Job", "train", {"parallelism": pods, "completions": pods, "template": template})
+
+
+def checked(
+    folder: Path, capsys: pytest.CaptureFixture[str], cluster: list[Object], *documents: Object
+) -> tuple[str | None, str]:
+    """The verdict on the PodGroup, the first of the documents, and the notes."""
+    (folder / "cluster.json").write_text(saved([*nodes(), *around(), *cluster]))
+    (folder / "work.json").write_text(saved(list(documents)))
+    main(["check", "-f", str(folder / "work.json"), "--from", str(folder / "cluster.json"), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)["workloads"][0]
+    return found["verdict"] and found["verdict"]["kind"], "; ".join(found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("least", "kind", "note"),
+    [
+        (2, "fits", ""),
+        (4, "fits", "2 of 4 pods of the PodGroup are known; the others are taken to be alike"),
+        (5, "never", "2 of 5 pods of the PodGroup are known; the others are taken to be alike"),
+    ],
+)
+def test_pods_in_the_cluster_tell(
+    least: int, kind: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [member("a"), member("b")]
+    whole = group(minMember=least, topologyConstraint=ONE_RACK)
+    assert checked(tmp_path, capsys, pods, whole) == (kind, note)
+
+
+def test_what_is_beside_it_in_the_files_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = group(minMember=4, topologyConstraint=ONE_RACK)
+    others = busy("h200-1", "h200-5")
+    assert checked(tmp_path, capsys, others, whole, job(4)) == ("full", "")
+    assert checked(tmp_path, capsys, others[:1], whole, job(4)) == ("fits", "")
+
+
+def test_each_sub_group_by_its_own_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    subgroups = [
+        {"name": "a", "minMember": 4, "topologyConstraint": ONE_RACK},
+        {"name": "b", "minMember": 4, "topologyConstraint": ONE_RACK},
+    ]
+    whole = group(subGroups=subgroups)
+    pods = [member(f"{name}-{i}", subgroup=name) for name in "ab" for i in range(4)]
+    assert checked(tmp_path, capsys, pods, whole) == ("fits", "")
+    kind, _ = checked(tmp_path, capsys, [*pods, *busy("h200-1")], whole)
+    assert kind != "fits"
+    kind, note = checked(tmp_path, capsys, pods[:4], whole)
+    assert (kind, note.partition(":")[0]) == (
+        None, "no pod is known of sub-group b, so what its pods take is not known",
+    )  # fmt: skip
+
+
+def test_what_its_pods_want_of_nodes_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rack = [member("a", nodeSelector={RACK: "rack-9"})]
+    assert checked(tmp_path, capsys, rack, group(minMember=1))[0] == "never"
+    assert checked(tmp_path, capsys, [member("a", nodeSelector={RACK: "rack-3"})], group(minMember=1))[0] == "fits"
+
+
+def test_pods_of_several_sizes_count_where_it_is_clear_which(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pods = [member("leader", 1), member("a"), member("b")]
+    assert checked(tmp_path, capsys, pods, group(minMember=3, topologyConstraint=ONE_RACK)) == ("fits", "")
+    kind, note = checked(tmp_path, capsys, pods, group(minMember=2))
+    assert kind is None
+    assert note.startswith("the PodGroup needs 2 pods and 3 of several sizes are known: which of them count")
+
+
+def test_one_that_waits_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    whole = group(minMember=4, topologyConstraint=ONE_RACK)
+    pods = [member(f"p{i}") for i in range(4)]
+    file.write_text(saved([*nodes(), *around(), whole, *pods, *busy("h200-1", "h200-5")]))
+    assert main(["explain", "podgroup/pg", "-n", "ml", "--from", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "Why: does not fit now: pg needs 32 GPUs in one rack, largest has 24" in out
+    file.write_text(saved([*nodes(), *around(), whole]))
+    main(["explain", "podgroup/pg", "-n", "ml", "--from", str(file), "-o", "json"])
+    [room] = [step for step in json.loads(capsys.readouterr().out)["steps"] if step["step"] == "room"]
+    assert room["outcome"] == "unknown"
+    assert "no pod is known of the PodGroup" in room["message"]

@@ -1,0 +1,92 @@
+"""A program started as in a pod: another user, no rights, no shell, and nothing at all that could be written."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+USER = 65532
+# What a pod has of an environment, as far as it matters: no HOME, no TMPDIR.
+ENVIRONMENT = {"LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONOPTIMIZE": "2", "PYTHONUNBUFFERED": "1"}
+# The root file system read-only, devices, processes, and nothing else that is mounted. Every shell is gone. An
+# interpreter in a folder that is closed to others (such as /root) is shown at its place, with nothing else of it.
+_ENTER = """
+set -eu
+root=$1 closed=$2 interpreter=$3; shift 3
+mount --make-rprivate /
+mount --bind / "$root"
+mount -o remount,bind,ro "$root"
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
+mount -t tmpfs -o ro,size=4k none "$root/dev/shm"
+if [ "$closed" ]; then
+  mount -t tmpfs -o mode=755,size=64k none "$root$closed"
+  mkdir -p "$root$interpreter"
+  mount --bind "$interpreter" "$root$interpreter"
+  mount -o remount,bind,ro "$root$interpreter"
+  mount -o remount,ro "$root$closed"
+fi
+for shell in sh bash dash ash; do
+  for folder in /bin /usr/bin; do
+    there=$(readlink -f "$folder/$shell") || continue
+    [ -s "$root$there" ] && mount --bind /dev/null "$root$there"
+  done
+done
+exec chroot "$root" "$@"
+"""
+
+
+def _closed(folder: Path) -> str:
+    """The highest folder on the way that others may not enter; nothing where there is none."""
+    ways = [folder, *folder.parents][::-1]
+    return next((str(way) for way in ways if not way.stat().st_mode & 0o001), "")
+
+
+class Confinement:
+    """Starts programs so; `root` is an empty folder that becomes their root."""
+
+    def __init__(self, prefix: Path, root: Path) -> None:
+        missing = [name for name in ("unshare", "setpriv", "chroot") if shutil.which(name) is None]
+        if os.geteuid() != 0 or missing:
+            pytest.skip(f"needs root and {', '.join(missing) or 'nothing else'}, to become another user without rights")
+        self._prefix = prefix
+        self._root = root
+        interpreter = (prefix / "bin" / "python").resolve().parents[1]
+        self._interpreter = str(interpreter)
+        self._closed = _closed(interpreter)
+        root.mkdir()
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """What starts `toposcope` or `python` of the image in it; only by exec, so that its pid is known."""
+        program, *rest = map(str, arguments)
+        environment = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
+        path = f"PATH={self._prefix}/bin:/usr/bin"
+        user = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
+        inside = ["setpriv", *user, "--bounding-set=-all", "env", "-i", path, *environment]
+        return [
+            *(
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                _ENTER,
+                "sh",
+                str(self._root),
+                self._closed,
+                self._interpreter,
+                *inside,
+            ),
+            str(self._prefix / "bin" / program),
+            *rest,
+        ]
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, check=False, timeout=60)
+
+    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start a program."""
+        return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,0 +1,255 @@
+"""What the token of the controller may do on a real API server, and what it may not."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.manifests.rights import (
+    EVENTS,
+    OTHER,
+    OWN,
+    SERIES,
+    Attempt,
+    apply_metadata,
+    event,
+    granted,
+    kubeconfig_with,
+    make_node,
+    rbac,
+    reaching,
+    surprises,
+    unbound_token,
+    untouched,
+    wait_for,
+)
+from tests.manifests.support import TOPOLOGIES
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, wait_until
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
+LEASE = f"{LEASES}/toposcope-controller"
+ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
+NO_OTHER_OWNER = "the controller may not give a ClusterTopology another owner"
+ONLY_OWN_EVENTS = "the controller may only write Events of its own"
+
+
+def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "toposcope", **spec: Any) -> dict[str, Any]:
+    """A ClusterTopology as the controller makes it for a segment of another."""
+    uid = "11111111-2222-3333-4444-555555555555"
+    return {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {
+            "name": name,
+            "labels": {"app.kubernetes.io/managed-by": managed_by},
+            "ownerReferences": [
+                {
+                    "apiVersion": "gpu.topology/v1alpha1",
+                    "kind": owner,
+                    "name": "cluster",
+                    "uid": uid,
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": spec,
+    }
+
+
+def apply_segment(name: str, **parts: Any) -> dict[str, Any]:
+    path = f"{TOPOLOGIES}/{name}?fieldManager=toposcope-controller&force=true"
+    return {"path": path, "body": segment(name, **parts), "media": APPLY}
+
+
+def lease(name: str) -> dict[str, Any]:
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}}
+
+
+MAY = (
+    Attempt("list Nodes", "GET", NODES),
+    Attempt("read a Node", "GET", OWN),
+    Attempt("list topologies", "GET", TOPOLOGIES),
+    Attempt("patch status", "PATCH", f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 2}}, MERGE),
+    Attempt(
+        "apply status",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster/status?fieldManager=toposcope-controller&force=true",
+        {
+            "apiVersion": "gpu.topology/v1alpha1",
+            "kind": "ClusterTopology",
+            "metadata": {"name": "cluster"},
+            "status": {"nodes": 2, "levelPath": "zone > host"},
+        },
+        APPLY,
+    ),
+    Attempt("make the topology of a segment", "POST", TOPOLOGIES, segment("cluster-rack", segments="Off")),
+    Attempt(
+        "change it",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster-rack",
+        [{"op": "replace", "path": "/spec", "value": {"required": ["rack"]}}],
+        JSON_PATCH,
+    ),
+    Attempt("take it back", "DELETE", f"{TOPOLOGIES}/cluster-rack"),
+    Attempt(
+        "report on a workload", "POST", EVENTS, event("a.5", kind="Pod", about="trainer", by="gpu.topology/controller")
+    ),
+    Attempt("count its Event on", "PATCH", f"{EVENTS}/a.5", SERIES, MERGE),
+    Attempt("make the Lease", "POST", LEASES, lease("toposcope-controller")),
+    Attempt("read the Lease", "GET", LEASE),
+)
+
+MAY_NOT = (
+    Attempt("read another Lease", "GET", f"{LEASES}/other", says=rbac("get", "leases")),
+    Attempt("take another Lease", "PUT", f"{LEASES}/other", lease("other"), says=rbac("update", "leases")),
+    Attempt(
+        "patch the Lease", "PATCH", LEASE, {"metadata": {"labels": {"a": "b"}}}, MERGE, says=rbac("patch", "leases")
+    ),
+    Attempt("delete the Lease", "DELETE", LEASE, says=rbac("delete", "leases")),
+    Attempt("list Leases", "GET", LEASES, says=rbac("list", "leases")),
+    Attempt(
+        "elect elsewhere",
+        "POST",
+        LEASES.replace("toposcope-system", "kube-system"),
+        lease("toposcope-controller"),
+        says=rbac("create", "leases"),
+    ),
+    Attempt(
+        "label a Node", "PATCH", **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}), says=rbac("patch", "nodes")
+    ),
+    Attempt("cordon", "PATCH", OWN, {"spec": {"unschedulable": True}}, MERGE, says=rbac("patch", "nodes")),
+    Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
+    Attempt(
+        "change what an admin asked for",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster",
+        {"spec": {"required": ["rack"]}},
+        MERGE,
+        says=ONLY_SEGMENTS,
+    ),
+    Attempt("delete a topology", "DELETE", f"{TOPOLOGIES}/cluster", says=ONLY_SEGMENTS),
+    Attempt("take an admin's topology over", "PATCH", **apply_segment("cluster"), says=ONLY_SEGMENTS),
+    Attempt("make one that is nobody's", "PATCH", **apply_segment("a", managed_by="me"), says=ONLY_SEGMENTS),
+    Attempt("make one of something else", "PATCH", **apply_segment("b", owner="Node"), says=ONLY_SEGMENTS),
+    Attempt(
+        "make one with segments of its own",
+        "PATCH",
+        **apply_segment("c", segments="Auto"),
+        says="the ClusterTopology of a segment has no segments",
+    ),
+    Attempt(
+        "give one to another",
+        "PATCH",
+        f"{TOPOLOGIES}/owned",
+        [{"op": "replace", "path": "/metadata/ownerReferences/0/uid", "value": "99999999-2222-3333-4444-555555555555"}],
+        JSON_PATCH,
+        says=NO_OTHER_OWNER,
+    ),
+    Attempt("delete all topologies", "DELETE", TOPOLOGIES, says=rbac("deletecollection", "clustertopologies")),
+    Attempt("speak for the kubelet", "POST", EVENTS, event("a.7", by="kubelet"), says=ONLY_OWN_EVENTS),
+    Attempt("speak for an agent", "POST", EVENTS, event("a.8"), says=ONLY_OWN_EVENTS),
+    Attempt(
+        "write on in an Event of another",
+        "PATCH",
+        f"{EVENTS}/confined-own.kubelet",
+        SERIES,
+        MERGE,
+        says=ONLY_OWN_EVENTS,
+    ),
+    Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
+)
+
+# One for each role and policy.
+PROBES = (
+    Attempt("reading Nodes", "GET", NODES),
+    Attempt(
+        "its own ClusterTopologies only",
+        "PATCH",
+        f"{TOPOLOGIES}/cluster?dryRun=All",
+        {"spec": {"required": ["rack"]}},
+        MERGE,
+        says=ONLY_SEGMENTS,
+    ),
+    Attempt("honest Events", "POST", f"{EVENTS}?dryRun=All", event("a.0", by="kubelet"), says=ONLY_OWN_EVENTS),
+    Attempt("making Leases", "POST", f"{LEASES}?dryRun=All", lease("toposcope-controller")),
+)
+
+# Kinds of others: they need not be served for the right to be checked.
+_KEEPS = frozenset({"get", "create", "patch", "delete"})
+_FOLLOWS = frozenset({"list", "watch"})
+KINDS = {
+    ("gpu.topology", "clustertopologies"): _KEEPS | _FOLLOWS,
+    ("grove.io", "clustertopologybindings"): _KEEPS | _FOLLOWS,
+    ("grove.io", "clustertopologies"): _KEEPS | _FOLLOWS,
+    ("kai.scheduler", "topologies"): _KEEPS | _FOLLOWS,
+    ("kueue.x-k8s.io", "topologies"): _KEEPS | _FOLLOWS,
+    ("kueue.x-k8s.io", "resourceflavors"): frozenset({"list"}),
+    **dict.fromkeys(
+        (
+            ("nvidia.com", "dynamographdeployments"),
+            ("grove.io", "podcliquesets"),
+            ("scheduling.run.ai", "podgroups"),
+            ("kueue.x-k8s.io", "workloads"),
+            ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+            ("jobset.x-k8s.io", "jobsets"),
+            ("batch", "jobs"),
+            ("apps", "deployments"),
+            ("apps", "statefulsets"),
+        ),
+        _FOLLOWS,
+    ),
+    ("apps", "daemonsets"): frozenset(),
+    ("", "pods"): frozenset(),
+}
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+
+@pytest.fixture(scope="module")
+def token(installed_once: ApiUnderTest) -> str:
+    """A token of the controller, on a cluster with two Nodes, a segment's topology and an Event of the kubelet."""
+    api = installed_once
+    for path in (OWN, OTHER):
+        make_node(api, path)
+    api.create(EVENTS, event("confined-own.kubelet", by="kubelet"))
+    api.create(TOPOLOGIES, segment("owned"))
+    token = unbound_token(api, "toposcope-controller")
+    wait_for(api, PROBES, token)
+    return token
+
+
+def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
+    assert surprises(installed_once, MAY, token) == {}
+
+
+def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
+    before = untouched(installed_once)
+    assert surprises(installed_once, (*MAY_NOT, *reaching("toposcope-controller")), token) == {}
+    assert untouched(installed_once) == before
+
+
+@pytest.mark.parametrize(("group", "resource"), KINDS)
+def test_its_role_names_what_it_publishes_and_reads(
+    installed_once: ApiUnderTest, token: str, group: str, resource: str
+) -> None:
+    assert granted(installed_once, token, group, resource, VERBS) == KINDS[group, resource]
+
+
+def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTest, token: str, tmp_path: Path) -> None:
+    api = installed_once
+    # One that is about to expire: whoever makes a new one waits as long as it lasts.
+    api.request("DELETE", LEASE)
+    api.create(LEASES, lease("toposcope-controller") | {"spec": {"leaseDurationSeconds": 1}})
+    flags = ["--kubeconfig", str(kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
+    with (tmp_path / "log").open("wb") as log:
+        program = subprocess.Popen([sys.executable, "-m", "controller", *flags], stdout=log, stderr=log)
+    try:
+        wait_until(lambda: "conditions" in api.get(f"{TOPOLOGIES}/cluster").get("status", {}), "it writes")
+        assert api.get(LEASE)["spec"]["holderIdentity"]
+    finally:
+        program.terminate()
+        code = program.wait(timeout=30)
+    said = (tmp_path / "log").read_text(encoding="utf-8")
+    assert (code, "WARNING" in said) == (0, False), said
+    assert api.get(LEASE)["spec"]["holderIdentity"] == ""

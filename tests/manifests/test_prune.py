@@ -1,0 +1,183 @@
+"""The prune Job: what its token may do on a real API server; its program removes everything with no more."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.compat import KEYS
+from cli.main import main
+from tests.manifests.rights import (
+    FOREIGN,
+    OTHER,
+    OWN,
+    Attempt,
+    kubeconfig_with,
+    make_node,
+    rbac,
+    reaching,
+    surprises,
+    unbound_token,
+    untouched,
+    wait_for,
+)
+from tests.manifests.support import MANIFESTS, NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
+from tests.support.schedulers import PUBLISHED, published, serve_all
+from topology.version import __version__
+
+APPS = "/apis/apps/v1/namespaces/toposcope-system"
+AGENTS, CONTROLLERS = f"{APPS}/daemonsets", f"{APPS}/deployments"
+FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+
+ONLY_LABELS = "the prune Job may only remove labels of Toposcope"
+ONLY_ANNOTATIONS = "the prune Job may only remove annotations of Toposcope"
+ONLY_PUBLISHED = "the prune Job may only delete topologies that Toposcope published"
+ONLY_SPEC = "the prune Job may not write Node.spec"
+NO_OWNERS = "the prune Job may not write finalizers or ownerReferences"
+
+
+def change(what: str, says: str, path: str = OWN, **body: Any) -> Attempt:
+    return Attempt(what, "PATCH", path, body, MERGE, says)
+
+
+def labels(**values: str | None) -> dict[str, Any]:
+    return {"metadata": {"labels": {key.replace("__", "/").replace("_", "."): value for key, value in values.items()}}}
+
+
+MAY = (
+    Attempt("list Nodes", "GET", NODES),
+    change("take a label of ours", "", **labels(gpu_topology__gpus=None)),
+    change("take one that an agent may have written", "", **labels(nvidia_com__gpu_count=None)),
+    change("take an annotation of ours", "", metadata={"annotations": {"gpu.topology/matrix": None}}),
+    Attempt("list ClusterTopologies", "GET", TOPOLOGIES),
+    *(Attempt(f"list {path}", "GET", path) for path in PUBLISHED),
+    *(Attempt(f"look at {path}", "GET", f"{path}/theirs") for path in PUBLISHED),
+    Attempt("list flavors", "GET", FLAVORS),
+    Attempt("list pods at home", "GET", f"{NAMESPACE}/pods"),
+    Attempt("look at the agents", "GET", f"{AGENTS}/toposcope-agent"),
+    Attempt("look at the controllers", "GET", f"{CONTROLLERS}/toposcope-controller"),
+)
+
+MAY_NOT = (
+    change("set a label of ours", ONLY_LABELS, **labels(gpu_topology__state="ok")),
+    change("change a label of ours", ONLY_LABELS, **labels(gpu_topology__shape="x")),
+    change("set a label of others", ONLY_LABELS, **labels(example_com__new="x")),
+    change("take a label of others", ONLY_LABELS, **labels(example_com__pool=None)),
+    change("take a label of the GPU Operator", ONLY_LABELS, **labels(nvidia_com__gpu_present=None)),
+    Attempt("take all labels", "PATCH", OWN, [{"op": "remove", "path": "/metadata/labels"}], JSON_PATCH, ONLY_LABELS),
+    change("annotate", ONLY_ANNOTATIONS, metadata={"annotations": {"gpu.topology/matrix": "[]"}}),
+    change("take others' annotation", ONLY_ANNOTATIONS, metadata={"annotations": {"example.com/note": None}}),
+    change("cordon", ONLY_SPEC, spec={"unschedulable": True}),
+    change("taint", ONLY_SPEC, spec={"taints": [{"key": "a", "effect": "NoExecute"}]}),
+    change("hold a Node", NO_OWNERS, metadata={"finalizers": ["a.b/c"]}),
+    change("write a Node's status", rbac("patch", "nodes/status"), f"{OWN}/status", status={}),
+    Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
+    Attempt(
+        "apply to a Node that is gone",
+        "PATCH",
+        f"{NODES}/ghost?fieldManager=a&force=true",
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}},
+        APPLY,
+        rbac("create", "nodes"),
+    ),
+    *(Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED) for path in PUBLISHED),
+    *(change(f"change {path}", "cannot patch", f"{path}/theirs", spec={}) for path in PUBLISHED),
+    *(Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
+    *(Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection") for path in PUBLISHED),
+    change("ask for levels", "cannot patch", f"{TOPOLOGIES}/cluster", spec={"required": ["rack"]}),
+    Attempt("delete a flavor", "DELETE", f"{FLAVORS}/h200", says="cannot delete"),
+    Attempt("stop another program", "DELETE", f"{AGENTS}/other", says=rbac("delete", "daemonsets")),
+    Attempt("stop all programs", "DELETE", AGENTS, says=rbac("deletecollection", "daemonsets")),
+    Attempt("delete a pod", "DELETE", f"{NAMESPACE}/pods/a", says=rbac("delete", "pods")),
+)
+
+
+@pytest.fixture(scope="module")
+def token(installed_once: ApiUnderTest, kubectl: str) -> str:
+    """A token of the Job, on a cluster with things of ours and things of others."""
+    api = installed_once
+    serve_all(api)
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "prune")
+    for path in (OWN, OTHER):
+        make_node(api, path)
+    ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
+    marks = {"labels": ours | {"nvidia.com/gpu.count": "8"}, "annotations": {"gpu.topology/matrix": "{}"}}
+    assert api.request("PATCH", OWN, {"metadata": marks}, content_type=MERGE)[0] == 200
+    for path in PUBLISHED:
+        api.create(path, published(path, "theirs"))
+    token = unbound_token(api, "toposcope-prune")
+    any_kind = next(iter(PUBLISHED))
+    probes = (
+        Attempt("reading Nodes", "GET", NODES),
+        Attempt("looking at pods", "GET", f"{NAMESPACE}/pods"),
+        change("only labels of ours", ONLY_LABELS, f"{OWN}?dryRun=All", **labels(example_com__a="b")),
+        Attempt("only what was published", "DELETE", f"{any_kind}/theirs?dryRun=All", says=ONLY_PUBLISHED),
+    )
+    wait_for(api, probes, token)
+    return token
+
+
+def test_it_may_do_nothing_else(installed_once: ApiUnderTest, token: str) -> None:
+    before = untouched(installed_once)
+    assert surprises(installed_once, (*MAY_NOT, *reaching("toposcope-prune")), token) == {}
+    assert untouched(installed_once) == before
+
+
+def test_it_may_do_its_work(installed_once: ApiUnderTest, token: str) -> None:
+    assert surprises(installed_once, MAY, token) == {}
+
+
+def test_the_program_removes_everything_with_no_more_than_its_token(
+    installed_once: ApiUnderTest, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = installed_once
+    agent = ["--once", "--nvidia-labels", "--profile", "dgx-h200", "--node-name", "confined-own"]
+    assert main(["agent", *agent, "--kubeconfig", str(api.kubeconfig)]) == 0
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    api.request("PATCH", f"{OWN}/status", ready, content_type=MERGE)
+    api.request("PATCH", OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}}, content_type=MERGE)
+    assert main(["controller", "--once", "--kubeconfig", str(api.kubeconfig)]) == 0
+    there = [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
+    assert there
+    capsys.readouterr()
+    assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
+    said = capsys.readouterr().out
+    order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
+    assert [said.index(each) for each in order] == sorted(said.index(each) for each in order), said
+    assert api.get(AGENTS)["items"] == api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
+    for path in PUBLISHED:
+        assert [each["metadata"]["name"] for each in api.get(path)["items"]] == ["theirs"]
+    left = api.get(OWN)["metadata"]
+    foreign = FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
+    assert (left["labels"], left["annotations"]) == (foreign, FOREIGN["annotations"])
+
+
+def test_its_pod_is_admitted_and_is_none_of_the_pods_that_it_waits_for(
+    installed_once: ApiUnderTest, token: str, prune: Manifests
+) -> None:
+    assert token  # its ServiceAccount is there
+    code, answer = installed_once.request("POST", f"{NAMESPACE}/pods?dryRun=All", prune.pod("prune", "tried"))
+    assert code == 201, answer
+    assert answer["metadata"]["labels"]["app.kubernetes.io/name"] == "toposcope-prune"
+
+
+def test_its_manifests_agree_with_the_base(base: Manifests, prune: Manifests) -> None:
+    spec, agent = prune.pod_template("prune")["spec"], base.pod_template("agent")["spec"]
+    assert spec["securityContext"] == agent["securityContext"]
+    assert spec["tolerations"] == agent["tolerations"]
+    (container,), (other,) = spec["containers"], agent["containers"]
+    assert container["securityContext"] == other["securityContext"]
+    assert container["image"] == other["image"]
+    assert set(container["resources"]["limits"]) == {"memory"}
+    assert {o["metadata"]["labels"]["app.kubernetes.io/version"] for o in prune} == {__version__}
+    assert all(o["metadata"].get("namespace", "toposcope-system") == "toposcope-system" for o in prune)
+    ours = {(o["kind"], o["metadata"]["name"]) for o in base}
+    assert ours.isdisjoint((o["kind"], o["metadata"]["name"]) for o in prune)
+
+
+def test_the_labels_that_it_may_take_are_those_that_an_agent_writes(prune: Manifests) -> None:
+    spec = prune.get("ValidatingAdmissionPolicy", "toposcope-prune-nodes.gpu.topology")["spec"]
+    (more,) = (v["expression"] for v in spec["variables"] if v["name"] == "moreLabels")
+    assert set(yaml.safe_load(more)) == KEYS

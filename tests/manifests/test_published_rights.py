@@ -1,0 +1,138 @@
+"""Of what schedulers read, the controller's token may write what the controller published, and nothing of others."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from tests.manifests.rights import Attempt, kubeconfig_with, surprises, unbound_token, wait_for
+from tests.manifests.support import TOPOLOGIES
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
+from tests.support.schedulers import PUBLISHED, published, serve_all
+from topology.keys import GPUS, HOSTNAME
+
+ONLY_OURS = "the controller may only write topologies that it published from a ClusterTopology"
+NO_OTHER_OWNER = "the controller may not give what it published another owner"
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def owner(**parts: Any) -> dict[str, Any]:
+    known = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "ours", "uid": UID}
+    return {**known, "controller": True, **parts}
+
+
+def marks(managed_by: str = "toposcope", **parts: Any) -> dict[str, Any]:
+    """Metadata of an object that was published, as far as the arguments do not say otherwise."""
+    return {"labels": {"app.kubernetes.io/managed-by": managed_by}, "ownerReferences": [owner(**parts)]}
+
+
+def replace(field: str, value: Any) -> list[dict[str, Any]]:
+    return [{"op": "replace", "path": field, "value": value}]
+
+
+def apply(path: str, name: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    query = "fieldManager=toposcope-controller&force=true"
+    return {"path": f"{path}/{name}?{query}", "body": published(path, name, **metadata), "media": APPLY}
+
+
+def may(path: str) -> Iterator[Attempt]:
+    yield Attempt(f"publish {path}", "PATCH", **apply(path, "new", marks()))
+    yield Attempt(f"change {path}", "PATCH", f"{path}/new", replace("/spec/levels", []), JSON_PATCH)
+    yield Attempt(f"rehearse {path}", "POST", f"{path}?dryRun=All", published(path, "new-dry-run", **marks()))
+    yield Attempt(f"take back {path}", "DELETE", f"{path}/new")
+
+
+def may_not(path: str) -> Iterator[Attempt]:
+    theirs = f"{path}/theirs"
+    spec: dict[str, Any] = {"spec": {"levels": []}}
+    yield Attempt(f"make an unmarked {path}", "POST", path, published(path, "a"), says=ONLY_OURS)
+    yield Attempt(
+        f"make {path} of another manager", "PATCH", **apply(path, "b", marks(managed_by="me")), says=ONLY_OURS
+    )
+    yield Attempt(f"make {path} of a Node", "PATCH", **apply(path, "c", marks(kind="Node")), says=ONLY_OURS)
+    yield Attempt(
+        f"make {path} of Grove's ClusterTopology",
+        "PATCH",
+        **apply(path, "d", marks(apiVersion="grove.io/v1alpha1")),
+        says=ONLY_OURS,
+    )
+    yield Attempt(f"make {path} beside its owner", "PATCH", **apply(path, "e", marks(controller=False)), says=ONLY_OURS)
+    yield Attempt(f"change another's {path}", "PATCH", theirs, spec, MERGE, says=ONLY_OURS)
+    yield Attempt(f"take another's {path} over", "PATCH", **apply(path, "theirs", marks()), says=ONLY_OURS)
+    yield Attempt(f"mark another's {path}", "PATCH", theirs, {"metadata": marks()}, MERGE, says=ONLY_OURS)
+    yield Attempt(f"delete another's {path}", "DELETE", theirs, says=ONLY_OURS)
+    yield Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection")
+    yield Attempt(f"unmark {path}", "PATCH", f"{path}/ours", {"metadata": {"labels": None}}, MERGE, says=ONLY_OURS)
+    yield Attempt(
+        f"give away {path}",
+        "PATCH",
+        f"{path}/ours",
+        replace("/metadata/ownerReferences/0/uid", UID.replace("1", "9")),
+        JSON_PATCH,
+        says=NO_OTHER_OWNER,
+    )
+
+
+@pytest.fixture(scope="module")
+def token(installed_once: ApiUnderTest) -> str:
+    """A token of the controller, where each kind has an object that was published and one of somebody else."""
+    api = installed_once
+    serve_all(api)
+    for path in PUBLISHED:
+        api.create(path, published(path, "theirs"))
+        api.create(path, published(path, "ours", **marks()))
+    token = unbound_token(api, "toposcope-controller")
+    any_kind = next(iter(PUBLISHED))
+    probe = published(any_kind, "probe")
+    wait_for(
+        api,
+        (
+            Attempt("reading Nodes", "GET", NODES),
+            Attempt("only what it published", "POST", f"{any_kind}?dryRun=All", probe, says=ONLY_OURS),
+        ),
+        token,
+    )
+    return token
+
+
+@pytest.mark.parametrize("path", PUBLISHED)
+def test_it_keeps_what_it_published(installed_once: ApiUnderTest, token: str, path: str) -> None:
+    assert surprises(installed_once, may(path), token) == {}
+
+
+@pytest.mark.parametrize("path", PUBLISHED)
+def test_it_touches_nothing_of_others(installed_once: ApiUnderTest, token: str, path: str) -> None:
+    before = [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")]
+    assert surprises(installed_once, may_not(path), token) == {}
+    assert [installed_once.get(f"{path}/{name}") for name in ("ours", "theirs")] == before
+
+
+def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
+    installed_once: ApiUnderTest, token: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = installed_once
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    api.create(NODES, node("gpu-1", labels={HOSTNAME: "gpu-1", GPUS: "8"}))
+    api.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=MERGE)
+    command = ["controller", "--once", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]
+    grove, _, kai, kueue = PUBLISHED
+
+    def after(**options: str) -> list[str]:
+        """What there is once the program has run with these options for publishing."""
+        change = {"spec": {"publish": options}}
+        assert api.request("PATCH", f"{TOPOLOGIES}/cluster", change, content_type=MERGE)[0] == 200
+        assert main(command) == 0
+        return [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
+
+    assert after() == [grove, kueue]  # Grove itself makes KAI's of its binding
+    assert after(grove="Never") == [kai, kueue]
+    assert after(kai="Never", kueue="Never") == []
+    assert [record.getMessage() for record in caplog.records if record.levelname not in {"DEBUG", "INFO"}] == []
+
+
+def test_it_binds_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
+    assert token
+    path = next(iter(PUBLISHED))
+    assert installed_once.request("PATCH", f"{path}/theirs", {"spec": {"a": "b"}}, content_type=MERGE)[0] == 200

@@ -1,0 +1,122 @@
+"""What somebody with the token of one agent can make the controller publish: nothing about other nodes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from controller.reconcile import Reconciler
+from controller.requirements.model import Need, WorkloadRef
+from controller.run import make_publishers
+from controller.spec import PATH, read
+from kube.client import ApiClient
+from kube.config import load
+from kube.nodes import NodeDecoder
+from tests.manifests.rights import Attempt, apply_metadata, wait_for
+from tests.manifests.support import NAMESPACE, Manifests
+from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.publishing import BINDINGS, Time, found, install, patch
+from topology.keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+
+FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
+KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+STOLEN: Final = "stolen-0"
+GRACE: Final = 600.0
+TRUE: Final = {GPUS: "8", STATE: "ok", NVLINK_DOMAIN: f"{FABRIC}.1", CHASSIS: "1"}
+LIES: Final[Sequence[Mapping[str, str]]] = (
+    {},
+    {GPUS: "8"},
+    {**TRUE, NVLINK_DOMAIN: f"{FABRIC}.2"},
+    {**TRUE, NVLINK_DOMAIN: "no-topology"},
+    {**TRUE, NVLINK_DOMAIN: "", CHASSIS: "", STATE: "degraded", GPUS: "999999999"},
+    {**TRUE, "gpu.topology/rack": "r1", "gpu.topology/block": "elsewhere", "gpu.topology/zone": "z"},
+    {f"gpu.topology/l{number}": "x" * 63 for number in range(100)},
+)
+"""What the token lets its holder write of its own Node, each in place of the one before."""
+
+
+class NoWorkloads:
+    synced = True
+
+    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+        return {}
+
+
+@dataclass
+class Cluster:
+    """Six nodes, the production passes over them, and the token of an agent on the first."""
+
+    api: ApiUnderTest
+    client: ApiClient
+    token: str
+    time: Time = field(default_factory=Time)
+
+    def __post_init__(self) -> None:
+        self.reconciler = Reconciler(self.client, make_publishers(self.client), self.time)
+
+    def settle(self) -> None:
+        """Two passes with the grace period between them."""
+        for _ in range(2):
+            decode = NodeDecoder({ZONE, BLOCK, RACK, HOSTNAME, *TRUE})
+            nodes = [decode(msgspec.json.encode(each))[2] for each in self.api.get(NODES)["items"]]
+            self.reconciler.reconcile([read(self.api.get(f"{PATH}/cluster"))], nodes, NoWorkloads())
+            self.time.seconds += GRACE + 1
+
+    def told(self) -> dict[str, Any]:
+        """What schedulers read."""
+        objects = {path: found(self.api, f"{path}/cluster") for path in (BINDINGS, KUEUE)}
+        return {path: each and (each["metadata"]["uid"], each["spec"]) for path, each in objects.items()}
+
+    def others(self) -> list[Any]:
+        """All that is not the thief's own Node."""
+        return [each["metadata"] for each in self.api.get(NODES)["items"] if each["metadata"]["name"] != STOLEN]
+
+    def write(self, labels: Mapping[str, str], name: str = STOLEN) -> int:
+        """Apply labels with the stolen token; the answer's code."""
+        asked = apply_metadata(f"{NODES}/{name}", labels=dict(labels))
+        return self.api.request("PATCH", asked["path"], asked["body"], content_type=asked["media"], token=self.token)[0]
+
+
+@pytest.fixture(scope="module")
+def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
+    api = installed_once
+    install(api, "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
+    for number in range(6):
+        name = STOLEN if not number else f"honest-{number}"
+        places = {ZONE: "z", BLOCK: "b", RACK: f"r{number // 3}", HOSTNAME: name}
+        ours = {**TRUE, NVLINK_DOMAIN: f"{FABRIC}.{number // 3 + 1}", CHASSIS: str(number // 3 + 1)}
+        api.create(NODES, node(name, labels=places | ours))
+        ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+        status = {"status": {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}}
+        assert api.request("PATCH", f"{NODES}/{name}/status", status, content_type=MERGE)[0] == 200
+    patch(api, f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
+    token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "stolen", nodeName=STOLEN)))
+    foreign = Attempt(
+        "label another node", "PATCH", **apply_metadata(f"{NODES}/honest-1", labels={GPUS: "9"}), says="may not write"
+    )
+    wait_for(api, (foreign,), token)
+    client = ApiClient(load(str(api.kubeconfig)))
+    yield Cluster(api, client, token)
+    client.close()
+
+
+def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> None:
+    cluster.settle()
+    told, others = cluster.told(), cluster.others()
+    assert all(told.values())
+    levels = [each["nodeLabel"] for each in cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]]
+    assert levels == [ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME]
+    for lie in LIES:
+        assert cluster.write(lie) == 200
+        cluster.settle()
+        assert cluster.told() == told
+        assert cluster.others() == others
+        status = cluster.api.get(f"{PATH}/cluster")["status"]
+        available = {each["domain"]: each["available"] for each in status["levels"]}
+        assert (available["rack"], available["nvlink-domain"]) == (True, True)
+        condition = next(each for each in status["conditions"] if each["type"] == "TopologyLevelsAvailable")
+        assert condition["status"] == "True"
+    assert cluster.write({GPUS: "0"}, "honest-1") == 403

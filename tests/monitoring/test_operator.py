@@ -1,0 +1,62 @@
+"""PodMonitors and alerts, put before the Prometheus operator's own CRDs on a real API server."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.operator.crds import operator_crds
+from tests.support.api import ApiUnderTest, create_namespace
+
+COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
+FILES = ("pod-monitor/agent.yaml", "pod-monitor/controller.yaml", "prometheus-rule/prometheusrule.yaml")
+PLURALS = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
+
+
+def loaded(file: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((COMPONENTS / file).read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def operated(real_api: ApiUnderTest) -> ApiUnderTest:
+    """An API server that serves the operator's kinds."""
+    for crd in operator_crds():
+        real_api.install_crd(crd)
+    create_namespace(real_api, "toposcope-system")
+    return real_api
+
+
+def refused(api: ApiUnderTest, o: dict[str, Any]) -> str:
+    """What the API server has against an object, unknown fields included; nothing when it takes it."""
+    path = f"/apis/{o['apiVersion']}/namespaces/toposcope-system/{PLURALS[o['kind']]}"
+    code, answer = api.request("POST", f"{path}?dryRun=All&fieldValidation=Strict", o)
+    return "" if code == 201 else answer["message"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_operators_schema_takes_them(operated: ApiUnderTest, file: str) -> None:
+    assert refused(operated, loaded(file)) == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value", "says"),
+    [
+        (FILES[0], ("podMetricsEndpoints", 0, "interval"), "half a minute", "podMetricsEndpoints[0].interval"),
+        (FILES[0], ("podMetricsEndpoints", 0, "relabelings", 0, "action"), "swap", "relabelings[0].action"),
+        (FILES[1], ("podMetricEndpoints",), [], 'unknown field "spec.podMetricEndpoints"'),
+        (FILES[2], ("groups", 0, "rules", 0, "for"), "ten minutes", "rules[0].for"),
+        (FILES[2], ("groups", 0, "rules", 0, "expression"), "up", "unknown field"),
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(
+    operated: ApiUnderTest, file: str, path: tuple[str | int, ...], value: object, says: str
+) -> None:
+    wrong = copy.deepcopy(loaded(file))
+    inner: Any = wrong["spec"]
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    assert says in refused(operated, wrong)

@@ -1,0 +1,44 @@
+"""The Prometheus operator's CRDs, made once of the pinned version of its API by the generator that it uses itself."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
+
+_MODULE = Path(__file__).parent
+_API = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+_KINDS = ("podmonitors", "prometheusrules")
+
+
+def operator_crds() -> list[dict[str, Any]]:
+    """Those of PodMonitor and PrometheusRule; half a minute the first time.
+
+    TOPOSCOPE_REQUIRE_OPERATOR_API=1 turns their absence into a failure.
+    """
+    try:
+        folder = made_once(cache_of_module("operator", _MODULE), _are_made, _make)
+    except BuildError as error:
+        missing = f"the Prometheus operator's CRDs cannot be made: {error}"
+        if os.environ.get("TOPOSCOPE_REQUIRE_OPERATOR_API") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+    return [yaml.load(_file(folder, kind).read_bytes(), yaml.CSafeLoader) for kind in _KINDS]
+
+
+def _file(folder: Path, kind: str) -> Path:
+    return folder / f"monitoring.coreos.com_{kind}.yaml"
+
+
+def _are_made(folder: Path) -> bool:
+    return all(_file(folder, kind).is_file() for kind in _KINDS)
+
+
+def _make(folder: Path) -> None:
+    # The API has fields of type float; descriptions make up most of a CRD.
+    flags = "crd:allowDangerousTypes=true,maxDescLen=0"
+    command = [usable_go(), "run", "sigs.k8s.io/controller-tools/cmd/controller-gen", flags, f"paths={_API}"]
+    run_go([*command, f"output:crd:dir={folder}"], _MODULE)

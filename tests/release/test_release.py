@@ -1,0 +1,130 @@
+"""One version, a changelog that a release can be made of, and workflows that say exactly what they run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reference.release import CHANGELOG, NoReleaseError, main, notes
+from topology.version import __version__
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+HEADINGS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+RELEASED = f"""# Changelog
+
+## [Unreleased]
+
+## [{__version__}] - 2026-12-01
+
+### Added
+
+- Everything.
+
+## [0.0.1] - 2026-01-01
+
+### Added
+
+- Less.
+"""
+
+
+def test_the_version_is_a_semantic_one_and_the_same_everywhere() -> None:
+    assert re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?", __version__)
+    base = (ROOT / "manifests" / "base" / "kustomization.yaml").read_text(encoding="utf-8")
+    assert re.findall(r"newTag: (\S+)|app\.kubernetes\.io/version: (\S+)", base) == [
+        ("", __version__),
+        (__version__, ""),
+    ]
+    install = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"toposcope:(\d+\.\d+\.\d+\S*)`|newTag: (\d\S*)", install)) == {
+        (__version__, ""),
+        ("", __version__),
+    }
+    assert f"toposcope:{__version__} ." in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_changelog_is_one_to_keep() -> None:
+    text = CHANGELOG.read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(HEADINGS)
+
+
+def test_the_notes_of_a_release_are_its_section() -> None:
+    assert notes(__version__, RELEASED) == "### Added\n\n- Everything."
+
+
+@pytest.mark.parametrize(
+    ("version", "changelog", "said"),
+    [
+        ("9.9.9", RELEASED, f"the tag says 9.9.9 and topology/version.py {__version__}"),
+        (__version__, RELEASED.replace(" - 2026-12-01", ""), "has no section"),
+        (__version__, RELEASED.replace("### Added\n\n- Everything.\n", ""), "has no section"),
+        (__version__, "# Changelog\n", "has no section"),
+    ],
+)
+def test_what_is_no_release_is_refused(version: str, changelog: str, said: str) -> None:
+    with pytest.raises(NoReleaseError, match=said):
+        notes(version, changelog)
+
+
+def test_the_command_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["9.9.9"]) == 1
+    assert "they must be the same" in capsys.readouterr().err
+    assert main([]) == 2
+
+
+def load(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_are_pinned_and_may_do_little(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for used in re.findall(r"uses: (\S+.*)$", text, re.MULTILINE):
+        assert re.fullmatch(r"\./\S+|[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), used
+    workflow = load(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert "uses" in job or (job["runs-on"] == "ubuntu-24.04" and job["timeout-minutes"]), name
+    assert text.count("actions/checkout@") == text.count("persist-credentials: false")
+
+
+def test_ci_runs_the_gate_and_builds_image_and_chart() -> None:
+    jobs = load(ROOT / ".github" / "workflows" / "ci.yml")["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert {".ci/run", "make chart"} <= {step.get("run") for step in steps}
+    (image,) = (step["with"] for step in steps if "build-push-action" in step.get("uses", ""))
+    assert (image["platforms"], image["sbom"]) == ("linux/amd64,linux/arm64", True)
+
+
+@pytest.mark.parametrize("path", FORMS, ids=lambda path: path.name)
+def test_forms_are_forms(path: Path) -> None:
+    form = load(path)
+    if path.name == "config.yml":
+        assert form == {"blank_issues_enabled": True}
+        return
+    assert {"name", "description", "body"} <= form.keys()
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields)
+    assert all(field["attributes"]["label"] for field in fields)
+    for page in re.findall(r"`((?:docs/)?\w+\.md)`", path.read_text(encoding="utf-8")):
+        assert (ROOT / page).is_file(), page
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    program = shutil.which("actionlint")
+    if program is None:
+        pytest.skip("actionlint is not on PATH; .ci/run builds and runs it")
+    done = subprocess.run([program, *WORKFLOWS], capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stdout

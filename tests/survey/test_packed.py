@@ -1,0 +1,135 @@
+"""Snapshots that `toposcope save` writes: the same cluster comes back, and nothing damaged is taken for one."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+
+from controller.spec import KIND, MANAGED_BY, TOPOSCOPE
+from survey.decode import every, troubled
+from survey.files import load_files
+from survey.packed import MAGIC, is_packed, read_packed, write_packed
+from survey.problems import BadInput
+from survey.snapshot import Snapshot
+from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+
+KAI = {
+    "apiVersion": "kai.scheduler/v1alpha1",
+    "kind": "Topology",
+    "metadata": {"name": "cluster"},
+    "spec": {"levels": [{"nodeLabel": "rack"}]},
+}
+SEGMENT = cluster_topology({"nodes": 4, "levels": []}) | {
+    "metadata": {
+        "name": "cluster-h200",
+        "uid": "2",
+        "labels": {MANAGED_BY: TOPOSCOPE},
+        "ownerReferences": [{"controller": True, "kind": KIND, "uid": "1"}],
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    nodes = demo_nodes(most=22, faulty=("gb200-05",))
+    nodes[1]["spec"]["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
+    nodes[2]["metadata"]["labels"] = {"note": "ünïcode"}
+    nodes[3]["spec"]["unschedulable"] = True
+    pods = [pod("a", "gb200-01", 4), pod("b", "gb200-01", 1), pod("waits", None, 8, phase="Pending")]
+    file = tmp_path_factory.mktemp("packed") / "cluster.json"
+    file.write_text(saved([*nodes, *pods, cluster_topology({"nodes": 22}, required=["rack"]), SEGMENT, KAI]))
+    return file
+
+
+def packed(snapshot: Snapshot, path: Path) -> Path:
+    with path.open("wb") as out:
+        assert write_packed(snapshot, out) == out.tell()
+    return path
+
+
+def test_the_same_cluster_comes_back(demo: Path, tmp_path: Path) -> None:
+    whole = load_files([str(demo)], keep_matrix=every)
+    assert sum(node.matrix is not None for node in whole.nodes) == 22
+    file = packed(whole, tmp_path / "saved")
+    found = read_packed(file, every)
+    assert found.nodes == whole.nodes
+    assert found.requested == {name: whole.requested.get(name, {}) for name in whole.by_name}
+    assert [found.free_gpus(node) for node in found.nodes] == [whole.free_gpus(node) for node in whole.nodes]
+    assert found.pods is not None
+    assert tuple(found.pods) == whole.pods
+    assert (found.topologies, found.published) == (whole.topologies, whole.published)
+    assert len(file.read_bytes()) * 20 < demo.stat().st_size
+
+
+def test_only_the_matrices_that_are_asked_for_are_read(demo: Path, tmp_path: Path) -> None:
+    file = packed(load_files([str(demo)], keep_matrix=every), tmp_path / "saved")
+    few = read_packed(file, troubled)
+    assert [node.name for node in few.nodes if node.matrix] == ["gb200-05"]
+    one = read_packed(file, lambda name, _: name == "gb200-01")
+    assert [node.name for node in one.nodes if node.matrix] == ["gb200-01"]
+
+
+def test_pods_that_are_not_known_stay_unknown(demo: Path, tmp_path: Path) -> None:
+    whole = load_files([str(demo)])
+    bare = Snapshot(whole.source, None, whole.nodes, None)
+    found = read_packed(packed(bare, tmp_path / "saved"), troubled)
+    assert found.pods is None
+    assert found.free_gpus(found.nodes[0]) is None
+
+
+def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None:
+    whole = load_files([str(demo)])
+    file = packed(whole, tmp_path / "saved")
+    changed = tmp_path / "changed.json"
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gb200-01"}}
+    changed.write_text(saved([bare, pod("a", "gb200-02", 1), pod("c", "gb200-02", 1)]))
+    found = load_files([str(file), str(changed)])
+    assert found.by_name["gb200-01"].labels == {}
+    assert len(found.nodes) == 22
+    assert {each.name: each.node for each in found.pods or ()} == {
+        "a": "gb200-02", "b": "gb200-01", "c": "gb200-02", "waits": "",
+    }  # fmt: skip
+    alone = load_files([str(file), str(file)])
+    assert (alone.nodes, alone.pods) == (whole.nodes, whole.pods)
+
+
+def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
+    file = packed(load_files([str(demo)]), tmp_path / "saved")
+    assert is_packed(str(file))
+    assert not is_packed(str(demo))
+    assert not is_packed(str(tmp_path))
+    with pytest.raises(BadInput, match="what toposcope save wrote: give it as a file of its own"):
+        load_files(["-"], io.BytesIO(file.read_bytes()))
+
+
+def test_another_version_says_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "saved"
+    file.write_bytes(MAGIC + b"2\nwhatever")
+    with pytest.raises(BadInput, match="of another version of Toposcope; save it again with this one"):
+        read_packed(file, troubled)
+
+
+@pytest.fixture(scope="module")
+def content(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
+    file = packed(load_files([str(demo)], keep_matrix=every), tmp_path_factory.mktemp("content") / "saved")
+    return file.read_bytes(), file
+
+
+def test_whatever_is_damaged_is_told_and_never_a_traceback(content: tuple[bytes, Path]) -> None:
+    whole, file = content
+    broken = file.with_name("damaged")
+    chance = random.Random(20251121)
+    told = 0
+    for _ in range(300):
+        at = chance.randrange(len(MAGIC) + 2, len(whole))
+        flipped = bytes([whole[at] ^ chance.randrange(1, 256)])
+        broken.write_bytes(whole[:at] + chance.choice([b"", flipped + whole[at + 1 :]]))
+        try:
+            found = read_packed(broken, every)
+            list(found.pods or ())
+        except BadInput as error:
+            told += "save it again" in str(error)
+    assert told > 290  # the name of the source may change unseen, and the matrices of nodes that are well

@@ -1,0 +1,86 @@
+"""Values that read alike when they are joined by dots are told, and nothing else is."""
+
+import random
+
+import pytest
+
+from topology.aliases import aliases
+from topology.hierarchy import cover, level_value
+from topology.keys import HOSTNAME, NVLINK_DOMAIN
+from topology.levels import Level
+from topology.live_table import LiveTable
+from topology.node import NodeFacts, node_facts
+
+ZONE, BLOCK, RACK = Level("zone", "x/zone"), Level("block", "x/block"), Level("rack", "x/rack")
+DOMAIN, HOST = Level("nvlink-domain", NVLINK_DOMAIN), Level("host", HOSTNAME)
+LEVELS = (ZONE, BLOCK, RACK, DOMAIN, HOST)
+
+
+def node(name: str, **labels: str) -> NodeFacts:
+    short = {"zone": ZONE.key, "block": BLOCK.key, "rack": RACK.key, "domain": DOMAIN.key}
+    found = {short[key]: value for key, value in labels.items()} | {HOSTNAME: name}
+    return node_facts(name, "u", tuple(found), tuple(found.values()), ready=True, schedulable=True, gpus=8)
+
+
+def test_two_racks_that_are_one_domain_to_kai_are_named_with_what_to_do() -> None:
+    nodes = [
+        node("n1", zone="z", block="a.b", rack="c", domain="d"),
+        node("n2", zone="z", block="a", rack="b.c", domain="d"),
+    ]
+    (sentence,) = aliases(LEVELS, nodes)
+    assert sentence == (
+        "block 'a' > rack 'b.c' and block 'a.b' > rack 'c' are one rack domain to KAI, which joins values by dots: "
+        "'z.a.b.c'; write one of x/block and x/rack without dots, or leave one of these levels out of spec.levels"
+    )
+    assert cover(LEVELS, nodes)[2].domains == 2
+
+
+def test_many_are_counted_and_the_first_is_named() -> None:
+    pairs = [(f"b{i}.x", f"r{i}") for i in range(3)] + [(f"b{i}", f"x.r{i}") for i in range(3)]
+    nodes = [node(f"n{i}", block=block, rack=rack) for i, (block, rack) in enumerate(pairs)]
+    (sentence,) = aliases((BLOCK, RACK), nodes)
+    assert "'b0.x.r0' (3 such names in all)" in sentence
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (node("n1", block="a.b", rack="c"), node("n2", block="a.b", rack="d")),
+        (node("n1", block="a", rack="b.c"), node("n2", block="a", rack="d.e")),
+        (node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.d")),
+        (node("n1", block="a.b", rack="c"), node("n2", block="a")),
+        (node("a.n", block="b.c", domain="a.n"), node("n", block="b.c.a", domain="n")),
+        (),
+    ],
+    ids=("dots above", "dots below", "dots in both", "no rack", "values of nodes", "no nodes"),
+)
+def test_dots_alone_are_nothing_to_tell(nodes: tuple[NodeFacts, ...]) -> None:
+    assert aliases(LEVELS, list(nodes)) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_reads_alike_is_found_also_when_it_comes_later(seed: int) -> None:
+    dice = random.Random(seed)
+
+    def any_node(i: int) -> NodeFacts:
+        labels = {key: ".".join(dice.choices("ab", k=dice.choice((1, 1, 1, 2)))) for key in ("zone", "block", "rack")}
+        return node(f"n{i}", **labels)
+
+    nodes = {f"n{i}": any_node(i) for i in range(4)}
+    live = LiveTable(nodes.values())
+    levels = (ZONE, BLOCK, RACK)
+    for turn in range(12):
+        changes = {f"n{i}": any_node(i) for i in dice.sample(range(8), k=2)}
+        aliases(levels, live)
+        live.update(changes)
+        nodes |= changes
+        expected = ""
+        for depth in range(1, 4):
+            paths = {tuple(level_value(each, level.key) or "" for level in levels[:depth]) for each in nodes.values()}
+            joined = [".".join(path) for path in paths]
+            if not expected and len(set(joined)) < len(joined):
+                expected = f"are one {levels[depth - 1].domain} domain to KAI"
+        found = aliases(levels, live)
+        assert found == aliases(levels, list(nodes.values())), turn
+        assert bool(found) == bool(expected)
+        assert expected in "".join(found)

@@ -1,0 +1,36 @@
+import pytest
+
+from topology.words import not_utf8, plural, printable, type_words, yaml_words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("two\r\nlines ", "two lines"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\ud800", "\\ud800"),
+        ("straße", "straße"),
+        ("x" * 300, "x" * 197 + "..."),
+    ],
+)
+def test_foreign_text_stays_on_one_line_of_plain_characters(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_bytes_that_are_no_text_are_named_by_their_place() -> None:
+    with pytest.raises(UnicodeDecodeError) as error:
+        b"ab\x80".decode()
+    assert not_utf8(error.value) == "not UTF-8: byte 0x80 at offset 2; save the file as UTF-8 text"
+
+
+def test_libraries_are_translated() -> None:
+    assert type_words("Expected `str`, got `int`") == "Expected text, got a number (put it in quotes)"
+    assert type_words("Expected `object`, got `array`") == "Expected a mapping, got a list"
+    assert yaml_words("found unhashable key") == "a list or a mapping stands where a key should be"
+
+
+def test_one_and_several() -> None:
+    assert [f"{count} {plural(count, 'node')}" for count in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+    assert plural(2, "topology", "topologies") == "topologies"
