@@ -240,7 +240,8 @@ def test_a_lease_that_is_ours_again_without_our_doing_is_waited_for(store: Store
     assert leader.turn(33.1)
 
 
-def test_a_claim_whose_answer_was_lost_is_no_surprise(store: Store, leader: Contender) -> None:
+@pytest.mark.usefixtures("leader")
+def test_a_claim_whose_answer_was_lost_is_no_surprise(store: Store) -> None:
     other = Contender(store, "b")
     assert not other.turn(1.0)
     other.election.looked(16.1, store.lease)
