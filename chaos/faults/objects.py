@@ -29,9 +29,13 @@ def _delete_node(world: World, target: str) -> None:
 
 
 def _create_node(world: World, target: str) -> None:
-    machine = world.actors[target].machine
+    """Make it again, and the agent's token: the admission policy ties one to the very Node that it was issued on."""
+    actor = world.actors[target]
+    machine = actor.machine
     if machine and world.api.request("GET", f"{NODES}/{machine.node}")[0] == 404:  # noqa: PLR2004 - HTTP's number
         world.add_node(machine_node(machine))
+    world.rotate(actor)
+    world.write_token(actor)
 
 
 def _delete_kind(kind: str, world: World, _target: str) -> None:
