@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,34 +105,50 @@ def _write(line: dict[str, Any]) -> Write | None:
 
 
 class Turns:
-    """Whose turn it is, by the claims of the Lease that the server stored."""
+    """Whose turn it is, by the claims of the Lease that the server stored.
 
-    def __init__(self, findings: Findings) -> None:
+    A controller may write for a while after each claim of its own, and no longer once another has written since. A
+    claim by another alone ends nothing: whoever makes a new Lease has to wait for the old leader before it writes.
+    """
+
+    def __init__(self, findings: Findings, term: float) -> None:
         self._findings = findings
-        self._claims: list[tuple[str, str, bool]] = []
-        """When a claim was stored, by which pod, and whether that is certain."""
+        self._term = timedelta(seconds=term)
+        self._claims: set[tuple[str, str]] = set()
+        """When a claim was stored, or may have been, and by which pod."""
+        self._last: tuple[str, str] = ("", "")
+        """When a controller wrote last, and which."""
+        self._other: dict[str, str] = {}
+        """When somebody else than a pod wrote last."""
 
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
         own = [write for write in done if write.user == _CONTROLLER]
-        claims = [(write.done, write.pod, True) for write in own if write.is_lease and _is_claim(write)]
-        unsure = [(write.came, write.pod, False) for write in lost if write.resource == "leases"]
-        self._claims = sorted({*self._claims, *claims, *unsure})
-        for write in own:
+        self._claims |= {(write.done, write.pod) for write in own if write.is_lease and _is_claim(write)}
+        self._claims |= {(write.came, write.pod) for write in lost if write.resource == "leases"}
+        for write in sorted(own, key=lambda each: each.came):
             if write.resource != "leases":
                 self._findings.checked("writer")
-                turn = self._turn(write.came)
-                if turn and write.pod not in turn:
-                    self._findings.add("writer", f"{write.pod} did {write.what} while {' or '.join(turn)} led")
+                self._judge(write)
 
-    def _turn(self, moment: str) -> list[str]:
-        """Who may have led at a moment: the last certain claimant before it, and whose claims may have come after."""
-        may: list[str] = []
-        for when, pod, certain in self._claims:
-            if when > moment:
-                break
-            may = [pod] if certain else [*may, pod]
-        return may
+    def _judge(self, write: Write) -> None:
+        when, who = self._last
+        if who and who != write.pod:
+            self._other[write.pod] = when
+        self._last = write.came, write.pod
+        claimed = max((when for when, pod in self._claims if pod == write.pod and when <= write.came), default="")
+        if not claimed:
+            self._findings.add("writer", f"{write.pod} did {write.what} and had never claimed the Lease")
+        elif _moment(write.came) - _moment(claimed) > self._term:
+            self._findings.add("writer", f"{write.pod} did {write.what}; its last claim was at {claimed}")
+        elif claimed < self._other.get(write.pod, ""):
+            self._findings.add(
+                "writer", f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
+            )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 def _is_claim(write: Write) -> bool:

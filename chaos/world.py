@@ -73,7 +73,7 @@ class World:
         self.machines = machines(scale.agents, self.folder)
         self.observer = Observer(self.api, self.machines, self.findings)
         self.audit = AuditLog(self.servers.audit_log)
-        self.turns = Turns(self.findings)
+        self.turns = Turns(self.findings, scale.lease / scale.controller_speed)
         self.deeds = Deeds(self.findings)
         self.actors: dict[str, Actor] = {}
         self.desired: dict[str, Any] = {}
