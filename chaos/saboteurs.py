@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.cluster import GROVE, KAI, KUEUE, NODES, TOPOLOGIES
+from chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
 from chaos.faults.model import Deed
 from chaos.machines import PREFIX
 from chaos.world import NotSettledError
@@ -68,10 +68,6 @@ def _write_out_of_turn(world: World, _target: str) -> None:
     _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 7}}, _deposed(world))
 
 
-def _take_what_is_anothers(world: World, _target: str) -> None:
-    _patch(world, f"{KUEUE}/taken", {"metadata": {"labels": {"a": "b"}}}, pod_token(world.api, world.leader().pod))
-
-
 def _publish_less(world: World, _target: str) -> None:
     less = {"spec": {"levels": [{"domain": "host", "key": "kubernetes.io/hostname"}]}}
     _patch(world, f"{GROVE}/cluster", less, pod_token(world.api, world.leader().pod))
@@ -101,7 +97,6 @@ SABOTEURS: Final[dict[str, tuple[str, str, Deed]]] = {
         "kai.scheduler/v1alpha1/topologies/foreign became",
         _edit_a_foreign_object,
     ),
-    "a controller writes on what somebody else made": ("foreign", "topologies/taken", _take_what_is_anothers),
     "a deposed leader writes": ("writer", "clustertopologies/status/cluster", _write_out_of_turn),
     "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
     "a level is called unavailable": ("levels", "'rack' is no longer available", _cry_wolf),

@@ -97,6 +97,8 @@ class World:
                 actor.program.start()
             self._settle_first()
             stack.enter_context(self.observer)
+            # What it has not seen yet, it cannot miss.
+            self._until(lambda: self.findings.checks["labels"] >= len(self.machines), "the observer sees every machine")
             self._stack = stack.pop_all()
         return self
 
