@@ -312,8 +312,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     raise kind(
         response.status,
         printable(str(status.get("reason") or response.reason)),
-        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE)
-        or "the server says no more",
+        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE),
         _seconds(response.getheader("Retry-After")),
     )
 

@@ -21,7 +21,8 @@ class ApiError(KubeError):
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
-        super().__init__(f"{status} {reason}: {message}")
+        said = " ".join(filter(None, (str(status), reason)))
+        super().__init__(f"{said}: {message or 'the server says no more'}")
         self.status = status
         self.reason = reason
         self.message = message

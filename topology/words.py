@@ -37,6 +37,8 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 def yaml_words(words: str) -> str:
     """What a YAML library complains about, without its own terms."""
+    if "int_max_str_digits" in words:
+        return "a number has too many digits; put it in quotes if it is text"
     return printable(words.replace("found unhashable key", "a list or a mapping stands where a key should be"))
 
 

@@ -1,7 +1,8 @@
-"""The kustomize components: every set of them builds, changes what it says and nothing else, and is admitted."""
+"""The kustomize components: each builds, alone and with all others, changes what it says, and is admitted."""
 
 import copy
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -266,15 +267,17 @@ def test_with_the_component_the_agent_may_write_five_labels_of_others_on_its_own
         code, answer = api.request("PATCH", f"{NODES}/{name}", body, content_type=MERGE, token=token)
         return "" if code == 200 else answer["message"]
 
-    wider = yaml.safe_dump_all([policy(render("nvidia-labels"))])
-    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-f", "-", stdin=wider)
     for name in ("own", "other"):
         api.create(NODES, node(name, labels={"nvidia.com/mig.config": "all-disabled"}))
     pod = api.create(f"{NAMESPACE}/pods", base.pod("agent", "writer", nodeName="own"))
     token = pod_token(api, pod)
-    # The narrow policy was in force before the wide one, so that whatever gets through is the wide one's doing.
-    wait_until(lambda: not write("own", min(KEYS)), "the agent may write")
-    assert "only write labels" in write("own", "example.com/a")
+    # Another value each time: one that got through before the policy was in force could be written again and again.
+    tries = itertools.count()
+    wait_until(lambda: "only write labels" in write("own", "example.com/a", f"x{next(tries)}"), "it is confined")
+    wider = yaml.safe_dump_all([policy(render("nvidia-labels"))])
+    run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-f", "-", stdin=wider)
+    wait_until(lambda: not write("own", min(KEYS)), "the wider policy is in force")
+    assert "only write labels" in write("own", "example.com/b")
     assert [write("own", key) for key in sorted(KEYS)] == [""] * len(KEYS)
     assert [write("own", key, None) for key in sorted(KEYS)] == [""] * len(KEYS)
     for key in ("nvidia.com/mig.config", "nvidia.com/gpu.present", "nvidia.com/gpu"):

@@ -16,9 +16,23 @@ _COLLECTIONS = (
     NODES,
 )
 
+# Our own among what the server itself brings along.
+_OURS = "labelSelector=app.kubernetes.io/part-of%3Dtoposcope"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_AMONG_OTHERS = (
+    f"{_RBAC}/clusterrolebindings",
+    f"{_RBAC}/clusterroles",
+    f"{_RBAC}/namespaces/default/rolebindings",
+    f"{_RBAC}/namespaces/default/roles",
+)
+
 
 def clean(api: ApiUnderTest) -> None:
     """Remove what a test made: the real server outlives it."""
+    for path in _AMONG_OTHERS:
+        if api.get(f"{path}?limit=1&{_OURS}")["items"]:
+            code, answer = api.request("DELETE", f"{path}?{_OURS}")
+            assert code == 200, answer
     for path in _COLLECTIONS:
         if api.get(f"{path}?limit=1")["items"]:
             options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
