@@ -82,6 +82,8 @@ class Election:
         self._from = -inf
         self._until = -inf
         self._over = False
+        self._claiming = False
+        """Whether a claim was sent since the Lease was last looked at."""
 
     @property
     def holder(self) -> str:
@@ -107,6 +109,11 @@ class Election:
             self._until = -inf
         elif self.holder and _uid(lease) != _uid(before):
             self._from = now + self._timing.lease  # we made it, though the answer was lost
+        elif self.holder and before is not None and before.holder != self._identity and not self._claiming:
+            # It was somebody else's and is ours again without our doing: the cluster was set back to an older state,
+            # and whoever held it last has not heard of that yet.
+            self._from = now + self._timing.lease
+        self._claiming = False
 
     def wants(self, now: float) -> bool:
         """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
@@ -119,6 +126,7 @@ class Election:
 
     def claim(self, wall: datetime) -> Lease:
         """The Lease to be written; `wall` goes into it for people."""
+        self._claiming = True
         return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
 
     def claimed(self, sent: float, now: float, lease: Lease) -> None:
