@@ -40,7 +40,7 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
-	$(BIN)/python -m pytest -n logical $(ARGS)
+	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 
 lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .

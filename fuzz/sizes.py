@@ -5,6 +5,7 @@ A row names what it may cost. Beyond that, or with a traceback, it is a finding.
 
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from bench.report import aligned, number
+from bench.usage import peak_memory
 from fuzz.subject import held, refusal
 
 _MIB: Final = 1 << 20
@@ -247,8 +249,8 @@ def main() -> int:
     """One row, in the child."""
     for size in _rows():
         told = size.attempt()
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        json.dump((told, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024), sys.stdout)
+        used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
+        json.dump((told, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
     return 0
 
 

@@ -14,10 +14,14 @@ from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import ApiUnderTest
 from tests.support.cleaning import clean
 from tests.support.real_apiserver import RealApiServer, UnavailableError, find_binaries
+from tests.support.scratch import use_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+use_memory()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -55,11 +59,31 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest
         embedded.write_kubeconfig(kubeconfig)
         yield ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
         return
-    real: RealApiServer = request.getfixturevalue("real_server")
+    real: RealApiServer = request.getfixturevalue("real_server_of_module")
     real.write_kubeconfig(kubeconfig)
-    under_test = ApiUnderTest("real", real.url, kubeconfig, ca_file=real.ca_file, admin_token=real.admin_token)
+    under_test = ApiUnderTest(
+        *("real", real.url, kubeconfig),
+        ca_file=real.ca_file,
+        admin_token=real.admin_token,
+        module=request.module.__name__,
+    )
     yield under_test
     clean(under_test)
+
+
+@pytest.fixture(scope="module")
+def real_server_of_module(
+    real_server: RealApiServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealApiServer]:
+    """The real server, without the CRDs that tests of a module share once its last test is over."""
+    yield real_server
+    kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
+    clean(
+        ApiUnderTest(
+            "real", real_server.url, kubeconfig, ca_file=real_server.ca_file, admin_token=real_server.admin_token
+        ),
+        unshare=True,
+    )
 
 
 @pytest.fixture(scope="module")

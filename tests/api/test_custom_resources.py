@@ -84,7 +84,8 @@ def test_second_crd_with_a_taken_name_waits(api: ApiUnderTest, names: dict[str, 
     assert api.request("GET", gadgets)[0] == 404
     api.remove_crd(f"gizmos.{GROUP}")
     wait_until(lambda: api.request("GET", gadgets)[0] == 200, "the waiting CRD gets the names that became free")
-    assert crd_conditions(api.get(f"{CRDS}/gadgets.{GROUP}")) == {"NamesAccepted": "True", "Established": "True"}
+    # It is served once its names are accepted, and established a moment later.
+    assert crd_conditions(api.settled_crd(f"gadgets.{GROUP}")) == {"NamesAccepted": "True", "Established": "True"}
 
 
 def test_crd_name_must_be_plural_and_group(api: ApiUnderTest) -> None:

@@ -40,7 +40,7 @@ def time() -> Time:
 
 @pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     for i in range(3):
         make_node(api, f"h100-{i}", H100)
     for i in range(2):
@@ -350,7 +350,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_told(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     make_topology(api)
     for i in range(2):
         make_node(api, f"n{i}", {"example.com/row": f"row-{i}", "nvidia.com/gpu-clique": "c"})

@@ -46,7 +46,7 @@ def time() -> Time:
 
 @pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     client, stop = clients(), threading.Event()
     published = Watched(client, stop)
     rehearsal = Rehearsal(published, make_publishers, time)
@@ -303,7 +303,8 @@ def test_a_label_that_a_new_spec_names_is_found_without_a_restart(api: ApiUnderT
 def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_told(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
 ) -> None:
-    assert api.request("GET", PATH)[0] == 404
+    api.remove_crd("clustertopologies.gpu.topology")
+    wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     client = clients()
     reconciler = Reconciler(client, [], time)
     controller = Controller(

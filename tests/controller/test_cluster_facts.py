@@ -44,7 +44,7 @@ class Cluster:
         time = Time()
         publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
         self.reconciler = Reconciler(client, publishers, time, instance="test")
-        api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+        api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
 
     def topology(self, name: str = "cluster", **parts: Any) -> None:
         body = {"apiVersion": spec.API_VERSION, "kind": spec.KIND, "metadata": {"name": name}, "spec": parts}

@@ -129,7 +129,7 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
 
     Where an older Grove is served, every pass asks whether the binding's CRD is there: a request to be held up.
     """
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
     api.create(PATH, {**kind, "spec": {}})
     api.install_crd(OLDER_GROVE)

@@ -78,7 +78,7 @@ class Replica:
 @pytest.fixture
 def cluster(api: ApiUnderTest) -> ApiUnderTest:
     """Two nodes with racks, and a topology that requires them."""
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     for name in ("n1", "n2"):
         labels = {ZONE: "z", RACK: f"r-{name}", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
         api.create(NODES, node(name, labels=labels))
@@ -310,6 +310,8 @@ def test_the_loop_takes_over_when_it_is_told_and_lets_go_again(cluster: ApiUnder
 def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
     api: ApiUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    api.remove_crd("clustertopologies.gpu.topology")
+    wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     replica = Replica(api)
     thread = threading.Thread(target=replica.controller.run)
     thread.start()

@@ -127,7 +127,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     capsys: pytest.CaptureFixture[str],
     cluster: str,
 ) -> None:
-    api.install_crd(cluster_topology_crd())
+    api.share_crd(cluster_topology_crd())
     api.install_crd(kai_topology_crd())
     for name, labels in CLUSTERS[cluster].items():
         _make(api, name, labels)

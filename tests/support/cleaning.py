@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.support.api import CRDS, KEPT, NODES, ApiUnderTest
+from tests.support.api import ALL, CRDS, KEPT, NODES, ApiUnderTest
 
 _STARTING_NAMESPACES = {"default", "kube-node-lease", "kube-public", "kube-system"}
 # What tests make outside of namespaces of their own, besides nodes and CRDs.
@@ -15,6 +15,8 @@ _COLLECTIONS = (
     "/apis/coordination.k8s.io/v1/namespaces/default/leases",
     NODES,
 )
+_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 # Our own among what the server itself brings along.
 _OURS = "labelSelector=app.kubernetes.io/part-of%3Dtoposcope"
@@ -27,20 +29,20 @@ _AMONG_OTHERS = (
 )
 
 
-def clean(api: ApiUnderTest) -> None:
-    """Remove what a test made: the real server outlives it."""
+def clean(api: ApiUnderTest, *, unshare: bool = False) -> None:
+    """Remove what a test made: the real server outlives it; with `unshare` also the CRDs that its module shared."""
     for path in _AMONG_OTHERS:
         if api.get(f"{path}?limit=1&{_OURS}")["items"]:
             code, answer = api.request("DELETE", f"{path}?{_OURS}")
             assert code == 200, answer
     for path in _COLLECTIONS:
         if api.get(f"{path}?limit=1")["items"]:
-            options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-            code, answer = api.request("DELETE", path, options)
+            code, answer = api.request("DELETE", path, _AT_ONCE)
             assert code == 200, answer
     gone = []
     for crd in api.get(CRDS)["items"]:
-        if KEPT in crd["metadata"].get("labels", {}):
+        owner = crd["metadata"].get("labels", {}).get(KEPT)
+        if owner == ALL or (owner and not unshare):
             served = (
                 f"/apis/{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}/{crd['spec']['names']['plural']}"
             )
@@ -50,23 +52,47 @@ def clean(api: ApiUnderTest) -> None:
             api.request("DELETE", f"{CRDS}/{gone[-1]}")
     for name in gone:  # the server removes them side by side
         api.remove_crd(name)
-    for namespace in api.get("/api/v1/namespaces")["items"]:
-        if namespace["metadata"]["name"] not in _STARTING_NAMESPACES:
-            _remove_namespace(api, namespace)
+    left = [item["metadata"]["name"] for item in api.get("/api/v1/namespaces")["items"]]
+    if made := [name for name in left if name not in _STARTING_NAMESPACES]:
+        kinds = _namespaced_kinds(api)
+        for name in made:
+            _remove_namespace(api, name, kinds)
 
 
-def _remove_namespace(api: ApiUnderTest, namespace: dict[str, Any]) -> None:
+def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
+    """Root of the path and name of whatever a namespace may hold.
+
+    All in two answers: asked for one by one, a group may go between two requests.
+    """
+    return [
+        (f"/apis/{group['metadata']['name']}/{served['version']}" if "name" in group["metadata"] else "/api/v1", kind)
+        for root in ("/api", "/apis")
+        for group in _discovered(api, root)
+        for served in group["versions"][:1]
+        for kind in (
+            each["resource"]
+            for each in served["resources"]
+            if each["scope"] == "Namespaced" and "deletecollection" in each["verbs"]
+        )
+    ]
+
+
+def _discovered(api: ApiUnderTest, root: str) -> list[dict[str, Any]]:
+    answer = api.ask("GET", root, accept=_DISCOVERY)
+    assert answer.code == 200, answer.body
+    groups: list[dict[str, Any]] = answer.body["items"]
+    return groups
+
+
+def _remove_namespace(api: ApiUnderTest, name: str, kinds: list[tuple[str, str]]) -> None:
     """Do what the namespace controller would do: nothing else runs here."""
-    path = f"/api/v1/namespaces/{namespace['metadata']['name']}"
+    path = f"/api/v1/namespaces/{name}"
     api.request("DELETE", path)
-    for root in [
-        "/api/v1",
-        *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in api.get("/apis")["groups"]),
-    ]:
-        for resource in api.get(root)["resources"]:
-            if resource["namespaced"] and "deletecollection" in resource["verbs"]:
-                within = f"{root}/namespaces/{namespace['metadata']['name']}/{resource['name']}"
-                api.request("DELETE", within, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+    for root, kind in kinds:
+        # 404: its CRD has gone meanwhile, and its objects with it.
+        within = f"{root}/namespaces/{name}/{kind}"
+        code, answer = api.request("DELETE", within, _AT_ONCE)
+        assert code in {200, 404}, answer
     code, terminating = api.request("GET", path)
     if code == 200:
         terminating["spec"]["finalizers"] = []

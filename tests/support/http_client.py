@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,13 +26,23 @@ class Answer:
 
 
 class HttpClient:
-    """Requests to one server, each on a connection of its own; `timeout` in seconds."""
+    """Requests to one server; `timeout` in seconds.
+
+    Over TLS a connection serves one request after the other: handshakes would be most of what a request costs. A plain
+    one serves a single request.
+    """
 
     def __init__(self, url: str, ca_file: Path | None, timeout: float = 30) -> None:
         split = urlsplit(url)
         self._address = (split.hostname or "", split.port or 0)
         self._context = ssl.create_default_context(cafile=ca_file) if ca_file else None
         self._timeout = timeout
+        # Several threads may ask at a time: each takes a connection that is idle, or a new one.
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def __del__(self) -> None:
+        for connection in self.__dict__.get("_idle", ()):
+            connection.close()
 
     def request(
         self,
@@ -67,12 +78,30 @@ class HttpClient:
         if body is not None:
             headers["Content-Type"] = content_type
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection = self._connect()
+        connection = self._take()
         try:
             connection.request(method, path, body, headers)
             with connection.getresponse() as response:
                 yield response
-        finally:
+                was_read = response.isclosed()
+        except BaseException:
+            connection.close()
+            raise
+        if self._context and was_read:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _take(self) -> http.client.HTTPConnection:
+        """A connection that the server has not closed meanwhile."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            # What is idle has nothing to say but its end.
+            if connection.sock is not None and not select.select([connection.sock], (), (), 0)[0]:
+                return connection
             connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
