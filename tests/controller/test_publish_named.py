@@ -157,6 +157,17 @@ def test_an_entry_of_ours_that_somebody_takes_away_is_put_back(site: Site, by_ha
     start_grove(site.api)
 
 
+def test_one_that_somebody_deletes_is_made_again_and_stays_named(site: Site) -> None:
+    both(site)
+    assert site.api.request("DELETE", OURS)[0] == 200
+    start_grove(site.api)  # which compares, and makes none
+    (told,) = site.turn()
+    assert told.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
+    start_grove(site.api)
+    assert site.turn() == []
+    assert (site.entries(), site.owner()) == ([ENTRY], "ClusterTopology")
+
+
 def test_an_entry_for_another_scheduler_stays_through_all_of_it(site: Site) -> None:
     both(site)
     theirs = {"schedulerName": "another", "topologyReference": "theirs"}
