@@ -29,7 +29,7 @@ from kube.reflector import Stop
 
 log = logging.getLogger(__name__)
 
-_SPREAD: Final = 1.2
+SPREAD: Final = 1.2
 """How many retry periods more a follower may wait, at random, so that not all of them ask at once (as client-go)."""
 
 
@@ -245,7 +245,7 @@ class LeaderElector:
             if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
                 self._tell(str(error))
         self._announce()
-        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + _SPREAD)))
+        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + SPREAD)))
 
     def _turn(self) -> None:
         election = self._election
