@@ -19,7 +19,7 @@ from survey.documents import Document, all_documents, kindless
 from survey.problems import BadInput, Problem
 
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
-_OUTPUTS: Final = ("text", "json", "yaml", "name")
+_OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 
 LIVE: Final = "live"
 NONE: Final = "none"
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same objects as they are, for rules about changes: files (kubectl get ... -o yaml), or live: the "
         "cluster's own. Default: live, and none with --from",
     )
-    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level")
+    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level; so does -o wide")
     add_source_arguments(parser, _OUTPUTS)
 
 
@@ -73,7 +73,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
-        screen.show(_page(screen, answers, explain=arguments.explain))
+        screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
         raise BadInput(*problems)
     return WELL if all(each.well for each in answers) else UNWELL

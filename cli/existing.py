@@ -1,9 +1,9 @@
 """The objects that a check is against: what is in the cluster already, for rules about what must not change."""
 
-import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from cli.terminal import complain
 from demand.document import Part
 from demand.podsets import kind_of
 from explain.kinds import CLIQUE_SET, DEPLOYMENT_GRAPH, Kind
@@ -47,7 +47,7 @@ def existing(client: "ApiClient", documents: Iterable[Mapping[str, Any]]) -> dic
                 raise
             refused.add(kind.key)
             text = f"{kind.name} may not be read with these credentials, so rules about changes are not checked"
-            print(f"warning: {text}; give the objects with --against FILE", file=sys.stderr)
+            complain(f"warning: {text}; give the objects with --against FILE")
             continue
         if there is not None:
             found[key_of(document)] = there
