@@ -61,6 +61,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         raise Unanswerable("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems))
+    if not wanted and not problems:
+        raise Unanswerable(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
     before = _before(arguments, [values for _, values in wanted], problems)
     checker = Checker(look(arguments, published=True), [values for _, values in wanted])
     answers = [Answer(document, checker.check(values, before.get(key_of(values)))) for document, values in wanted]
