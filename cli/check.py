@@ -1,6 +1,7 @@
 """Check workloads before they are submitted: levels, the rules of each scheduler, and whether they would fit now."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from cli.documents import show_document
 from cli.existing import Key, existing, key_of
 from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from cli.progress import Progress
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker
@@ -65,7 +67,11 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         raise Unanswerable(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
     before = _before(arguments, [values for _, values in wanted], problems)
     checker = Checker(look(arguments, published=True), [values for _, values in wanted])
-    answers = [Answer(document, checker.check(values, before.get(key_of(values)))) for document, values in wanted]
+    answers = []
+    with Progress(sys.stderr, doing="checking") as progress:
+        for count, (document, values) in enumerate(wanted, 1):
+            answers.append(Answer(document, checker.check(values, before.get(key_of(values)))))
+            progress("workloads", count, count / len(wanted))
     problems += [kindless(each.document) for each in answers if not _is_known(each)]
     answers = [each for each in answers if _is_known(each)]
     if arguments.output == "name":
@@ -105,8 +111,8 @@ def _before(
     files = [name for name in against if name not in (LIVE, NONE)]
     found = {key_of(values): values for _, values in _objects(files, problems)}
     if LIVE in against:
-        with connected(arguments) as client:
-            found = existing(client, wanted) | found
+        with connected(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
+            found = existing(client, wanted, progress) | found
     return found
 
 
