@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test lint format bench lock rules chart reference docs fuzz uninstall clean
+.PHONY: help demo ui ui-test pictures test lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -57,6 +57,9 @@ format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standar
 
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
 	$(BIN)/python -m bench $(ARGS)
+
+chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
+	$(BIN)/python -m chaos $(ARGS)
 
 fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
 	$(BIN)/python -m fuzz $(ARGS)

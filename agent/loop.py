@@ -26,9 +26,14 @@ WRITE_SECONDS: Final = 60.0
 """The least time between two writes: a link that flaps must not become a stream of writes."""
 PROBE_SECONDS: Final = 5.0
 """The least time between two probes, whatever events come in."""
+RESYNC_FACTOR: Final = (1.0, 1.2)
+"""What chance makes of that, so that agents that started together do not stay together."""
+RETRY_FACTOR: Final = (0.5, 1.0)
+"""The same for the pause after a failure, which grows up to the interval between probes."""
 _FIRST_RETRY: Final = 5.0
 _FORBIDDEN_RETRY: Final = 600.0
-"""Rights do not come by asking again."""
+"""The longest pause after a refusal. Rights do not come by asking again; but a token that has just expired is renewed
+within seconds, and an API server that has just started refuses what it has not read its roles for yet."""
 _SILENT_TURNS: Final = 3
 _LONGEST_PROBE: Final = 600.0
 
@@ -102,7 +107,7 @@ class Agent:
         except KubeError as error:
             self._failed(error)
             return False
-        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._dice.uniform(1.0, 1.2)
+        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._dice.uniform(*RESYNC_FACTOR)
         return True
 
     def _look(self) -> Description:
@@ -186,10 +191,11 @@ class Agent:
         if trouble != self._trouble:  # an hour without an API server is one line, not sixty
             log.warning("cannot publish on node %s: %s", self._options.node_name, trouble)
         self._trouble = trouble
-        wait = min(_FIRST_RETRY * 2**self._failures, self._options.interval) * self._dice.uniform(0.5, 1.0)
+        longest = max(_FORBIDDEN_RETRY, self._options.interval) if outcome == "forbidden" else self._options.interval
+        wait = min(_FIRST_RETRY * 2**self._failures, longest) * self._dice.uniform(*RETRY_FACTOR)
         self._failures = min(self._failures + 1, 10)
         if isinstance(error, ApiError):
-            wait = max(wait, error.retry_after or 0.0, _FORBIDDEN_RETRY if outcome == "forbidden" else 0.0)
+            wait = max(wait, error.retry_after or 0.0)
         self._write_at = self._refresh_at = self._monotonic() + wait
 
     def healthy(self) -> str:

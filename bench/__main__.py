@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.agent import memory_figures, start_figures
+from bench.agents import agents_figures
 from bench.controller import change_figures, sync_figures
+from bench.fleet import fleet_figures
 from bench.hour import flapping_figures, rest_figures
 from bench.look import look_figures
 from bench.page import page_figures
@@ -19,6 +21,8 @@ from bench.probe import probe_figures
 from bench.real import real_figures
 from bench.recompute import event_figures, recompute_figures
 from bench.report import Figure, table
+from bench.scale import scale_report
+from bench.soak import soak_figures
 from bench.ui import ui_figures
 
 SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
@@ -32,27 +36,35 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "sync": sync_figures,
     "change": change_figures,
     "real": real_figures,
+    "agents": agents_figures,
     "look": look_figures,
     "ui": ui_figures,
     "page": page_figures,
+    "fleet": fleet_figures,
+    "soak": soak_figures,
 }
+
+REPORTS: Final[dict[str, Callable[..., str]]] = {"scale": scale_report}
+"""Subjects with a table of their own."""
 
 
 def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(SUBJECTS)}")
+    known = [*SUBJECTS, *REPORTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
     arguments = parser.parse_args()
-    unknown = sorted(set(arguments.names) - set(SUBJECTS))
+    unknown = sorted(set(arguments.names) - set(known))
     if unknown:
-        parser.error(f"no such measurement: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
+        parser.error(f"no such measurement: {', '.join(unknown)}; there are {', '.join(known)}")
     print(_machine())
     failed = False
-    for name in arguments.names or SUBJECTS:
+    for name in arguments.names or known:
         began = time.monotonic()
         try:
-            text = table(SUBJECTS[name](quick=arguments.quick))
+            chosen = {"quick": arguments.quick}
+            text = REPORTS[name](**chosen) if name in REPORTS else table(SUBJECTS[name](**chosen))
         except Exception as error:  # noqa: BLE001 - the others are still worth measuring
             failed = True
             text = f"failed: {type(error).__name__}: {error}"

@@ -28,16 +28,17 @@ from simulator.cluster import RACK_KEY
 
 _MIB: Final = 1 << 20
 _MERGE: Final = "application/merge-patch+json"
-_STATUS: Final = ("PATCH", "/status")
+STATUS: Final = ("PATCH", "/status")
 _SIZES: Final = {1_000: None, 15_000: (1.5, 64), 100_000: (10, 96)}
 """Nodes to the targets for CPU seconds and MiB."""
-_REST: Final = RESYNC_SECONDS + 5
-_NODE_IN_SERVER: Final = 40_000
+REST: Final = RESYNC_SECONDS + 5
+NODE_IN_SERVER: Final = 40_000
 """Bytes that one Node takes in the server, with room for what it sends."""
 
 
 @contextmanager
-def _cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
+def cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
+    """A folder, and a server with that many nodes."""
     with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=nodes) as server:
         yield Path(name), server
 
@@ -47,17 +48,17 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
 
     Beside it: a process that only reads the same bytes, and one that reads, decodes and keeps the facts.
     """
-    _compile()
+    compile_programs()
     for nodes, targets in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
-        if psutil.virtual_memory().available < nodes * _NODE_IN_SERVER:
-            print(f"{nodes:,} nodes left out: the server needs {nodes * _NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+        if psutil.virtual_memory().available < nodes * NODE_IN_SERVER:
+            print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
             continue
         runs = 3 if nodes < max(_SIZES) else 1
-        with _cluster(nodes) as (folder, server):
+        with cluster(nodes) as (folder, server):
             controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-            drain, decode = ([_until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))
+            drain, decode = ([until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))
         for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
             yield Figure(
                 f"first look at {nodes:,} nodes, {name}",
@@ -70,33 +71,34 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
             )
 
 
-def _compile() -> None:
+def compile_programs() -> None:
     """Run every program once on a small cluster."""
-    with _cluster(nodes=1) as (folder, server):
+    with cluster(nodes=1) as (folder, server):
         _first_status(folder, server, nodes=1)
         for name in ("drain", "decode"):
-            _until_done(name, folder, server)
+            until_done(name, folder, server)
 
 
 def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:
     """CPU seconds, peak MiB and elapsed seconds until a fresh controller writes its first status."""
     client = server.client()
-    _forget_status(client)
-    server.tell("hold", *_STATUS)
+    forget_status(client)
+    server.tell("hold", *STATUS)
     began = time.monotonic()
     with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
         came: float = server.wait(running, "held")
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
         server.tell("forget")
         server.tell("release")
-        server.wait(running, "await", *_STATUS)
-        seen = _topology(client)["status"]["nodes"]
+        server.wait(running, "await", *STATUS)
+        seen = topology(client)["status"]["nodes"]
         if seen != nodes:
             raise running.failure(f"it counts {seen} of {nodes} nodes")
     return used
 
 
-def _until_done(name: str, folder: Path, server: ApiServer) -> tuple[float, float, float]:
+def until_done(name: str, folder: Path, server: ApiServer) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds of a program up to its word."""
     began = time.monotonic()
     with program(name, server.environment, folder) as running:
         running.word()
@@ -107,11 +109,12 @@ def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> S
     return Sample(tuple(row[column] for row in rows), unit)
 
 
-def _topology(client: ApiClient) -> Any:
+def topology(client: ApiClient) -> Any:
+    """The ClusterTopology that is served."""
     return client.call(get(f"{PATH}/cluster"))
 
 
-def _forget_status(client: ApiClient) -> None:
+def forget_status(client: ApiClient) -> None:
     """Make the ClusterTopology as new: a controller that agrees with its status would not write it."""
     client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
 
@@ -128,20 +131,20 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
     """
     nodes, changes = 15_000, 20 if quick else 100
     with (
-        _cluster(nodes) as (folder, server),
+        cluster(nodes) as (folder, server),
         program("controller", server.environment, folder, "--debounce", "0") as running,
     ):
-        server.wait(running, "await", *_STATUS)
+        server.wait(running, "await", *STATUS)
         idle(running.pid)
         client = server.client()
         trips = [_round_trip(client) for _ in range(changes)]
-        racks = _racks(client)
+        racks = racks_of(client)
         measured = []
         for i in range(changes):
             name = racks[i // 2][0]
             rack = racks[i // 2][1] if i % 2 else "a-rack-of-its-own"
-            measured.append(_change(server, client, name, rack, running))
-        writes, reads = _at_rest(server)
+            measured.append(change(server, client, name, rack, running))
+        writes, reads = at_rest(server)
     written, controller = ([1000 * each[i] for each in measured] for i in (0, 1))
     trip = Peer("one GET over TLS", Sample(tuple(1000 * each for each in trips), "ms"))
     for share, target in ((0.5, 5), (0.99, 20)):
@@ -152,31 +155,31 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
             (trip,) if share == 0.5 else (),  # noqa: PLR2004 - the median's own peer
         )
     yield Figure("  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,))
-    rest = f"controller at rest, {nodes:,} nodes, {_REST:.0f} s"
+    rest = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
     yield Figure(f"{rest}, writes", Sample((writes,), ""), Target(0))
     yield Figure(f"{rest}, reads", Sample((reads,), ""))
 
 
-def _at_rest(server: ApiServer) -> tuple[int, int]:
+def at_rest(server: ApiServer) -> tuple[int, int]:
     """Writes and reads while nothing changes, for long enough that everything is looked at again once."""
     server.tell("forget")
-    time.sleep(_REST)
+    time.sleep(REST)
     methods = [method for method, *_ in server.tell("entries")]
     reads = methods.count("GET")
     return len(methods) - reads, reads
 
 
-def _racks(client: ApiClient) -> list[tuple[str, str]]:
+def racks_of(client: ApiClient) -> list[tuple[str, str]]:
     """The first nodes of the cluster with their racks."""
     items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
     return [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
 
 
-def _change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
+def change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
     """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
     server.tell("forget")
     client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
-    entries = server.wait(running, "await", *_STATUS)
+    entries = server.wait(running, "await", *STATUS)
     stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
     written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))
     if written < stored:

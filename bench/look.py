@@ -36,7 +36,7 @@ _READ: Final = (
 )
 
 
-_WORKLOAD: Final = """\
+WORKLOAD: Final = """\
 apiVersion: grove.io/v1alpha1
 kind: PodCliqueSet
 metadata: {name: model, namespace: bench}
@@ -66,12 +66,12 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             return
         with TemporaryDirectory(prefix="toposcope-bench-") as folder:
             file, small, work = (Path(folder) / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
-            work.write_text(_WORKLOAD, encoding="utf-8")
-            of = f"of {nodes:,} nodes and {_save(file, nodes):,} pods"
-            first = _runs(file, work, runs)
+            work.write_text(WORKLOAD, encoding="utf-8")
+            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            first = runs_on(file, work, runs)
             saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
             file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
-            again = _runs(small, work, max(3, runs))
+            again = runs_on(small, work, max(3, runs))
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
         peer = "read the bytes only"
         for command in ("tree", "check"):
@@ -81,7 +81,7 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             yield from _figures(f"{command} {of}, saved {small_size}", again[command], peer, again["read"])
 
 
-def _runs(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
+def runs_on(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
     """Both commands and the reading of the bytes alone, on one file."""
     source = ("--from", str(file))
     return {
@@ -107,7 +107,7 @@ def _figures(what: str, found: Runs, peer: str, beside: Runs) -> Iterator[Figure
         yield Figure(f"{what}, {name}" if i == 0 else name, mine, None, (Peer(peer, theirs),))
 
 
-def _save(file: Path, nodes: int) -> int:
+def write_cluster(file: Path, nodes: int) -> int:
     """Write the cluster down as kubectl prints it; how many pods are in it."""
     pods = 0
     first = True

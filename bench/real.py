@@ -34,14 +34,14 @@ from simulator.cluster import RACK_KEY, large_cluster
 from tests.apiserver.build import cache_folder, is_built
 from tests.support.real_apiserver import RealApiServer, find_binaries
 
-_NODES: Final = 5_000
+REAL_NODES: Final = 5_000
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 _PAUSE: Final = 0.05
 """Seconds of quiet before a write, as before a change."""
 _MERGE: Final = "application/merge-patch+json"
-_ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
+ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
 _LOADERS: Final = 4
 _NOT_YET: Final = frozenset({404, 429})
 """What a server answers about a CRD's objects before it is ready for them."""
@@ -52,11 +52,10 @@ _SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
 
 def real_figures(*, quick: bool) -> Iterator[Figure]:
     """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
-    if not _is_there():
-        print("left out: there is no kube-apiserver (the tests build one where Go is installed)", file=sys.stderr)
+    if not is_there():
         return
-    nodes, runs, changes = (1_000, 1, 20) if quick else (_NODES, 3, 100)
-    with _cluster(nodes) as (folder, environment, client):
+    nodes, runs, changes = (1_000, 1, 20) if quick else (REAL_NODES, 3, 100)
+    with real_cluster(nodes) as (folder, environment, client):
         looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
         peers = [[_until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
         names = ("read the bytes only", "read, decode, keep")
@@ -76,12 +75,16 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
         yield Figure(name, Sample(waits, "ms", share), Target(limit), limits)
 
 
-def _is_there() -> bool:
-    return bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
+def is_there() -> bool:
+    """Whether there is a kube-apiserver without building one; says so where there is none."""
+    there = bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
+    if not there:
+        print("left out: there is no kube-apiserver (the tests build one where Go is installed)", file=sys.stderr)
+    return there
 
 
 @contextmanager
-def _cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
+def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
     """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
     with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer.start(find_binaries()) as server:
         folder = Path(name)
@@ -135,7 +138,7 @@ def _first_look(
     """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
     client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
     began = time.monotonic()
-    with _statuses(client) as news, program("controller", environment, folder, *_ARGUMENTS) as running:
+    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
         status, came = news.after(running, bool)
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
         if status["nodes"] != nodes:
@@ -162,7 +165,7 @@ def _changes(
     items = client.call(Request("GET", NODES, {"limit": str(count)}))["items"]
     racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
     client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
-    with _statuses(client) as news, program("controller", environment, folder, *_ARGUMENTS) as running:
+    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
         before, _ = news.after(running, lambda status: bool(status.get("published")))
         for i in range(count):
             idle(running.pid)
@@ -186,7 +189,7 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
     path = f"{_CONFIG_MAPS}/bench"
     _create(client, _CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bench"}})
     waits = []
-    with _news(client, _CONFIG_MAPS, "bench", "data") as news:
+    with news_of(client, _CONFIG_MAPS, "bench", "data") as news:
         for i in range(count):
             time.sleep(_PAUSE)
             body = {
@@ -214,7 +217,7 @@ def _merge(path: str, change: dict[str, Any]) -> Request:
     return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
 
 
-class _News:
+class News:
     """The latest state of one field of an object that a watch has shown, and when."""
 
     def __init__(self) -> None:
@@ -237,18 +240,18 @@ class _News:
             return self._status, self._came
 
 
-def _statuses(client: ApiClient) -> AbstractContextManager[_News]:
+def statuses(client: ApiClient) -> AbstractContextManager[News]:
     """Watch the status of the ClusterTopology, from its present state on."""
-    return _news(client, PATH, "cluster", "status")
+    return news_of(client, PATH, "cluster", "status")
 
 
 @contextmanager
-def _news(client: ApiClient, path: str, name: str, field: str) -> Iterator[_News]:
+def news_of(client: ApiClient, path: str, name: str, field: str) -> Iterator[News]:
     """Watch one field of an object, from its present state on."""
     version = client.call(get(f"{path}/{name}"))["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
     stream = client.stream(Request("GET", path, {**query, "fieldSelector": f"metadata.name={name}"}), _PATIENCE)
-    news = _News()
+    news = News()
 
     def follow() -> None:
         try:

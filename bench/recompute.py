@@ -1,12 +1,13 @@
 """The controller's computing alone, in this process: a full assessment, and the flow of node events."""
 
 import gc
+import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -15,6 +16,7 @@ from bench.workplace import MeasurementFailed
 from controller.assess import assess
 from controller.effective import Absences
 from controller.index import Index
+from controller.node_index import NodeIndex
 from controller.spec import read
 from controller.status import conditions_of, status_of
 from kube.client import ApiClient, Request
@@ -27,9 +29,10 @@ from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
 from topology.node import NodeFacts
 from topology.sizes import level_sizes
 
-_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
+TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 _TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
 _KIB: Final = 1024
+_EVENTS: Final = 2_000
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
@@ -37,12 +40,12 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
     And the status of a ClusterTopology that comes of it, as JSON.
     """
-    yield _recompute(_facts(15_000), Target(10), runs=10 if quick else 30)
-    hosts = _facts(15_000, host="ip-{}.example.com")
+    yield _recompute(small_facts(15_000), Target(10), runs=10 if quick else 30)
+    hosts = small_facts(15_000, host="ip-{}.example.com")
     yield _recompute(hosts, Target(10), runs=10 if quick else 30, what=" whose hostname label is not their name")
     if quick:
         return
-    facts = _facts(100_000)
+    facts = small_facts(100_000)
     yield _recompute(facts, Target(50), runs=10)
     assessment = assess(_TOPOLOGY, facts, Absences(), 0.0)
     levels, nodes = assessment.effective.levels, assessment.selected
@@ -66,17 +69,18 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
     )
 
 
-def _facts(nodes: int, host: str = "{}") -> list[NodeFacts]:
+def small_facts(nodes: int, host: str = "{}") -> list[NodeFacts]:
     """The nodes of a large cluster; `host` makes a hostname label of a node's name."""
-    decode = NodeDecoder(_TRACKED)
-    facts = []
-    for node in large_cluster(nodes):
-        metadata = node["metadata"]
-        labels = metadata["labels"] | {HOSTNAME: host.format(metadata["name"])}
-        metadata = {**metadata, "labels": labels, "managedFields": []}
-        small = {"metadata": metadata, "status": {**node["status"], "images": []}}
-        facts.append(decode(msgspec.json.encode(small))[2])
-    return facts
+    decode = NodeDecoder(TRACKED)
+    return [decode(msgspec.json.encode(small_object(node, host)))[2] for node in large_cluster(nodes)]
+
+
+def small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:
+    """A Node without what nobody keeps of it."""
+    metadata = node["metadata"]
+    labels = metadata["labels"] | {HOSTNAME: host.format(metadata["name"])}
+    metadata = {**metadata, "labels": labels, "managedFields": []}
+    return {"metadata": metadata, "status": {**node["status"], "images": []}}
 
 
 def _cpu(work: Callable[[], object], runs: int) -> Sample:
@@ -90,16 +94,17 @@ def _cpu(work: Callable[[], object], runs: int) -> Sample:
     return Sample(tuple(costs), "ms")
 
 
-class _Replayed:
+class Replayed:
     """A client whose first stream lists the nodes, and whose second sends one event for each of them, then stops."""
 
-    def __init__(self, listed: Sequence[bytes], events: Sequence[bytes], stop: threading.Event) -> None:
+    def __init__(self, listed: Iterable[bytes], events: Iterable[bytes], stop: threading.Event) -> None:
         self._streams = iter((listed, events))
         self._stop = stop
         self.cpu = 0.0
         """Seconds that the second stream took."""
 
     def stream(self, _request: Request, _idle_timeout: float) -> Iterator[bytes]:
+        """The next stream."""
         lines = next(self._streams)
         began = time.process_time()
         yield from lines
@@ -112,24 +117,47 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
     nodes, runs = 1_000, 3 if quick else 9
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
-    listed = [*_lines("ADDED", objects), *_lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
-    changed = _lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in objects])
+    listed = [*lines("ADDED", objects), *lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
+    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in objects])
     rates = []
     for _ in range(runs):
         stop = threading.Event()
-        client = _Replayed(listed, changed, stop)
-        index: Index[NodeFacts] = Index(_no_news)
-        Reflector(cast("ApiClient", client), NODES, NodeDecoder(_TRACKED), index, stop).run()
+        client = Replayed(listed, changed, stop)
+        index: Index[NodeFacts] = Index(no_news)
+        Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
         if not all(_changed(facts) for facts in index.items()):
             raise MeasurementFailed("not every event came through")
         rates.append(nodes / client.cpu)
-    decode = NodeDecoder(_TRACKED)
+    decode = NodeDecoder(TRACKED)
     alone = _cpu(lambda: [decode(each) for each in objects], runs)
     peer = Peer("decoding alone", Sample(tuple(1000 * nodes / each for each in alone.values), "/s"))
     yield Figure("node events handled, one core", Sample(tuple(rates), "/s"), Target(10_000, at_most=False), (peer,))
 
 
-def _lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
+def event_rate(nodes: int, runs: int) -> Sample:
+    """Events a second that reach the index of a cluster of that size, each one a changed label of a full-sized Node."""
+    some = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _EVENTS))]
+    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in some])
+    bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    rates = []
+    for _ in range(runs):
+        stop = threading.Event()
+        objects = (msgspec.json.encode(small_object(node)) for node in large_cluster(nodes))
+        listed = itertools.chain(
+            (line for each in objects for line in lines("ADDED", [each])),
+            lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
+        )
+        client = Replayed(listed, changed, stop)
+        index = NodeIndex(no_news)
+        Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
+        if sum(map(_changed, index.items())) != len(some):
+            raise MeasurementFailed("not every event came through")
+        rates.append(len(some) / client.cpu)
+    return Sample(tuple(rates), "/s")
+
+
+def lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
+    """Objects as the events of a watch."""
     return [b'{"type":"%s","object":%s}' % (kind.encode(), each) for each in objects]
 
 
@@ -137,5 +165,5 @@ def _changed(facts: NodeFacts) -> bool:
     return any(value.startswith("other-") for value in facts.values)
 
 
-def _no_news() -> None:
+def no_news() -> None:
     """Nobody waits for changes here."""

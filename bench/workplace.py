@@ -32,9 +32,7 @@ class ApiServer:
 
     def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> None:
         self._folder = folder
-        make_certificates(folder)
-        (folder / "token").write_text("nobody-checks-it")
-        (folder / "namespace").write_text("toposcope-system")
+        account(folder)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.serve", str(folder), str(machines), str(nodes), *["pods"] * pods],
             stdin=subprocess.PIPE,
@@ -99,6 +97,14 @@ class Program:
             self.check()
         return line
 
+    def ask(self, *order: object) -> Any:
+        """Give an order to a program that takes some, and return its answer. Raises MeasurementFailed."""
+        self.check()
+        pipe = _open(self._process.stdin)
+        pipe.write(msgspec.json.encode(order) + b"\n")
+        pipe.flush()
+        return msgspec.json.decode(self.word())
+
     def check(self) -> None:
         """Raise MeasurementFailed when it has ended."""
         code = self._process.poll()
@@ -109,6 +115,13 @@ class Program:
         """The error that says what is wrong with it, with the end of its log."""
         said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
         return MeasurementFailed(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+
+
+def account(folder: Path) -> None:
+    """Make a folder what a pod's service account is, and the server's certificate and key beside it."""
+    make_certificates(folder)
+    (folder / "token").write_text("nobody-checks-it")
+    (folder / "namespace").write_text("toposcope-system")
 
 
 def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:

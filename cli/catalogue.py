@@ -1,12 +1,12 @@
 """Which label is which level, for commands: an admin's own additions count as they do for the controller."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cli.failing import Unanswerable
+from cli.terminal import complain
 from controller.config import UnreadableError, read_config
 from survey.yamltext import NotYaml, load
 from topology.catalogue import BUILT_IN, Catalogue
@@ -47,7 +47,7 @@ def live_catalogue(client: "ApiClient") -> Catalogue:
         if error.status != _FORBIDDEN:
             raise
         text = f"levels that an admin configured do not count: {error.message}; give them with --config FILE"
-        print(f"warning: {text}", file=sys.stderr)
+        complain(f"warning: {text}")
     return BUILT_IN
 
 
@@ -102,5 +102,5 @@ def _understood(content: bytes, name: str) -> Catalogue:
     except UnreadableError as error:
         raise Unanswerable(str(error)) from error
     for problem in config.problems:
-        print(f"warning: {problem}; the rest counts", file=sys.stderr)
+        complain(f"warning: {problem}; the rest counts")
     return config.catalogue

@@ -1,6 +1,7 @@
 """Check workloads before they are submitted: levels, the rules of each scheduler, and whether they would fit now."""
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from cli.documents import show_document
 from cli.existing import Key, existing, key_of
 from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from cli.progress import Progress
 from cli.terminal import Screen
 from demand.reading import Finding
 from placement.check import Checked, Checker
@@ -19,7 +21,7 @@ from survey.documents import Document, all_documents, kindless
 from survey.problems import BadInput, Problem
 
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
-_OUTPUTS: Final = ("text", "json", "yaml", "name")
+_OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 
 LIVE: Final = "live"
 NONE: Final = "none"
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same objects as they are, for rules about changes: files (kubectl get ... -o yaml), or live: the "
         "cluster's own. Default: live, and none with --from",
     )
-    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level")
+    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level; so does -o wide")
     add_source_arguments(parser, _OUTPUTS)
 
 
@@ -61,9 +63,15 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         raise Unanswerable("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems))
+    if not wanted and not problems:
+        raise Unanswerable(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
     before = _before(arguments, [values for _, values in wanted], problems)
     checker = Checker(look(arguments, published=True), [values for _, values in wanted])
-    answers = [Answer(document, checker.check(values, before.get(key_of(values)))) for document, values in wanted]
+    answers = []
+    with Progress(sys.stderr, doing="checking") as progress:
+        for count, (document, values) in enumerate(wanted, 1):
+            answers.append(Answer(document, checker.check(values, before.get(key_of(values)))))
+            progress("workloads", count, count / len(wanted))
     problems += [kindless(each.document) for each in answers if not _is_known(each)]
     answers = [each for each in answers if _is_known(each)]
     if arguments.output == "name":
@@ -73,7 +81,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
-        screen.show(_page(screen, answers, explain=arguments.explain))
+        screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
         raise BadInput(*problems)
     return WELL if all(each.well for each in answers) else UNWELL
@@ -103,8 +111,8 @@ def _before(
     files = [name for name in against if name not in (LIVE, NONE)]
     found = {key_of(values): values for _, values in _objects(files, problems)}
     if LIVE in against:
-        with connected(arguments) as client:
-            found = existing(client, wanted) | found
+        with connected(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
+            found = existing(client, wanted, progress) | found
     return found
 
 

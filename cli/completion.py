@@ -11,7 +11,10 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from cli.terminal import Screen
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _PROGRAM: Final = "toposcope"
@@ -29,8 +32,13 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Print the shell's own words."""
     from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - only completion needs it
 
-    sys.stdout.write(shellcode([_PROGRAM], shell=arguments.shell))
-    return 0
+    from cli.looking import WELL, answer  # noqa: PLC0415 - a shell that completes asks for less
+
+    def say(screen: "Screen") -> int:
+        screen.show(shellcode([_PROGRAM], shell=arguments.shell).splitlines())
+        return WELL
+
+    return answer("completion", argparse.Namespace(no_pager=True), say)
 
 
 def complete(commands: Mapping[str, str]) -> None:

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"files or directories that were saved before, with: toposcope save FILE, or {SAVE}",
     )
     parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
-    add_source_arguments(parser, ("table", "wide", "json", "yaml"))
+    add_source_arguments(parser)
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -52,6 +52,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
+    elif arguments.output == "name":
+        screen.show(f"node/{name}" for name in sorted({name for change in found for name in change.nodes}))
     elif not found:
         screen.show([f"nothing has changed: {counted(len(new.nodes), 'node')}"])
     else:

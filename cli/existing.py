@@ -1,12 +1,13 @@
 """The objects that a check is against: what is in the cluster already, for rules about what must not change."""
 
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from cli.terminal import complain
 from demand.document import Part
 from demand.podsets import kind_of
 from explain.kinds import CLIQUE_SET, DEPLOYMENT_GRAPH, Kind
+from survey.progress import Progress, silent
 
 if TYPE_CHECKING:
     from kube.client import ApiClient
@@ -26,7 +27,9 @@ def key_of(values: Mapping[str, Any]) -> Key:
     return str(values.get("kind")), (metadata / "namespace").text() or "", str(name)
 
 
-def existing(client: "ApiClient", documents: Iterable[Mapping[str, Any]]) -> dict[Key, Mapping[str, Any]]:
+def existing(
+    client: "ApiClient", documents: Sequence[Mapping[str, Any]], progress: Progress = silent
+) -> dict[Key, Mapping[str, Any]]:
     """The objects of the documents that are in the cluster, in the version of the document. Raises KubeError.
 
     Reads only. What may not be read is told on standard error, once for each kind.
@@ -35,7 +38,8 @@ def existing(client: "ApiClient", documents: Iterable[Mapping[str, Any]]) -> dic
 
     found: dict[Key, Mapping[str, Any]] = {}
     refused: set[tuple[str, str]] = set()
-    for document in documents:
+    for count, document in enumerate(documents, 1):
+        progress("objects as they are", count, count / len(documents))
         kind = _RULED.get(kind_of(document))
         name = (Part(document) / "metadata" / "name").text()
         if kind is None or name is None or kind.key in refused:
@@ -47,7 +51,7 @@ def existing(client: "ApiClient", documents: Iterable[Mapping[str, Any]]) -> dic
                 raise
             refused.add(kind.key)
             text = f"{kind.name} may not be read with these credentials, so rules about changes are not checked"
-            print(f"warning: {text}; give the objects with --against FILE", file=sys.stderr)
+            complain(f"warning: {text}; give the objects with --against FILE")
             continue
         if there is not None:
             found[key_of(document)] = there

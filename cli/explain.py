@@ -5,7 +5,6 @@ LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything el
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,7 +12,7 @@ from cli.documents import show_document
 from cli.explain_document import document_of
 from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
-from cli.terminal import Screen
+from cli.terminal import Screen, columns, complain
 from explain.case import Case, open_case
 from explain.diagnosis import Diagnosis, diagnose
 from explain.family import NoSuchObject, family_of, subject_of
@@ -24,7 +23,7 @@ from explain.sitting import Sitting
 from explain.step import Outcome, Step
 from survey.snapshot import Snapshot
 
-_OUTPUTS: Final = ("text", "json", "yaml")
+_OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 _MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}
 _WIDTH: Final = 14
 
@@ -56,8 +55,10 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     found = diagnose(open_case(snapshot, shelf, family_of(shelf, snapshot, subject)))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
+    elif arguments.output == "name":
+        screen.show([f"{found.case.demand.kind.lower()}/{found.case.demand.name}"])
     else:
-        screen.show(_page(screen, found))
+        screen.show(_page(screen, found, wide=arguments.output == "wide"))
     return WELL if found.well else UNWELL
 
 
@@ -82,11 +83,11 @@ def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot,
     with connected(arguments) as client:
         shelf = shelf_of(client, arguments.namespace, pod)
     for why in shelf.unseen.values():
-        print(f"warning: {why}", file=sys.stderr)
+        complain(f"warning: {why}")
     return snapshot, shelf
 
 
-def _page(screen: Screen, found: Diagnosis) -> Iterator[str]:
+def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
     case = found.case
     yield screen.paint(_title(case), "bold")
     yield from _owners(case)
@@ -105,6 +106,10 @@ def _page(screen: Screen, found: Diagnosis) -> Iterator[str]:
         yield ""
         yield screen.paint("Where its pods run:", "head")
         yield from (f"  {_sitting(each)}" for each in found.sittings)
+    if wide and case.family.pods:
+        yield ""
+        yield screen.paint("Its pods:", "head")
+        yield from columns(screen, ("POD", "NODE"), [(pod.name, pod.node or "(waits)") for pod in case.family.pods])
     if found.sayings:
         yield ""
         yield screen.paint("What was said:", "head")

@@ -1,7 +1,6 @@
 """Write the topology in another system's own form: Grove, KAI, Kueue, Run:ai, OSMO, Slurm, NCCL, Helm values."""
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,8 +10,8 @@ from cli.export_nodes import nccl, slurm
 from cli.exported import Exported, left_out
 from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
-from cli.terminal import Screen
-from cli.writing import deliver, json_text, yaml_text
+from cli.terminal import Screen, complain
+from cli.writing import deliver, json_text, split_output, yaml_text
 from formats import grove, helm_grove, kai, kueue, osmo, runai
 from formats.hierarchy import Hierarchy, Unreadable, Unwritable
 from formats.nccl import SPEEDS
@@ -69,7 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--variant", metavar="VARIANT", help=f"which of a format's forms; the first is the default. {forms}"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of printing it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="yaml|json|wide|name|FILE",
+        help="print it as YAML or JSON, where it is one of both, or only its name (wide: in full, as ever); or a file "
+        "to write instead. Default: print it as the other system likes it best",
+    )
     parser.add_argument("--name", help="name of what is written; default: the ClusterTopology's, else cluster")
     parser.add_argument(
         "--without", action="append", default=[], metavar="LEVEL", help="leave a level out; may be given several times"
@@ -108,6 +113,9 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         parser.error("--format nccl needs --node: the file describes the inside of one node")
     if arguments.convert and arguments.format in _NODES:
         parser.error(f"--convert holds levels only, and {arguments.format} needs the nodes; give --from or a cluster")
+    if arguments.output in ("json", "yaml") and arguments.format in _NODES:
+        file = f"for a file of that name write -o ./{arguments.output}"
+        parser.error(f"-o {arguments.output}: {arguments.format} has a form of its own; {file}")
     return answer("export", arguments, lambda screen: _answer(screen, arguments))
 
 
@@ -116,11 +124,12 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         exported = _exported(arguments)
     except Unwritable as error:
         for problem in error.problems:
-            print(f"toposcope export: {problem}", file=sys.stderr)
+            complain(f"toposcope export: {problem}")
         return UNWELL
-    deliver(screen, exported.text, arguments.output)
+    form, file = split_output(arguments.output)
+    deliver(screen, f"{exported.name}\n" if form == "name" else exported.text, file)
     for note in exported.notes:
-        print(f"note: {note}", file=sys.stderr)
+        complain(f"note: {note}")
     return WELL
 
 
@@ -138,11 +147,21 @@ def _exported(arguments: argparse.Namespace) -> Exported:
         hierarchy, notes = Hierarchy(found.name or "cluster", found.levels), left_out(found)
     hierarchy = _chosen(hierarchy, arguments)
     form = _LEVELS[arguments.format]
-    text = form.text(form.variants[arguments.variant](hierarchy, arguments))
+    document = form.variants[arguments.variant](hierarchy, arguments)
+    text = _TEXTS.get(arguments.output, form.text)(document)
     note = _NOTES.get((arguments.format, arguments.variant), form.note)
     if arguments.format == "runai" and not arguments.cluster_id:
         note += "; clusterId is left out: give --cluster-id, or fill it in"
-    return Exported(text, (*notes, *((note,) if note else ())))
+    return Exported(_called(document, hierarchy.name), text, (*notes, *((note,) if note else ())))
+
+
+_TEXTS: Final[dict[str | None, Callable[[Any], str]]] = {"json": json_text, "yaml": yaml_text}
+
+
+def _called(document: Any, name: str) -> str:
+    """As kubectl names it, where it is an object of the Kubernetes API; else the name of the topology."""
+    kind, version = document.get("kind"), document.get("apiVersion")
+    return f"{kind.lower()}.{version.partition('/')[0]}/{name}" if kind and version else name
 
 
 def _chosen(hierarchy: Hierarchy, arguments: argparse.Namespace) -> Hierarchy:

@@ -27,7 +27,7 @@ def slurm(found: Scope, variant: str, name: str | None, level: str | None, size:
     if variant == "tree":
         switches = tree(found.levels, table)
         notes += _left_out(switches.left_out, "lacks a level")
-        return Exported(_conf(name, "tree", slurm_format.tree_conf(switches)), tuple(notes))
+        return Exported(name, _conf(name, "tree", slurm_format.tree_conf(switches)), tuple(notes))
     groups: Blocks | None = None
     try:
         place = block_level(found.levels, table) if level is None else found.level(level)
@@ -40,10 +40,10 @@ def slurm(found: Scope, variant: str, name: str | None, level: str | None, size:
             raise
         notes += [f"no topology/block: {problem}" for problem in error.problems]
     if variant == "block" and groups:
-        return Exported(_conf(name, "block", slurm_format.block_conf(groups)), tuple(notes))
+        return Exported(name, _conf(name, "block", slurm_format.block_conf(groups)), tuple(notes))
     switches = tree(found.levels, table)
     notes += _left_out(switches.left_out, "not in the tree: lacks a level")
-    return Exported(yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes))
+    return Exported(name, yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes))
 
 
 def _conf(name: str, plugin: str, lines: Sequence[str]) -> str:
@@ -70,4 +70,4 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
         found = nccl_format.write(name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie)
     except NoMatrix as error:
         raise Unwritable(f"node {name}: {error}") from error
-    return Exported(found.text, tuple(f"not known: {each}" for each in found.unknown))
+    return Exported(name, found.text, tuple(f"not known: {each}" for each in found.unknown))

@@ -13,6 +13,8 @@ from topology.words import plural
 class Exported:
     """A file's text and notes, one sentence each, for standard error."""
 
+    name: str
+    """Of what is written: the topology, or the node."""
     text: str
     notes: tuple[str, ...]
 

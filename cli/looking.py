@@ -163,9 +163,12 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
             code = work(screen(paging=not arguments.no_pager))
             sys.stdout.flush()
     except BrokenPipeError:
-        # What Python would flush at its end has nowhere to go either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return _NO_READER
+    except OSError as error:  # files that cannot be read are BadInput long before
+        _forget_output()
+        complain(f"toposcope {command}: the output cannot be written: {error.strerror or error}")
+        return FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BadInput as error:
@@ -178,3 +181,8 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
         complain(f"toposcope {command}: {error}")
         return FAILED
     return code
+
+
+def _forget_output() -> None:
+    """What Python would flush at its end has nowhere to go either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

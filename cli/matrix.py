@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="draw it into a file instead, for light and dark pages (-: print)"
     )
-    add_source_arguments(parser, ("table", "wide", "json", "yaml"))
+    add_source_arguments(parser)
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -51,6 +51,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         _draw(screen, node, found, arguments.svg)
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(node, found))
+    elif arguments.output == "name":
+        screen.show(each.label for each in found.devices)
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
     return WELL if FAULTS.isdisjoint(marks(node)) else UNWELL

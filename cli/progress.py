@@ -13,10 +13,11 @@ _LONG: Final = 100
 
 
 class Progress:
-    """A context manager that is called with what is being read and how many objects there are so far."""
+    """A context manager that is called with what is being read (or else done) and how many objects there are so far."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic, doing: str = "reading") -> None:
         self._stream = stream
+        self._doing = doing
         self._clock = clock
         self._shown = False
         self._what = ""
@@ -35,7 +36,7 @@ class Progress:
             return
         self._next = now + _PAUSE
         self._shown = True
-        self._stream.write(f"{_CLEAR}reading {what}: {count:,}{_pace(count, now - self._began, share)}")
+        self._stream.write(f"{_CLEAR}{self._doing} {what}: {count:,}{_pace(count, now - self._began, share)}")
         self._stream.flush()
 
     def __enter__(self) -> Self:

@@ -1,27 +1,32 @@
 """Suggest ClusterTopologies for the kinds of nodes that there are: YAML ready to apply, with comments that say why."""
 
 import argparse
-import sys
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
-from cli.terminal import Screen
-from cli.writing import deliver, some, yaml_text
-from controller.spec import API_VERSION, KIND
+from cli.terminal import Screen, complain
+from cli.writing import deliver, json_text, some, split_output, yaml_text
+from controller.spec import API_VERSION, GROUP, KIND
 from formats.hostlist import natural
 from formats.segments import Suggestion, suggest
 from survey.scope import MAIN
 from survey.snapshot import Snapshot
 from topology.words import plural
 
+_NAMES: Final = 3
 _FEW: Final = 0.02
 """A kind with a smaller part of the nodes is more likely a label that is late than hardware of its own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope suggest`."""
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of printing it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="yaml|json|wide|name|FILE",
+        help="how to print it (wide: with the name of every node); or a file to write instead. Default: yaml",
+    )
     add_source_arguments(parser, ())
 
 
@@ -34,31 +39,39 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=False)
     found = suggest(snapshot.nodes, snapshot.catalogue)
     if found.found:
-        total = sum(len(each.nodes) for each in found.found)
-        documents = [_document(each, total) for each in found.found]
-        deliver(screen, "---\n".join(documents), arguments.output)
+        form, file = split_output(arguments.output)
+        deliver(screen, _text(found.found, form), file)
     for reason in found.reasons:
-        print(f"warning: {reason}" if found.found else f"toposcope suggest: {reason}", file=sys.stderr)
+        complain(f"warning: {reason}" if found.found else f"toposcope suggest: {reason}")
     for note in _notes(snapshot, found.found):
-        print(f"note: {note}", file=sys.stderr)
+        complain(f"note: {note}")
     return WELL if found.found and not found.reasons else UNWELL
 
 
-def _document(suggestion: Suggestion, total: int) -> str:
-    values = {
+def _text(found: Sequence[Suggestion], form: str) -> str:
+    """All of them in the form that `-o` names; JSON has no place for the comments."""
+    if form == "name":
+        return "".join(f"{KIND.lower()}.{GROUP}/{each.name}\n" for each in found)
+    if form == "json":
+        return json_text({"apiVersion": "v1", "kind": "List", "items": [_document(each) for each in found]})
+    total = sum(len(each.nodes) for each in found)
+    return "---\n".join(yaml_text(_document(each), _why(each, total, wide=form == "wide")) for each in found)
+
+
+def _document(suggestion: Suggestion) -> dict[str, Any]:
+    return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": suggestion.name},
         "spec": suggestion.document(),
     }
-    return yaml_text(values, _why(suggestion, total))
 
 
-def _why(suggestion: Suggestion, total: int) -> Iterator[str]:
+def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     names = sorted((node.name for node in suggestion.nodes), key=natural)
     count = len(names)
     nodes = "1 node" if count == 1 else f"{count} nodes"
-    yield f"{nodes}, {suggestion.gpus} {plural(suggestion.gpus, 'GPU')}: {some(names)}"
+    yield f"{nodes}, {suggestion.gpus} {plural(suggestion.gpus, 'GPU')}: {some(names, count if wide else _NAMES)}"
     path = " > ".join(level.domain for level in suggestion.levels)
     yield f"Every one of them carries {path}, and each level lies within the one before."
     if suggestion.own:

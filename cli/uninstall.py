@@ -5,14 +5,13 @@ ClusterTopologies, then the labels and annotations on Nodes. Without --yes nothi
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 
 from cli.looking import UNWELL, WELL, answer
 from cli.removal.carry_out import Remover, Waited
 from cli.removal.plan import Plan, look
-from cli.terminal import Screen
+from cli.terminal import Screen, complain
 from cli.writing import cleaned
 from kube.client import ApiClient
 from kube.config import load
@@ -89,5 +88,5 @@ def told(plan: Plan) -> Iterator[str]:
 
 
 def _failed(why: str) -> int:
-    print(f"toposcope uninstall: {why}", file=sys.stderr)
+    complain(f"toposcope uninstall: {why}")
     return UNWELL

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cli.failing import Unanswerable
 from cli.terminal import Screen
@@ -32,12 +32,21 @@ def json_text(document: Any) -> str:
 def deliver(screen: Screen, text: str, file: str | None) -> None:
     """Write the text into a file, or print it (`-`, or no file). Raises Unanswerable."""
     if file in (None, "-"):
-        screen.show(text.splitlines())
+        screen.show(text.removesuffix("\n").split("\n"))
         return
     try:
         Path(str(file)).write_text(text, encoding="utf-8")
     except OSError as error:
         raise Unanswerable(f"-o {file}: {error.strerror}") from error
+
+
+FORMS: Final = ("yaml", "json", "wide", "name")
+"""What `-o` means where it also takes the name of a file."""
+
+
+def split_output(output: str | None) -> tuple[str, str | None]:
+    """The form and the file that `-o` asks for: a word of FORMS is no file, and a file has the default form."""
+    return (str(output), None) if output in FORMS else ("", output)
 
 
 def some(names: Sequence[str], few: int = 3) -> str:

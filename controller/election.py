@@ -29,7 +29,7 @@ from kube.reflector import Stop
 
 log = logging.getLogger(__name__)
 
-_SPREAD: Final = 1.2
+SPREAD: Final = 1.2
 """How many retry periods more a follower may wait, at random, so that not all of them ask at once (as client-go)."""
 
 
@@ -82,6 +82,8 @@ class Election:
         self._from = -inf
         self._until = -inf
         self._over = False
+        self._claiming = False
+        """Whether a claim was sent since the Lease was last looked at."""
 
     @property
     def holder(self) -> str:
@@ -107,6 +109,11 @@ class Election:
             self._until = -inf
         elif self.holder and _uid(lease) != _uid(before):
             self._from = now + self._timing.lease  # we made it, though the answer was lost
+        elif self.holder and before is not None and before.holder != self._identity and not self._claiming:
+            # It was somebody else's and is ours again without our doing: the cluster was set back to an older state,
+            # and whoever held it last has not heard of that yet.
+            self._from = now + self._timing.lease
+        self._claiming = False
 
     def wants(self, now: float) -> bool:
         """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
@@ -119,6 +126,7 @@ class Election:
 
     def claim(self, wall: datetime) -> Lease:
         """The Lease to be written; `wall` goes into it for people."""
+        self._claiming = True
         return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
 
     def claimed(self, sent: float, now: float, lease: Lease) -> None:
@@ -237,7 +245,7 @@ class LeaderElector:
             if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
                 self._tell(str(error))
         self._announce()
-        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + _SPREAD)))
+        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + SPREAD)))
 
     def _turn(self) -> None:
         election = self._election

@@ -1,7 +1,7 @@
 """Schedulers' messages in plain words.
 
 Sources: kube-scheduler's plugins (NodeResourcesFit, NodeAffinity, TaintToleration, NodeUnschedulable, InterPodAffinity,
-VolumeBinding), KAI 0.17, Kueue 0.19, Grove 0.1.0-alpha.12, LeaderWorkerSet.
+VolumeBinding), KAI 0.17, Kueue 0.19, Grove 0.1.0-alpha.12, Dynamo 1.4, LeaderWorkerSet.
 """
 
 import re
@@ -76,6 +76,18 @@ _WHOLE: Final = (
     (
         re.compile(r"Topology constraints are defined but Topology Aware Scheduling is disabled"),
         "Grove ignores the constraints: its topology-aware scheduling is switched off",
+    ),
+    (
+        re.compile(r"topology constraints are not allowed when Topology Aware Scheduling is disabled"),
+        "Grove's webhook refuses the PodCliqueSet: its topology-aware scheduling is switched off",
+    ),
+    (
+        re.compile(r'Node "([^"]*)" does not have required topology label "([^"]*)"'),
+        "node {0} lacks the label {1}, so its pods do not learn from Dynamo where they are; label it",
+    ),
+    (
+        re.compile(r"KAI Topology levels differ from ClusterTopologyBinding levels"),
+        "KAI goes by other levels than the binding says; whoever wrote KAI's Topology has to make it anew",
     ),
     (
         re.compile(r"ClusterTopology(?:Binding)? resource not found"),

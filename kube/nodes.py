@@ -9,8 +9,9 @@ from topology.fabric import spans_nodes
 from topology.keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from topology.node import ITS_NAME, Hardware, NodeFacts, Traits, host_of, unsaid
 
-_MOST_SHARED: Final = 1 << 16
-"""Far more values than a cluster has racks; values that come and go for months must not pile up."""
+_GENERATION: Final = 1 << 15
+"""Nodes read until what was not met since the last time is forgotten. Many times more than a cluster has racks, so that
+a list in any order is shared in whole; and hours of heartbeats, so that values that come and go do not pile up."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -54,6 +55,9 @@ class NodeDecoder:
         self._hardware: dict[Hardware, Hardware] = {}
         self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._traits: dict[Traits, Traits] = {}
+        self._before: dict[Traits, Traits] = {}
+        """What the last generation met."""
+        self._left = _GENERATION
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
@@ -73,20 +77,24 @@ class NodeDecoder:
             offered,
             _hardware(labels, offered),
         )
+        self._left -= 1
         shared = self._traits.get(traits) or self._share(traits)
         return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
 
     def _share(self, traits: Traits) -> Traits:
-        """Keep what is met for the first time, made of parts that others are made of too."""
-        for known in (self._strings, self._hardware, self._keys, self._traits):
-            if len(known) > _MOST_SHARED:
-                known.clear()
-        share = self._strings.setdefault
+        """Keep what is met for the first time in this generation, made of parts that others are made of too."""
+        if self._left < 0:
+            self._left = _GENERATION
+            self._before, self._traits = self._traits, {}
+            self._strings, self._hardware, self._keys = {}, {}, {}
+        old = self._before.get(traits)
         shared = traits._replace(
-            keys=self._keys.setdefault(traits.keys, traits.keys),
-            values=tuple([share(value, value) for value in traits.values]),
-            hardware=self._hardware.setdefault(traits.hardware, traits.hardware),
+            keys=self._keys.setdefault(traits.keys, (old or traits).keys),
+            values=tuple([self._strings.setdefault(value, value) for value in (old or traits).values]),
+            hardware=self._hardware.setdefault(traits.hardware, (old or traits).hardware),
         )
+        # What nodes have from before is what those that are like them get now.
+        shared = shared if old is None else old
         return self._traits.setdefault(shared, shared)
 
     def track(self, keys: Iterable[str]) -> bool:

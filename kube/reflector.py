@@ -19,7 +19,9 @@ from topology.words import printable
 
 log = logging.getLogger(__name__)
 
-_WATCH_SECONDS: Final = 300
+WATCH_SECONDS: Final = 300
+WATCH_FACTOR: Final = (1.0, 2.0)
+"""What chance makes of the time after which a watch is to end."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
 _PAGE_SIZE: Final = "500"
@@ -219,7 +221,7 @@ class Reflector(Generic[T]):
             "sendInitialEvents": "true",
             "resourceVersionMatch": "NotOlderThan",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_WATCH_SECONDS),
+            "timeoutSeconds": str(WATCH_SECONDS),
         }
         items: dict[str, T] = {}
         try:
@@ -264,7 +266,7 @@ class Reflector(Generic[T]):
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(_WATCH_SECONDS * self._dice.uniform(1.0, 2.0))),
+            "timeoutSeconds": str(int(WATCH_SECONDS * self._dice.uniform(*WATCH_FACTOR))),
         }
         seen = False
         for kind, raw in self._events(query):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 from demand.context import with_documents
@@ -12,6 +13,7 @@ from demand.read import readings
 from demand.reading import Finding, Reading
 from placement.nodes import nodes_of
 from placement.offers import Offer, offers
+from placement.remedies import Remedy
 from placement.room import Node, Room
 from placement.verdict import Fittings, Kind, Shortage, Verdict, fittings, judge
 from survey.snapshot import PodView, Snapshot
@@ -82,9 +84,23 @@ class Checker:
         if not any(group.copies and group.total() for group in workload.groups):
             return None
         levels, nodes = self._place(workload.topology)
-        if levels:
-            return judge(workload.groups, levels, nodes)
-        return judge(workload.groups, workload.levels, nodes, partial=True)
+        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        return replace(verdict, remedies=tuple(self._with_pods(each, verdict.shortage) for each in verdict.remedies))
+
+    def _with_pods(self, remedy: Remedy, shortage: Shortage | None) -> Remedy:
+        """Which pods would have to go: those that hold what is short."""
+        if remedy.act != "drain" or shortage is None:
+            return remedy
+        holding = (pod for node in remedy.nodes for pod in self._on.get(node, ()) if shortage.resource in pod.requests)
+        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
+
+    @cached_property
+    def _on(self) -> dict[str, list[PodView]]:
+        """The pods of each node; only those who ask what to drain have it made."""
+        found: dict[str, list[PodView]] = {}
+        for pod in self.snapshot.pods or ():
+            found.setdefault(pod.node, []).append(pod)
+        return found
 
     def fittings(self, workload: Workload) -> Fittings | None:
         """The domains that could take one copy of the group that has to stay together; None where none has to."""

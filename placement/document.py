@@ -83,7 +83,12 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
             "domain": verdict.name(shortage.best),
         },
         "remedies": [
-            {"act": each.act, "domain": verdict.name(each.domain), "nodes": list(each.nodes)}
+            {
+                "act": each.act,
+                "domain": verdict.name(each.domain),
+                "nodes": list(each.nodes),
+                "pods": list(each.pods),
+            }
             for each in verdict.remedies
         ],
         "placement": [

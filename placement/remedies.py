@@ -18,6 +18,8 @@ class Remedy:
     """Bring nodes back (make them Ready, uncordon them); or move away what runs on them."""
     domain: Path
     nodes: tuple[str, ...]
+    pods: tuple[str, ...] = ()
+    """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
 
 
 def remedies(

@@ -76,7 +76,9 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
 def _remedy(verdict: Verdict, remedy: Remedy) -> str:
     count = f"{len(remedy.nodes)} node{'' if len(remedy.nodes) == 1 else 's'}"
     act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
-    return f"would fit in {verdict.name(remedy.domain)} if {count} {act}: {_some(remedy.nodes)}"
+    if remedy.pods:
+        act += f" of {_some(remedy.pods)}"
+    return f"would fit if {count} of {verdict.name(remedy.domain)} {act}: {_some(remedy.nodes)}"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -11,6 +11,14 @@ from typing import Any, Final
 
 from controller.publishers import grove_older
 from controller.publishers.backoff import Backoff, Clock
+from controller.publishers.naming import (
+    body_of,
+    groves_complaint,
+    is_named_by_others,
+    is_to_be_named,
+    refusal,
+    says,
+)
 from controller.publishers.objects import (
     Caller,
     finalizers,
@@ -22,6 +30,7 @@ from controller.publishers.objects import (
     retract,
     served_resources,
 )
+from controller.publishers.replace import Patience
 from controller.publishers.sharing import (
     BINDINGS,
     GROVE_API,
@@ -33,12 +42,12 @@ from controller.publishers.sharing import (
     is_groves,
     is_made_from,
     kai_target,
-    names_kai_topology,
 )
 from controller.publishers.target import MANAGER, Published, Target, is_ours
 from controller.spec import Topology
 from kube.apply import apply
 from kube.errors import ApiError
+from topology.json_text import compact
 from topology.levels import Level, level_problems
 
 _SOON: Final = 5.0
@@ -53,6 +62,7 @@ class GrovePublisher:
     def __init__(self, client: Caller, monotonic: Clock = time.monotonic) -> None:
         self._client = client
         self._backoff = Backoff(monotonic)
+        self._patience = Patience(monotonic)
 
     def served(self) -> bool:
         """Whether the API server serves the binding, or a kind that came before it. Raises KubeError."""
@@ -74,7 +84,7 @@ class GrovePublisher:
     def retract(self, topology: Topology) -> Published | None:
         """Delete the binding if it is ours; None when nothing of ours is left. Raises KubeError.
 
-        The KAI Topology that Grove made from it goes with it.
+        The KAI Topology that Grove made from it goes with it; one of ours, which it names, stays.
         """
         target = grove_target(served_resources(self._client, GROVE_API), topology.name)
         if target is None:
@@ -90,34 +100,49 @@ class GrovePublisher:
             return target.taken()
         if there is not None and is_terminating(there):
             return going(target, there, (), _SOON)
-        wanted = [{"domain": level.domain, "key": level.key} for level in levels]
-        differs = there is None or (there.get("spec") or {}).get("levels") != wanted
-        groves = there is None or not names_kai_topology(there)  # else the binding says that others write it
-        kai = find(self._client, kai_target(target.name).path) if groves else None
-        obstacle = self._without_kai(target) if groves and kai is None else None
-        if obstacle:
-            return obstacle
-        if not differs:
-            return (kai and self._clear_the_way(target, topology, there, kai, None)) or target.in_sync()
-        wish = (tuple(levels), topology.generation, *(each and each["metadata"]["uid"] for each in (there, kai)))
+        named, kai = False, None
+        if not is_named_by_others(there):
+            kai = find(self._client, kai_target(target.name).path)
+            served = kai is not None or TOPOLOGIES in served_resources(self._client, KAI_API)
+            named = is_to_be_named(topology, there, kai, served=served)
+            if not (named or served):
+                return _without_kai(target)
+        body = body_of(target, topology, levels, there, named=named)
+        in_the_way = None if named else kai
+        if there is not None and says(there, body):
+            return self._clear_the_way(target, topology, there, in_the_way, None) or self._in_sync(target, there)
+        wish = (compact(body), topology.generation, *(each and each["metadata"]["uid"] for each in (there, kai)))
         standing = self._backoff.standing(target.name, wish)
         if standing:
             return standing
         try:
-            answer = self._write(target, topology, there, kai, target.body(topology, {"levels": wanted}))
+            answer = self._write(target, topology, there, in_the_way, body)
         except ApiError as error:
             answer = target.failed(error)
+            advice = refusal(target, error) if named and answer.reason == "Rejected" else ""
+            if advice:
+                answer = target.not_in_sync("Rejected", f"{error.message}; {advice}")
         return self._backoff.note(target.name, wish, answer)
+
+    def _in_sync(self, target: Target, there: Mapping[str, Any]) -> Published:
+        """Say that the binding is as it should be, unless Grove finds that the KAI Topology that it names is not."""
+        complaint = groves_complaint(there)
+        if is_named_by_others(there):
+            return target.in_sync(complaint)
+        if complaint:
+            return target.not_in_sync("Waiting", complaint, self._patience.again_in(target.name))
+        self._patience.over(target.name)
+        return target.in_sync()
 
     def _write(
         self,
         target: Target,
         topology: Topology,
         there: Mapping[str, Any] | None,
-        kai: Mapping[str, Any] | None,
+        in_the_way: Mapping[str, Any] | None,
         body: Mapping[str, Any],
     ) -> Published:
-        obstacle = kai and self._clear_the_way(target, topology, there, kai, body)
+        obstacle = self._clear_the_way(target, topology, there, in_the_way, body)
         if obstacle:
             return obstacle
         # Force only on what is ours: an object that somebody made since we looked is theirs.
@@ -129,17 +154,17 @@ class GrovePublisher:
         target: Target,
         topology: Topology,
         there: Mapping[str, Any] | None,
-        kai: Mapping[str, Any],
+        kai: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Published | None:
         """See to it that Grove can make the KAI Topology of the binding; what is in its way, if anything is.
 
         `kai` is the one that is there; `body` is what is about to be written, None when nothing is.
         """
-        if is_made_from(kai, there):
+        if kai is None or is_made_from(kai, there):
             return None
         if is_ours(kai, topology):
-            # Published while Grove was not there. It goes once it is sure that Grove takes the binding.
+            # It shall not be published any more. It goes once it is sure that Grove takes the binding without it.
             if body is not None:
                 rehearse(self._client, target, body)
             ours = kai_target(target.name)
@@ -155,13 +180,12 @@ class GrovePublisher:
         )
         return target.not_in_sync("Conflict", text)
 
-    def _without_kai(self, target: Target) -> Published | None:
-        """Hold the binding back where Grove could not make a KAI Topology of it, and would not start for that."""
-        if TOPOLOGIES in served_resources(self._client, KAI_API):
-            return None
-        text = (
-            "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables kai-scheduler, does "
-            "not start while there is a ClusterTopologyBinding and no such kind; install KAI v0.12 or later, or set "
-            "spec.publish.grove to Never"
-        )
-        return target.not_in_sync("NotServed", text)
+
+def _without_kai(target: Target) -> Published:
+    """Hold the binding back where Grove could not make a KAI Topology of it, and would not start for that."""
+    text = (
+        "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables kai-scheduler, does "
+        "not start while there is a ClusterTopologyBinding and no such kind; install KAI v0.12 or later, or set "
+        "spec.publish.grove to Never"
+    )
+    return target.not_in_sync("NotServed", text)

@@ -1,4 +1,7 @@
-"""KAI's `Topology` (kai.scheduler/v1alpha1, KAI v0.12 and later), unless Grove makes it from a binding."""
+"""KAI's `Topology` (kai.scheduler/v1alpha1, KAI v0.12 and later), unless Grove makes it from a binding.
+
+One of ours that is there when Grove comes stays ours: Grove's publisher names it in the binding.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,7 +49,7 @@ class KaiPublisher:
             there = find(self._client, target.path)
             if groves and _is_left_to_grove(topology, binding):
                 if there is not None and is_ours(there, topology):
-                    answer = self._hand_over(target, binding, there)
+                    answer = self._not_named(target, topology, levels, binding, there)
                 else:
                     answer = self._groves(target, topology, levels, binding, there)
             elif there is not None and is_groves(there, topology.name) and not is_made_from(there, binding):
@@ -64,10 +67,22 @@ class KaiPublisher:
         """Delete the Topology if it is ours; None when nothing of ours is left. Raises KubeError."""
         return self._keeper.retract(kai_target(topology.name), topology)
 
-    def _hand_over(self, target: Target, binding: Mapping[str, Any] | None, there: Mapping[str, Any]) -> Published:
-        """Clear the name for Grove, whose operator would not start with ours in its way."""
-        if binding is None:
-            return target.not_in_sync("Waiting", "goes to Grove once Grove's ClusterTopologyBinding can be written")
+    def _not_named(
+        self,
+        target: Target,
+        topology: Topology,
+        levels: Sequence[Level],
+        binding: Mapping[str, Any] | None,
+        there: Mapping[str, Any],
+    ) -> Published:
+        """What becomes of ours where Grove is, and no binding names it."""
+        if binding is None:  # it will be made with the entry
+            return self._keeper.keep(target, topology, levels, there)
+        if is_ours(binding, topology):
+            # Grove may refuse the entry. Made anew, ours could meet one that Grove has made in the meantime.
+            text = "stays as it is until Grove's ClusterTopologyBinding names it"
+            return target.not_in_sync("Waiting", text, self._patience.again_in(target.name))
+        # Grove's operator would not start with ours in the way of a binding that somebody else has made.
         waiting = remove(self._client, target, there, "so that Grove can make its own", finalizers(there))
         return waiting or self._not_made_yet(target)
 

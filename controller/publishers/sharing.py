@@ -2,6 +2,7 @@
 
 From v0.1.0-alpha.9 on, and in the development versions before it, Grove makes a KAI Topology of its own for every
 ClusterTopologyBinding that does not name one. Its operator exits at its next start when somebody else's has that name.
+A KAI Topology of ours that is there when Grove comes is named in the binding (see `naming`) and stays ours.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,9 +18,9 @@ OLDER: Final = "ClusterTopology"
 OLDER_ONES: Final = GROVE_TOPOLOGIES.plural
 KAI_API: Final = f"{KAI_TOPOLOGIES.group}/{KAI_TOPOLOGIES.versions[0]}"
 TOPOLOGIES: Final = KAI_TOPOLOGIES.plural
-_KAI: Final = "kai-scheduler"
-_REFERENCES: Final = ("schedulerTopologyBindings", "schedulerTopologyReferences")
-"""Of the binding, and of the ClusterTopology that it grew from."""
+KAI_SCHEDULER: Final = "kai-scheduler"
+REFERENCES: Final = {BINDING: "schedulerTopologyBindings", OLDER: "schedulerTopologyReferences"}
+"""By kind: the field of `spec` with which topologies of schedulers are named."""
 
 
 def grove_target(resources: Collection[str], name: str) -> Target | None:
@@ -51,7 +52,9 @@ def kai_target(name: str) -> Target:
 def names_kai_topology(binding: Mapping[str, Any]) -> bool:
     """Whether the binding names a KAI Topology that others write, so that Grove makes none."""
     spec = binding.get("spec") or {}
-    return any(entry["schedulerName"] == _KAI for field in _REFERENCES for entry in spec.get(field) or ())
+    return any(
+        entry["schedulerName"] == KAI_SCHEDULER for field in REFERENCES.values() for entry in spec.get(field) or ()
+    )
 
 
 def is_groves(kai: Mapping[str, Any], name: str) -> bool:

@@ -25,6 +25,8 @@ Document = dict[str, Any]
 
 _NOISE: Final = frozenset({"resourceVersion", "managedFields", "generation"})
 """What every write moves, that of a status too."""
+_GROVES_VERDICTS: Final = "schedulerTopologyStatuses"
+"""Of a binding's status: whether the KAI Topology that it names has its levels."""
 _NOT_FOUND: Final = 404
 
 
@@ -176,6 +178,6 @@ def _alike(one: Document, other: Document) -> bool:
     return _essence(one) == _essence(other)
 
 
-def _essence(document: Document) -> tuple[object, object]:
+def _essence(document: Document) -> tuple[object, object, object]:
     metadata = {key: value for key, value in document["metadata"].items() if key not in _NOISE}
-    return metadata, document.get("spec")
+    return metadata, document.get("spec"), (document.get("status") or {}).get(_GROVES_VERDICTS)

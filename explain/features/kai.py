@@ -6,7 +6,8 @@ from explain.case import Case, published_as
 from explain.features import NAME
 from explain.kinds import KAI_TOPOLOGY
 from explain.step import Step, failed, passed, unknown
-from explain.steps.drift import kai_name
+from explain.steps.drift import kai_name, named_kai
+from survey.snapshot import Published
 
 
 def look(case: Case) -> Iterator[Step]:
@@ -26,11 +27,17 @@ def look(case: Case) -> Iterator[Step]:
             yield failed(
                 NAME,
                 f"KAI has no Topology {name}, so it cannot keep Grove's pods together",
-                "Grove makes it from the binding while its operator runs and KAI v0.12 or later is installed"
-                if name == binding.name
-                else f"{binding.handle} names it in spec.schedulerTopologyBindings: whoever wrote that has to make it",
+                _who_makes(binding),
                 commands=(
                     f"kubectl get {KAI_TOPOLOGY.name}",
                     f"kubectl describe clustertopologybinding {binding.name}",
                 ),
             )
+
+
+def _who_makes(binding: Published) -> str:
+    named = named_kai(binding)
+    if not named:
+        return "Grove makes it from the binding while its operator runs and KAI v0.12 or later is installed"
+    who = "Toposcope does, unless spec.publish.kai is Never" if named == binding.name else "whoever wrote that has to"
+    return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not make it: {who}"

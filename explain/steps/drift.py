@@ -55,10 +55,15 @@ def _resources(case: Case, resource: Published) -> Iterator[Published]:
 
 def kai_name(binding: Published) -> str:
     """The KAI Topology by which a binding's workloads are scheduled: the one that it names, else its own name."""
+    return named_kai(binding) or binding.name
+
+
+def named_kai(binding: Published) -> str:
+    """The KAI Topology that a binding names, so that Grove makes none; empty when it names none."""
     for entry in (Part(binding.document) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == "kai-scheduler":
-            return (entry / "topologyReference").text() or binding.name
-    return binding.name
+            return (entry / "topologyReference").text() or ""
+    return ""
 
 
 def _keys(resource: Published) -> list[str]:

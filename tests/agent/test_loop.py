@@ -109,17 +109,24 @@ def test_retry_after_is_honoured(node: Node) -> None:
     assert node.seconds - began >= 45
 
 
-def test_a_refusal_is_not_repeated_for_ten_minutes(node: Node) -> None:
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_that_passes_is_forgotten_soon_and_one_that_stays_is_hardly_asked_again(
+    node: Node, status: int
+) -> None:
     node.live(120)
-    node.cluster.fails = ApiError(403, "Forbidden", "no")
+    node.cluster.fails = ApiError(status, "Refused", "no")
     node.faults = Faults(links_down={1: frozenset({2})})
     node.agent.turn()
-    node.cluster.fails = None
+    node.cluster.fails = None  # the token was renewed, or the server has read its roles
     writes = len(node.cluster.writes)
-    node.live(500)
-    assert len(node.cluster.writes) == writes
-    node.live(200)
+    node.live(70)
     assert len(node.cluster.writes) == writes + 1
+    node.cluster.fails = ApiError(status, "Refused", "no")
+    node.faults = Faults()
+    before = node.metric("publishes_total", outcome="forbidden") or 0
+    node.live(24 * 3600)
+    asked = (node.metric("publishes_total", outcome="forbidden") or 0) - before
+    assert 24 * 6 <= asked <= 24 * 12 + 8, "every five to ten minutes, after the first few"
 
 
 def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ PROBLEMS = """\
   cannot fit: huge needs 80 GPUs in one nvlink-domain, largest has 72 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
 {file}, document 3, line 24: podcliqueset/large -n ml (Grove, topology cluster)
   does not fit now: large needs 72 GPUs in one nvlink-domain, largest has 64 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
-    would fit in 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 if 2 nodes were drained: gb200-01, gb200-02
+    would fit if 2 nodes of 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 were drained of train/busy-1, train/busy-2: gb200-01, gb200-02
 {file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
 4 workloads checked, 1 error, 2 without room, 1 object of other kinds passed over (ConfigMap)
@@ -87,7 +87,7 @@ def test_nodes_that_do_not_count_are_named(tmp_path: Path, capsys: pytest.Captur
     assert main(["check", "-f", str(tmp_path / "work.yaml"), "--from", str(tmp_path / "cluster.json")]) == 1
     out = capsys.readouterr().out
     assert "  does not fit now: small needs 32 GPUs in one rack, largest has none" in out
-    assert "    would fit in rack-3 if 4 nodes were Ready and not cordoned: h200-1, h200-2, h200-3, h200-4" in out
+    assert "    would fit if 4 nodes of rack-3 were Ready and not cordoned: h200-1, h200-2, h200-3, h200-4" in out
     assert "    8 nodes are left out: is cordoned (h200-1, h200-2, h200-3, h200-4, h200-5 and 3 more)" in out
 
 
@@ -121,6 +121,15 @@ def test_json_says_the_same(cluster: Path, workloads: Path, capsys: pytest.Captu
         }
     ]
     huge = found["podcliqueset/huge -n ml"]["verdict"]
+    large = found["podcliqueset/large -n ml"]["verdict"]
+    assert large["remedies"] == [
+        {
+            "act": "drain",
+            "domain": "55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766",
+            "nodes": ["gb200-01", "gb200-02"],
+            "pods": ["train/busy-1", "train/busy-2"],
+        }
+    ]
     assert (huge["kind"], huge["shortage"]["needs"], huge["shortage"]["largest"]) == ("never", 80, 72)
     small = found["podcliqueset/small -n ml"]
     assert small["well"]
@@ -151,6 +160,14 @@ def test_ten_thousand_documents(cluster: Path, tmp_path: Path, capsys: pytest.Ca
     many.write_text("\n".join(json.dumps(document) for _ in range(10_000)))
     assert main(["check", "-f", str(many), "--from", str(cluster)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "10000 workloads checked"
+
+
+def test_nothing_to_check_is_no_good_news(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A template that came out empty must not pass for one that was checked."""
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("---\n# nothing\n")
+    assert main(["check", "-f", str(empty), "--from", str(cluster)]) == 2
+    assert f"toposcope check: there is no object in {empty}, so nothing was checked\n" in capsys.readouterr().err
 
 
 def test_standard_input_is_one_thing_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,6 +138,24 @@ def test_progress_shows_after_a_second_on_terminals_only() -> None:
     assert quiet.getvalue() == ""
 
 
+def test_to_check_many_workloads_takes_a_while_and_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The clock goes on by a second whenever somebody looks at it."""
+    seconds = iter(map(float, range(100)))
+    shown = Terminal()
+    monkeypatch.setattr(
+        "cli.check.Progress", lambda _stream, doing: Progress(shown, lambda: next(seconds), doing=doing)
+    )
+    cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
+    cluster.write_text(saved([*demo_nodes(most=2)]))
+    work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))
+    assert main(["check", "-f", str(work), "--from", str(cluster)]) == 0
+    assert "checking workloads: 2, 1/s, 50%, 2 s left" in shown.getvalue()
+    assert shown.getvalue().endswith("checking workloads: 4, 1/s, 100%, 0 s left\r\x1b[K")
+    assert capsys.readouterr().err.count("checking") == 0
+
+
 def test_progress_tells_the_rate_and_what_is_left() -> None:
     now = [0.0]
     stream = Terminal()

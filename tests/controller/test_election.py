@@ -224,6 +224,32 @@ def test_a_leader_steps_down_when_somebody_else_stands_in_the_lease(store: Store
     assert leader.turn(19.1)
 
 
+def test_a_lease_that_is_ours_again_without_our_doing_is_waited_for(store: Store, leader: Contender) -> None:
+    """As after etcd was set back to a copy: whoever took it over since then has not heard of that yet."""
+    older = store.lease
+    other = Contender(store, "b")
+    assert not other.turn(1.0)
+    assert other.turn(16.1)
+    assert not leader.turn(17.0)
+    assert not leader.turn(17.5), "it has seen who leads now"
+    store.lease = older
+    assert not leader.turn(18.0)
+    assert other.election.may_write(26.0)
+    assert not other.turn(26.1), "it finds out, and steps down"
+    assert not leader.turn(32.9)
+    assert leader.turn(33.1)
+
+
+@pytest.mark.usefixtures("leader")
+def test_a_claim_whose_answer_was_lost_is_no_surprise(store: Store) -> None:
+    other = Contender(store, "b")
+    assert not other.turn(1.0)
+    other.election.looked(16.1, store.lease)
+    assert store.write(other.election.claim(START))
+    other.election.doubt()
+    assert other.turn(18.0)
+
+
 def test_a_holder_that_promises_to_be_longer_is_waited_for(store: Store, leader: Contender) -> None:
     store.edit(holderIdentity="somebody", leaseDurationSeconds=60)
     assert not Contender(store, "b").turn(0.0)

@@ -24,7 +24,6 @@ from tests.support.publishing import (
     install,
     install_narrowed,
     levels,
-    node_labels,
     patch,
     upstream_crd,
 )
@@ -122,19 +121,6 @@ def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: Gro
     assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "Waiting"
 
 
-def test_ours_is_handed_to_grove_when_grove_is_installed(
-    api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
-) -> None:
-    install(api, WITH_KAI)
-    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
-    install(api, NEWEST)
-    assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
-    assert domains(api) == ["zone", "block", "rack", "host"]
-    assert found(api, f"{KAI}/cluster") is None
-    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
-    assert found(api, f"{KAI}/cluster") is None
-
-
 def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
 ) -> None:
@@ -143,8 +129,10 @@ def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     install_narrowed(api, NEWEST, most=3)
     said = grove.publish(TOPOLOGY, levels(*FOUR))
     assert (said.reason, "must have at most 3 items" in said.message) == ("Rejected", True)
-    assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
-    assert node_labels(api, f"{KAI}/cluster") == FOUR
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert kai.retract(topology(publish={"kai": "Never"})) is None
+    # Then it would be Grove's to make, which no more takes the binding.
+    assert (found(api, OURS), found(api, f"{KAI}/cluster")) == (None, None)
 
 
 def test_the_one_of_alpha_4_is_its_operators(api: ApiUnderTest, grove: GrovePublisher) -> None:

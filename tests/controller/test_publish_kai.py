@@ -379,10 +379,12 @@ def test_what_grove_leaves_behind_is_waited_for(api: ApiUnderTest, kai: KaiPubli
     assert kai.publish(topology(publish={"grove": "Never"}), levels(*THREE)).in_sync
 
 
-def test_nothing_is_given_to_grove_before_grove_takes_its_binding(api: ApiUnderTest, kai: KaiPublisher) -> None:
+def test_ours_is_kept_while_grove_s_binding_is_still_to_come(api: ApiUnderTest, kai: KaiPublisher, time: Time) -> None:
     install(api, NEWEST)
     kai.publish(TOPOLOGY, levels(*THREE))
     install(api, "grove-clustertopologybindings-alpha10")
-    said = kai.publish(TOPOLOGY, levels(*THREE))
-    assert (said.reason, "goes to Grove once" in said.message) == ("Waiting", True)
-    assert node_labels(api, OURS) == THREE
+    assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
+    kai.publish(TOPOLOGY, levels(*FOUR))
+    time.seconds = 30
+    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
+    assert node_labels(api, OURS) == FOUR

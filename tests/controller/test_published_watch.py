@@ -106,6 +106,24 @@ def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest,
     assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
 
 
+def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest, site: Site) -> None:
+    install(api, CRDS[1])
+    site.publish(*FOUR)
+    install(api, CRDS[0])
+    site.publish(*FOUR)
+    site.look()
+    wait_until(lambda: site.asks_nothing(*FOUR), "both are known")
+    site.news.clear()
+    verdict = {"schedulerName": "kai-scheduler", "topologyReference": "cluster", "inSync": False, "message": "differs"}
+    generation = api.get(f"{BINDINGS}/cluster")["metadata"]["generation"]
+    status = {"status": {"observedGeneration": generation, "schedulerTopologyStatuses": [verdict]}}
+    code, _ = api.request("PATCH", f"{BINDINGS}/cluster/status", status, content_type="application/merge-patch+json")
+    assert code == 200
+    assert site.news.wait(30)
+    assert site.publish(*FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
+    assert site.asks_nothing(*FOUR)
+
+
 def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: ApiUnderTest, site: Site) -> None:
     install(api, *CRDS[:2])
     body: dict[str, Any] = {

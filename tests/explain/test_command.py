@@ -19,6 +19,7 @@ from tests.explain.waiting import (
     around,
     binding,
     cluster_topology,
+    kai_topology,
     named,
     nodes,
     of_grove,
@@ -84,17 +85,23 @@ def test_grove_that_has_said_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert message.startswith("Grove has not said whether it keeps the topology constraints")
 
 
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [("theirs", "whoever wrote that has to"), ("cluster", "Toposcope does, unless spec.publish.kai is")],
+)
 def test_a_binding_that_leaves_the_topology_to_somebody_else(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, who: str
 ) -> None:
-    """It names a KAI Topology that is not there; that it has the binding's own name would not count."""
-    named_other = binding()
-    entries = [{"schedulerName": "kai-scheduler", "topologyReference": "theirs"}]
-    named_other["spec"]["schedulerTopologyBindings"] = entries
-    items = [*nodes(), cluster_topology(), named_other, *around()[2:], *of_grove(pod_clique_set())]
+    """It names a KAI Topology that is not there; that another has the binding's own name would not count."""
+    naming = binding()
+    naming["spec"]["schedulerTopologyBindings"] = [{"schedulerName": "kai-scheduler", "topologyReference": name}]
+    others = around()[2:] if name == "theirs" else [kai_topology(name="other")]
+    items = [*nodes(), cluster_topology(), naming, *others, *of_grove(pod_clique_set())]
     assert explain(items, tmp_path, "pcs/llm", "-o", "yaml") == 1
-    outcome, message = steps(capsys.readouterr().out)["features"]
-    assert (outcome, message) == ("failed", "KAI has no Topology theirs, so it cannot keep Grove's pods together")
+    printed = capsys.readouterr().out
+    outcome, message = steps(printed)["features"]
+    assert (outcome, message) == ("failed", f"KAI has no Topology {name}, so it cannot keep Grove's pods together")
+    assert f"so Grove does not make it: {who}" in " ".join(printed.split())
 
 
 def test_a_pod_that_nobody_owns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

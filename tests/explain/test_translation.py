@@ -42,6 +42,18 @@ from explain.translation import meaning
                 "another matter"
             ),
         ),
+        (
+            "spec.template: Forbidden: topology constraints are not allowed when Topology Aware Scheduling is disabled",
+            "Grove's webhook refuses the PodCliqueSet: its topology-aware scheduling is switched off",
+        ),
+        (
+            'Node "n1" does not have required topology label "example.com/rack"; topology is unknown',
+            "node n1 lacks the label example.com/rack, so its pods do not learn from Dynamo where they are; label it",
+        ),
+        (
+            "KAI Topology levels differ from ClusterTopologyBinding levels",
+            "KAI goes by other levels than the binding says; whoever wrote KAI's Topology has to make it anew",
+        ),
         ("0/3 nodes are available: 3 something that nobody has heard of.", ""),
         ("something else", ""),
         ("", ""),

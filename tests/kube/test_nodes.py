@@ -1,5 +1,6 @@
 """Node objects decoded down to what the controller keeps."""
 
+import random
 import sys
 from typing import Any
 
@@ -134,13 +135,30 @@ def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
 
 
 def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_MOST_SHARED", 100)
+    monkeypatch.setattr(nodes, "_GENERATION", 100)
     decoder = NodeDecoder(["rack"])
+
+    def read(rack: str) -> NodeFacts:
+        return decoder(msgspec.json.encode({"metadata": {"name": "n1", "labels": {"rack": rack}}}))[2]
+
+    first = read("stays").traits
     for number in range(1000):
-        node = {"metadata": {"name": "n1", "labels": {"rack": f"rack-{number}"}}}
-        assert decoder(msgspec.json.encode(node))[2].values == (f"rack-{number}",)
-        assert len(decoder._strings) <= 101
-        assert len(decoder._traits) <= 101
+        assert read(f"rack-{number}").values == (f"rack-{number}",)
+        assert read("stays").traits is first
+        assert len(decoder._strings) <= 102
+        assert len(decoder._traits) + len(decoder._before) <= 204
+
+
+def test_nodes_share_from_one_generation_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "_GENERATION", 50)
+    decoder = NodeDecoder(["rack"])
+    order = random.Random(3).sample(range(1000), 1000)
+    kept = [
+        decoder(msgspec.json.encode({"metadata": {"name": f"n{i}", "labels": {"rack": f"rack-{i % 4}"}}}))[2]
+        for i in order
+    ]
+    assert len({id(node.traits) for node in kept}) == 4
+    assert len({id(value) for node in kept for value in node.traits.values}) == 4
 
 
 def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:

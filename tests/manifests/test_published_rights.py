@@ -128,7 +128,11 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
 
     assert after() == [grove, kueue]  # Grove itself makes KAI's of its binding
     assert after(grove="Never") == [kai, kueue]
-    assert after(kai="Never", kueue="Never") == []
+    assert after(grove="Auto") == [grove, kai, kueue]
+    named = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
+    assert api.get(f"{grove}/cluster")["spec"]["schedulerTopologyBindings"] == [named]
+    assert after(kai="Never", kueue="Never") == [grove]
+    assert after(grove="Never") == []
     assert [record.getMessage() for record in caplog.records if record.levelname not in {"DEBUG", "INFO"}] == []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.api import ApiUnderTest
+from tests.support.api import MERGE, ApiUnderTest
 
 _BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _KAI = "/apis/kai.scheduler/v1alpha1/topologies"
@@ -19,7 +19,10 @@ class GroveExitError(Exception):
 
 
 def start_grove(api: ApiUnderTest) -> None:
-    """Bring KAI's Topologies in line with the bindings. Raises GroveExitError at the first that cannot be."""
+    """Bring KAI's Topologies in line with the bindings, and compare those that bindings name.
+
+    Raises GroveExitError at the first that cannot be made.
+    """
     code, bindings = api.request("GET", _BINDINGS)
     if code == 404:
         return
@@ -28,13 +31,43 @@ def start_grove(api: ApiUnderTest) -> None:
         entries = binding["spec"].get("schedulerTopologyBindings") or ()
         if not any(entry["schedulerName"] == "kai-scheduler" for entry in entries):
             _sync(api, binding)
+        if entries or "status" in binding:
+            _tell(api, binding, [_compared(api, binding, entry) for entry in entries])
+
+
+def _compared(api: ApiUnderTest, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
+    """What the operator says of one topology that a binding names, and never touches."""
+    scheduler, name = entry["schedulerName"], entry["topologyReference"]
+    code, there = api.request("GET", f"{_KAI}/{name}")
+    if scheduler != "kai-scheduler":
+        message = f'scheduler backend "{scheduler}" is not available for topology management'
+    elif code == 404:
+        message = f'KAI Topology "{name}" not found'
+    elif there["spec"]["levels"] != _levels(binding):
+        message = "KAI Topology levels differ from ClusterTopologyBinding levels"
+    else:
+        return {**entry, "inSync": True, "schedulerBackendTopologyObservedGeneration": 1}
+    return {**entry, "inSync": False, "message": message}
+
+
+def _tell(api: ApiUnderTest, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
+    status = {"observedGeneration": binding["metadata"]["generation"], "schedulerTopologyStatuses": statuses}
+    if binding.get("status") == status:
+        return
+    path = f"{_BINDINGS}/{binding['metadata']['name']}/status"
+    code, answer = api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    assert code == 200, answer
+
+
+def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:
+    return [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
 
 
 def _sync(api: ApiUnderTest, binding: dict[str, Any]) -> None:
     name, uid = binding["metadata"]["name"], binding["metadata"]["uid"]
     if api.request("GET", _KAI)[0] == 404:
         raise GroveExitError('no matches for kind "Topology" in version "kai.scheduler/v1alpha1"')
-    wanted = [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
+    wanted = _levels(binding)
     code, there = api.request("GET", f"{_KAI}/{name}")
     if code == 200:
         if _controller(there) != uid:

@@ -100,7 +100,7 @@ CASES: Final = (
         "TAS21 parts inherit the topology of the set",
         pcs("tas21-pcs-optional-topology-name", "zone", cliques={"worker": "host"}),
         required_by={"host": 1, "zone": 1},
-        beyond="the entries of schedulerTopologyBindings that Grove's webhook refuses: Toposcope writes none",
+        beyond="the entries of schedulerTopologyBindings that Grove's webhook refuses",
     ),
     Case(
         "TAS22 shapes that Grove's schema refuses ask for nothing",

@@ -65,6 +65,21 @@ def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
     assert "Grove's operator does not start while a binding has that name" in text
 
 
+def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World) -> None:
+    at.begin(grove.cluster(2))
+    at.make_topology("cluster", {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
+    at.look()
+    before = at.api.get(f"{KAI}/cluster")
+    at.patch("/apis/gpu.topology/v1alpha1/clustertopologies/cluster", {"spec": {"publish": {"grove": "Auto"}}})
+    at.look()  # in which Grove starts
+    assert at.api.get(f"{KAI}/cluster") == before
+    said = at.said("cluster", Says())
+    assert (said.grove, said.conditions) == (grove.THREE, {})
+    at.restart()
+    at.look()
+    assert at.api.get(f"{KAI}/cluster") == before
+
+
 @pytest.mark.parametrize(
     "pairs",
     [

@@ -1,0 +1,75 @@
+"""Publishing over passes of the whole controller: what is refused is not asked for again with every one of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from controller.loop import Controller
+from controller.metrics import ControllerMetrics
+from controller.options import Options
+from controller.publishers.grove import GrovePublisher
+from controller.publishers.kai import KaiPublisher
+from controller.reconcile import Reconciler
+from controller.spec import API_VERSION, KIND, PATH
+from kube.client import ApiClient, Request
+from simulator import manifests
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.publishing import BINDINGS, Time, WatchedClient, found, install, install_narrowed, patch
+from topology.keys import GPUS, HOSTNAME
+
+OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, log_format="text")
+LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]
+
+
+def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_passes(
+    api: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    api.install_crd(manifests.cluster_topology_crd())
+    install(api, "kai-topologies-v0.17")
+    install_narrowed(api, "grove-clustertopologybindings-alpha10", most=3)
+    labels = {ZONE: "z", BLOCK: "b", RACK: "r", HOSTNAME: "n0", GPUS: "8"}
+    api.create(NODES, node("n0", labels=labels))
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    assert api.request("PATCH", f"{NODES}/n0/status", ready, content_type=MERGE)[0] == 200
+    wanted = {"levels": LEVELS, "publish": {"kai": "Never"}}
+    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": wanted}
+    api.create(PATH, body)
+    time = Time()
+    attempts: list[float] = []
+    statuses: list[float] = []
+
+    def before(request: Request) -> None:
+        if request.method != "GET":
+            (attempts if request.path.startswith(BINDINGS) else statuses).append(time.seconds)
+
+    client = WatchedClient(clients(), before)
+    reconciler = Reconciler(
+        cast("ApiClient", client), (GrovePublisher(client, time), KaiPublisher(client, time, 0.0)), time
+    )
+    controller = Controller(
+        clients(), lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()
+    )
+
+    def condition() -> dict[str, Any]:
+        each: dict[str, Any]
+        (each,) = (c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == "Published")
+        return each
+
+    for time.seconds in range(0, 500, 30):
+        controller.once()
+    assert attempts == [0, 30, 90, 210, 450]
+    assert statuses == [0]
+    assert (condition()["reason"], "must have at most 3 items" in condition()["message"]) == ("Rejected", True)
+    assert found(api, f"{BINDINGS}/cluster") is None
+    # The next look is due with the next attempt, and an edit by the admin is one at once.
+    topology = controller.topologies.items()
+    assert reconciler.next_deadline(topology) == 450 + 480 - 480
+    patch(api, f"{PATH}/cluster", {"spec": {"levels": LEVELS[1:]}})
+    controller.once()
+    assert (attempts[-1], len(attempts)) == (480, 6)
+    assert api.get(f"{BINDINGS}/cluster")["spec"]["levels"] == LEVELS[1:]
