@@ -1,6 +1,7 @@
 """Show the cluster in a browser: one read-only page with every domain, node and link, and where it hurts."""
 
 import argparse
+import contextlib
 import gc
 import sys
 import webbrowser
@@ -103,7 +104,8 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
             if arguments.open:
                 webbrowser.open(address)
 
-        program.serve(listener, arguments.allow_host, started)
+        with contextlib.suppress(KeyboardInterrupt):  # that is how it is told to end; uvicorn may or may not pass it on
+            program.serve(listener, arguments.allow_host, started)
     return WELL
 
 
