@@ -236,7 +236,7 @@ class _File:
         except OSError as error:
             raise BadInput(Problem(Place(str(self.path)), "", error.strerror or str(error))) from error
         except (zlib.error, msgspec.MsgspecError, ValueError) as error:
-            raise _bad(self.path, f"section {name!r}: {error}") from error
+            raise _bad(self.path, f"section {name!r} cannot be read") from error
 
 
 def _bad(path: Path, why: str) -> BadInput:
@@ -254,8 +254,8 @@ def _open(path: Path) -> _File:
             index = msgspec.msgpack.decode(file.read(min(length, _LARGEST_INDEX)), type=_Index)
     except OSError as error:
         raise BadInput(Problem(Place(str(path)), "", error.strerror or str(error))) from error
-    except msgspec.MsgspecError as error:
-        raise _bad(path, f"index: {error}") from error
+    except (msgspec.MsgspecError, ValueError) as error:  # the second: names that are no UTF-8
+        raise _bad(path, "its index cannot be read") from error
     at = len(head) + _LENGTH + length
     begin = {}
     for section, size in index.sections.items():
@@ -273,7 +273,7 @@ def _read(file: _File, keep_matrix: KeepMatrix) -> Snapshot:
     try:
         return _snapshot(file, keep_matrix)
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise _bad(file.path, f"{type(error).__name__}: {error}") from error
+        raise _bad(file.path, "its columns do not fit together") from error
 
 
 def _snapshot(file: _File, keep_matrix: KeepMatrix) -> Snapshot:

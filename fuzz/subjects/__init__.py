@@ -12,6 +12,7 @@ from fuzz.subjects.hostile import HOSTILE
 from fuzz.subjects.labels import LABELS
 from fuzz.subjects.nodes import NODES
 from fuzz.subjects.nvml import NVML
+from fuzz.subjects.packed import PACKED
 from fuzz.subjects.profiles import PROFILES
 from fuzz.subjects.saved import SAVED
 from fuzz.subjects.specs import SPECS
@@ -30,6 +31,7 @@ SUBJECTS: Final[dict[str, Subject]] = {
         CAPTURES,
         WORKLOADS,
         SAVED,
+        PACKED,
         ANSWERS,
         NVML,
         SYSFS,

@@ -14,7 +14,7 @@ from survey.files import load_files
 from topology import keys
 
 
-def _cluster() -> bytes:
+def cluster() -> bytes:
     """A small cluster as a file: two blocks of two racks of two nodes."""
     import msgspec  # noqa: PLC0415 - here only
 
@@ -49,7 +49,7 @@ def _cluster() -> bytes:
 def _checker() -> Checker:
     import io  # noqa: PLC0415 - here only
 
-    return Checker(load_files(["-"], io.BytesIO(_cluster())))
+    return Checker(load_files(["-"], io.BytesIO(cluster())))
 
 
 _CHECKER: Final = _checker()
