@@ -144,7 +144,7 @@ def test_names_that_would_steer_a_terminal_do_not_by_way_of_notes(
     del nodes[0]["metadata"]["labels"]["gpu.topology/gpus"]
     file, config = tmp_path / "cluster.json", tmp_path / "config.yaml"
     file.write_text(saved([*nodes, cluster_topology(levels=[{"domain": "rack", "key": "no.such/rack"}])]))
-    config.write_text('levels: [{domain: "evil\\e[2J", key: 7}]')
+    config.write_text('{apiVersion: config.gpu.topology/v1alpha1, kind: ControllerConfig, "evil\\e[2J": 7}')
     for words in (
         ["suggest", "--from", str(file)],
         ["export", "--format", "kai", "--from", str(file)],
