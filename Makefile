@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test lint format bench chaos lock rules chart reference docs fuzz uninstall clean
+.PHONY: help demo ui ui-test pictures test test-all lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,9 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@touch $@
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" $(ARGS)
+
+test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheus, helm, the image, other projects' cases
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
 

@@ -23,6 +23,26 @@ if TYPE_CHECKING:
 
 use_memory()
 
+THOROUGH = (
+    "tests/charts/test_release.py",
+    "tests/controller/cases",
+    "tests/controller/test_failover.py",
+    "tests/explain/test_live.py",
+    "tests/guides/test_integrations.py",
+    "tests/image",
+    "tests/monitoring/test_live.py",
+    "tests/ui/browser",
+)
+"""Whole programs, browsers, Prometheus, helm, images and other projects' cases: almost half of the time. A plain
+`make test` leaves them out, so that it is run often; CI runs them all."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is `THOROUGH`."""
+    for item in items:
+        if item.nodeid.startswith(THOROUGH):
+            item.add_marker(pytest.mark.thorough)
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test that uses `api` against both servers, those marked `real_api` against the real one."""
