@@ -39,6 +39,7 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@touch $@
 
 test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
+	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" $(ARGS)
 
 test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheus, helm, the image, other projects' cases
