@@ -47,12 +47,20 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
 REPORTS: Final[dict[str, Callable[..., str]]] = {"scale": scale_report}
 """Subjects with a table of their own."""
 
+LONG: Final = frozenset({"agents", "scale", "soak"})
+"""They take as long as all others together, and only come when they are named."""
+
 
 def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     known = [*SUBJECTS, *REPORTS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(known)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {', '.join(known)}; default: all but {', '.join(sorted(LONG))}",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - set(known))
@@ -60,7 +68,7 @@ def main() -> int:
         parser.error(f"no such measurement: {', '.join(unknown)}; there are {', '.join(known)}")
     print(_machine())
     failed = False
-    for name in arguments.names or known:
+    for name in arguments.names or [name for name in known if name not in LONG]:
         began = time.monotonic()
         try:
             chosen = {"quick": arguments.quick}
