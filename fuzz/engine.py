@@ -75,6 +75,7 @@ def _batch(
 ) -> str:
     """One batch; the finding in words, or nothing."""
     smallest: list[Any] = []
+    hung: dict[str, Hung] = {}
 
     @seed(result.seed)
     @settings(
@@ -89,11 +90,20 @@ def _batch(
     )
     @given(subject.cases)
     def attempt(case: Any) -> None:
+        if hung:  # to make it small would take as long for each attempt: it is told as it is
+            if (known := hung.get(repr(case))) is not None:
+                smallest[:] = [case]
+                raise known
+            return
         about(case)
         smallest[:] = [case]
         began = clock()
-        with patience():
-            outcome = subject.attempt(case)
+        try:
+            with patience():
+                outcome = subject.attempt(case)
+        except Hung as error:
+            hung[repr(case)] = error
+            raise
         result.slowest = max(result.slowest, clock() - began)
         result.outcomes[outcome] += 1
 

@@ -107,8 +107,9 @@ class ApiClient:
         try:
             return parse(body)
         except _UNREADABLE as error:
+            why = "it is no text" if isinstance(error, UnicodeError) else error
             raise Unreachable(
-                f"the answer to {request.method} {request.path} is not JSON ({error}): {body[:80]!r}"
+                f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
 
     def read(self, request: Request) -> bytes:

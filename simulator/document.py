@@ -12,6 +12,7 @@ from topology.words import not_utf8, printable, yaml_words
 _T = TypeVar("_T")
 _REQUIRED: Final[Any] = object()
 _LONGEST_MESSAGE: Final = 1000
+_LARGEST: Final = 2**63
 
 
 class DocumentError(ValueError):
@@ -64,9 +65,12 @@ class Section:
         """A string."""
         return self._get(name, default, lambda value: isinstance(value, str), "text (quote it when it looks like one)")
 
-    def integer(self, name: str, default: int = _REQUIRED) -> int:
-        """A whole number, not negative."""
-        return self._get(name, default, _is_number, "a whole number, 0 or more")
+    def integer(self, name: str, default: int = _REQUIRED, most: int = _LARGEST) -> int:
+        """A whole number, not negative and at most `most`."""
+        found = self._get(name, default, _is_number, "a whole number, 0 or more")
+        if found > most:
+            raise self.error(name, f"is more than {most:,}")
+        return found
 
     def boolean(self, name: str, default: bool = _REQUIRED) -> bool:
         """`true` or `false`."""

@@ -90,6 +90,9 @@ _PROFILES: Final = Path(__file__).with_name("profiles")
 _MELLANOX: Final = 0x15B3
 _FABRIC_STATES: Final = {"not-supported": 0, "not-started": 1, "in-progress": 2, "completed": 3}
 _HEALTH: Final = {"not-supported": 0, "healthy": 1, "unhealthy": 2, "limited": 3}
+_MOST_GPUS: Final = 64
+_MOST_LINKS: Final = 64
+"""Of one GPU. No machine has a quarter of either; a typing error must not make a machine of millions."""
 
 
 class ProfileError(DocumentError):
@@ -242,7 +245,7 @@ class _Gpus:
 
     @classmethod
     def read(cls, section: Section, numa: set[int]) -> "_Gpus":
-        count = section.integer("count")
+        count = section.integer("count", most=_MOST_GPUS)
         per_gpu = {name: section.integers(name) for name in ("modules", "memory_nodes")}
         for name, values in per_gpu.items():
             if values and len(values) != count:
@@ -262,7 +265,7 @@ class _Gpus:
             modules=per_gpu["modules"],
             boards=boards,
             memory_nodes=per_gpu["memory_nodes"],
-            c2c=(c2c.integer("links"), c2c.integer("mbps")) if c2c else (0, 0),
+            c2c=(c2c.integer("links", most=_MOST_LINKS), c2c.integer("mbps")) if c2c else (0, 0),
             mig=_mig(section, count) if "mig" in section else None,
             geforce=section.boolean("geforce", default=False),
         )
@@ -409,15 +412,17 @@ class _NvLink:
         pairs = section.number_lists("pairs")
         if any(len(pair) != 3 for pair in pairs):  # noqa: PLR2004 - two GPUs and a count
             raise section.error("pairs", "write triples: GPU, GPU, number of links between them")
+        if any(links > _MOST_LINKS for _, _, links in pairs):
+            raise section.error("pairs", f"no two GPUs have more than {_MOST_LINKS} links")
         nvlink = cls(
             version=section.choice("version", NVLINK_VERSIONS),
             mbps=section.integer("mbps"),
             switch_pci_id=section.integer("switch_pci_id", 0),
             wiring=Wiring(
                 pairs=tuple((a, b, links) for a, b, links in pairs),
-                switched=section.integer("switched", 0),
-                cpu=section.integer("cpu", 0),
-                ports=section.integer("links", 0),
+                switched=section.integer("switched", 0, _MOST_LINKS),
+                cpu=section.integer("cpu", 0, _MOST_LINKS),
+                ports=section.integer("links", 0, _MOST_LINKS),
                 inactive=links_by_gpu(section, "inactive"),
             ),
         )

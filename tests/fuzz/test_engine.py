@@ -76,6 +76,21 @@ def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
     assert refusal("spec.levels[0].key: 'x y' is no label key; write PREFIX/NAME") == "refused"
 
 
+def test_a_case_that_hangs_is_told_as_it_is() -> None:
+    tried: list[int] = []
+
+    def hang(case: int) -> Outcome:
+        tried.append(case)
+        if case > 100:
+            raise Hung("still at it after 10 s")
+        return "taken"
+
+    found = fuzz(subject(hang), 60.0, 5, 1)
+    assert "still at it" in found.finding
+    assert found.finding.startswith(f"case: {tried[-1]}\n")
+    assert sum(case > 100 for case in tried) == 1
+
+
 def test_documents_are_spoiled_and_the_sample_is_left_as_it_was() -> None:
     sample = {"a": [1, {"b": "c"}], "d": None}
     seen: list[object] = []

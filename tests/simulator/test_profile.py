@@ -87,6 +87,7 @@ def test_the_rest_of_the_ports_is_inactive(tmp_path: Path) -> None:
         ("ports: [gpu1]", f"ports: [[{', '.join(['gpu1'] + ['mlx5_0'] * 33)}]]", "stands in the tree twice"),
         ("[[0, 1, 2]]", "[[0, 1]]", "nvlink: pairs: write triples"),
         ("[[0, 1, 2]]", "[[0, 2, 2]]", "nvlink: pairs: no direct link can join GPU 0 and GPU 2 of 2"),
+        ("links: 4", "links: 99999999", "nvlink: links: is more than 64"),
         ("links: 4", "links: 1", "nvlink: links: 2 are wired but each GPU has 1 ports"),
         ("links: 4", "inactive: {0: [9]}", "nvlink: inactive: GPU 0 has no such link"),
         ("links: 4", "inactive: {0: some}", "inactive.0: is 'some', write a list of link numbers or `all`"),
