@@ -75,8 +75,9 @@ class Pair:
     def reset(self) -> None:
         """Drop both ends, the client's by RST."""
         raw = self.client.get_extra_info("socket")
-        with contextlib.suppress(OSError):
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        if raw is not None:  # else the client has gone already
+            with contextlib.suppress(OSError):
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         for end in (self.client, self.server):
             end.transport.abort()
 
