@@ -1,7 +1,7 @@
 """Node objects decoded down to what the controller keeps: some 26 kB of JSON become a few hundred bytes."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -41,6 +41,28 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
     status: _Status = _Status()
 
 
+_T = TypeVar("_T")
+
+
+class _Shared(Generic[_T]):
+    """Equal things kept once, for as long as somebody meets them: what two generations have not met is forgotten."""
+
+    def __init__(self) -> None:
+        self.now: dict[_T, _T] = {}
+        self.before: dict[_T, _T] = {}
+
+    def share(self, each: _T) -> _T:
+        """The one of the things that equal this one which is kept."""
+        found = self.now.get(each)
+        if found is None:
+            found = self.now[each] = self.before.get(each, each)
+        return found
+
+    def age(self) -> None:
+        """Begin another generation."""
+        self.before, self.now = self.now, {}
+
+
 class NodeDecoder:
     """Turns a Node's JSON into `NodeFacts`, keeping the labels in `tracked`; nodes that are alike share their traits.
 
@@ -51,12 +73,10 @@ class NodeDecoder:
     def __init__(self, tracked: Iterable[str]) -> None:
         self._tracked = frozenset(tracked)
         self._decoder = msgspec.json.Decoder(_Node)
-        self._strings: dict[str, str] = {}
-        self._hardware: dict[Hardware, Hardware] = {}
-        self._keys: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._traits: dict[Traits, Traits] = {}
-        self._before: dict[Traits, Traits] = {}
-        """What the last generation met."""
+        self._strings: _Shared[str] = _Shared()
+        self._hardware: _Shared[Hardware] = _Shared()
+        self._keys: _Shared[tuple[str, ...]] = _Shared()
+        self._traits: _Shared[Traits] = _Shared()
         self._left = _GENERATION
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
@@ -78,24 +98,24 @@ class NodeDecoder:
             _hardware(labels, offered),
         )
         self._left -= 1
-        shared = self._traits.get(traits) or self._share(traits)
+        shared = self._traits.now.get(traits) or self._share(traits)
         return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
 
     def _share(self, traits: Traits) -> Traits:
         """Keep what is met for the first time in this generation, made of parts that others are made of too."""
         if self._left < 0:
             self._left = _GENERATION
-            self._before, self._traits = self._traits, {}
-            self._strings, self._hardware, self._keys = {}, {}, {}
-        old = self._before.get(traits)
-        shared = traits._replace(
-            keys=self._keys.setdefault(traits.keys, (old or traits).keys),
-            values=tuple([self._strings.setdefault(value, value) for value in (old or traits).values]),
-            hardware=self._hardware.setdefault(traits.hardware, (old or traits).hardware),
-        )
+            for each in (self._strings, self._hardware, self._keys, self._traits):
+                each.age()
         # What nodes have from before is what those that are like them get now.
-        shared = shared if old is None else old
-        return self._traits.setdefault(shared, shared)
+        known = self._traits.before.get(traits, traits)
+        return self._traits.share(
+            known._replace(
+                keys=self._keys.share(known.keys),
+                values=tuple([self._strings.share(value) for value in known.values]),
+                hardware=self._hardware.share(known.hardware),
+            )
+        )
 
     def track(self, keys: Iterable[str]) -> bool:
         """Keep these labels too, from the next Node on; whether one of them was not kept so far."""
