@@ -141,7 +141,8 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
     with EmbeddedApiServer() as old:
         old.write_kubeconfig(tmp_path / "kubeconfig")
         old.load([node(name) for name in "abcdef"])
-        live = Live(ApiClient(load(str(tmp_path / "kubeconfig"))))
+        client = ApiClient(load(str(tmp_path / "kubeconfig")))
+        live = Live(client)
         live.start()
         live.wait_for_names("a b c d e f")
         monkeypatch.setattr("kube.reflector._IDLE_SECONDS", 0.2)
@@ -149,6 +150,7 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
         new.load([node("z")])
         live.wait_for_names("z")
         live.end()
+        client.close()
 
 
 @pytest.mark.parametrize("streamed", [True, False])
