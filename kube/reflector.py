@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, METADATA, ApiClient, Request, Stream
+from kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 from kube.restores import Restores, went_back
@@ -230,7 +230,7 @@ class Reflector(Generic[T]):
         Asked only after something broke: nobody restores etcd while its API servers run.
         """
         if self._doubtful:
-            page = self._page({"limit": "1"}, METADATA)
+            page = self._page({"limit": "1"}, METADATA_LIST)
             now = str(page.metadata.get("resourceVersion", ""))
             if went_back(self._version, now):
                 log.warning(
@@ -278,7 +278,7 @@ class Reflector(Generic[T]):
         items: dict[str, T] = {}
         query = {"limit": _PAGE_SIZE}
         while True:
-            page = self._page(query, self._accept)
+            page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
             for raw in page.items or ():
                 self._add(items, raw)
             following = page.metadata.get("continue")
