@@ -52,26 +52,8 @@ class BulkFile:
             raise Unfit
         return at + found + closing.index(b"}") + 1
 
-    def parts(self, count: int) -> list[tuple[int, int]]:
-        """Ranges of whole items, about equally long. Raises Unfit and OSError."""
-        found = [self.begin]
-        with self.path.open("rb", buffering=0) as file:
-            for number in range(1, count):
-                at = max(found[-1], self.begin + (self.end - self.begin) * number // count)
-                file.seek(at)
-                text = b""
-                while (cut := text.find(self._between)) < 0:
-                    more = file.read(_CHUNK)
-                    if not more:
-                        raise Unfit
-                    text += more
-                found.append(at + cut + len(self._between) - 1)
-        # What separates two parts is of neither.
-        ends = [begin - len(self._between) + self._between.index(b"}") + 2 for begin in found[1:]]
-        return list(zip(found, [*ends, self.end], strict=True))
-
-    def lists(self, begin: int, end: int) -> Iterator[memoryview]:
-        """The items in a range of whole ones, as JSON lists, one after the other in the same memory. Raises OSError.
+    def lists(self) -> Iterator[memoryview]:
+        """The items as JSON lists, one after the other in the same memory. Raises Unfit and OSError.
 
         A view is good until the next one is asked for, and has to be released by then.
         """
@@ -81,9 +63,9 @@ class BulkFile:
         # One byte in front is for the bracket; the memory is used again and again, which is half as expensive as new.
         buffer = bytearray(1 + _CHUNK)
         filled = 1
-        left = end - begin
+        left = self.end - self.begin
         with self.path.open("rb", buffering=0) as file:
-            file.seek(begin)
+            file.seek(self.begin)
             while left:
                 if filled == len(buffer):
                     buffer.extend(bytes(len(buffer)))

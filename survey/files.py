@@ -86,8 +86,7 @@ class _Reading:
             return False  # what is not kept of those is wanted too
         began, seen = self._count, 0
         try:
-            file = BulkFile(path)
-            for text in file.lists(file.begin, file.end):
+            for text in BulkFile(path).lists():
                 self._count += self._listed(text, Place(str(path), 1))
                 self._meter.read(len(text))
                 seen += len(text)

@@ -74,8 +74,8 @@ def test_the_same_cluster_either_way(
     items: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, saved(items))
-    file = BulkFile(path)
-    assert sum(len(json.loads(bytes(text))) for text in file.lists(file.begin, file.end)) == len(items)
+    read = [json.loads(bytes(text)) for text in BulkFile(path).lists()]
+    assert [item for part in read for item in part] == items
     assert outcome(path) == carefully(path, monkeypatch)
 
 
@@ -109,16 +109,6 @@ def test_two_lists_in_a_file_are_read_the_careful_way(tmp_path: Path, monkeypatc
 def test_another_layout_is_left_to_the_careful_way(text: str, tmp_path: Path) -> None:
     with pytest.raises(Unfit):
         BulkFile(written(tmp_path, text))
-
-
-@pytest.mark.usefixtures("piece")
-@pytest.mark.parametrize("count", [1, 2, 3, 10])
-def test_parts_are_whole_items_and_together_all_of_them(count: int, tmp_path: Path) -> None:
-    path = written(tmp_path, saved(PLAIN))
-    file = BulkFile(path)
-    parts = file.parts(count)
-    read = [json.loads(bytes(text)) for begin, end in parts for text in file.lists(begin, end)]
-    assert [item for items in read for item in items] == PLAIN
 
 
 def test_small_files_are_not_worth_it(tmp_path: Path) -> None:
