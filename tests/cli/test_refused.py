@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from cli.main import main
+from explain.kinds import AROUND, POD, SUBJECTS
 from simulator.apiserver import EmbeddedApiServer
 from simulator.apiserver.requests import Request
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.saved import cluster_topology, demo_nodes
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STATUS = {
@@ -67,10 +70,32 @@ def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
 
 
 def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
     rule = {"apiGroups": [group], "resources": [resource], "verbs": ["list"]}
-    api.create(f"{RBAC}/clusterroles", role | {"rules": [rule]})
-    binding = role | {
+    bind(
+        api,
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [rule],
+        },
+    )
+
+
+def documented_role() -> dict[str, Any]:
+    """The one in docs/cli.md."""
+    rights = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("\n## Rights\n")[2]
+    found: dict[str, Any] = yaml.safe_load(rights.partition("```yaml\n")[2].partition("```")[0])
+    return found
+
+
+def bind(api: ApiUnderTest, role: dict[str, Any]) -> None:
+    """Give the account all that the role says."""
+    name = role["metadata"]["name"]
+    api.create(f"{RBAC}/clusterroles", role)
+    binding = {
+        "apiVersion": role["apiVersion"],
+        "metadata": {"name": name},
         "kind": "ClusterRoleBinding",
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "namespace": "people", "name": "viewer"}],
@@ -133,14 +158,30 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
         assert "Traceback" not in err, words
         assert "nodes may not" not in err, words
 
+    bind(api, documented_role())
+    once(command, ["explain", "job/x", *where], lambda said: "credentials" not in said[2])
+    for words in commands:
+        assert "credentials" not in command(*words, *where)[2], words
+
     where = ["--kubeconfig", kubeconfig(api, "no-token-of-anybody", tmp_path / "nobody.json")]
     code, out, err = command("tree", *where)
     assert (code, out) == (2, "")
     assert err.startswith("toposcope tree: 401 Unauthorized: ")
     assert "the API server does not know these credentials, or no longer: log in again" in err
     for resource in ("clusterrolebindings", "clusterroles"):
-        for name in ("see-topologies", "see-nodes"):
+        for name in ("see-topologies", "see-nodes", "toposcope-viewer"):
             api.request("DELETE", f"{RBAC}/{resource}/{name}")
+
+
+def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
+    allowed = {
+        (group, resource)
+        for rule in documented_role()["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "list" in rule["verbs"]
+    }
+    assert {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)} <= allowed
 
 
 def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
