@@ -22,7 +22,9 @@ from topology.words import printable
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""An Accept header that asks for an object's metadata alone: less than half a Node."""
+"""An Accept header that asks for an object's metadata alone: less than half a Node. A list of them is refused (406)."""
+METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+"""The same for a list."""
 
 _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
