@@ -6,7 +6,6 @@ A fresh interpreter inherits nothing but the descriptors it is given, and it is 
 """
 
 import contextlib
-import gc
 import importlib
 import os
 import select
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agent.board import Board
+from agent.later import put_off
+from agent.loading import loading
 
 _SHARED: Final = ("random", "string", "threading", "weakref")
 """What both load, the worker for NVIDIA's binding: before the fork that is done once, and the pages stay shared."""
@@ -30,23 +31,10 @@ class Worker(NamedTuple):
     socket: socket.socket
 
 
-@contextlib.contextmanager
-def loading() -> Iterator[None]:
-    """Load modules without the garbage collector looking for rubbish among them, now and whenever it runs later.
-
-    Without this it goes through all of them a dozen times, and each page that it looks at is shared no longer.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def fork(open_nvml: Callable[[], Any], sysfs: Path, board: Board) -> Worker:
     """The first worker; call it before the first thread starts, and before what only the agent needs is loaded."""
     ours, theirs = socket.socketpair()
+    put_off()
     with loading():
         for module in _SHARED:
             importlib.import_module(module)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from agent.board import Board
+from agent.later import put_off
 from agent.worker import work
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -22,6 +23,7 @@ def main(parent: int, connection: int, board: int, orders: int) -> NoReturn:
     with open(orders, "rb") as file:
         file.seek(0)
         open_nvml, sysfs = pickle.load(file)  # noqa: S301 - our own parent wrote it, into memory that only we share
+    put_off()
     be_worker(parent, socket.socket(fileno=connection), Board(board), open_nvml, sysfs)
 
 
