@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from agent.isolation import ProbeProcess
-from agent.launch import loading
+from agent.loading import loading
 from agent.nvml import open_pynvml
 from agent.options import add_arguments, options
 

@@ -6,7 +6,6 @@ A fresh interpreter inherits nothing but the descriptors it is given, and it is 
 """
 
 import contextlib
-import gc
 import importlib
 import os
 import select
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agent.board import Board
+from agent.loading import loading
 
 _SHARED: Final = ("random", "string", "threading", "weakref")
 """What both load, the worker for NVIDIA's binding: before the fork that is done once, and the pages stay shared."""
@@ -28,20 +28,6 @@ class Worker(NamedTuple):
 
     pid: int
     socket: socket.socket
-
-
-@contextlib.contextmanager
-def loading() -> Iterator[None]:
-    """Load modules without the garbage collector looking for rubbish among them, now and whenever it runs later.
-
-    Without this it goes through all of them a dozen times, and each page that it looks at is shared no longer.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def fork(open_nvml: Callable[[], Any], sysfs: Path, board: Board) -> Worker:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from agent.events import EventWatch
 from agent.frames import Broken, Frame, Kind, receive, send
-from agent.launch import loading
+from agent.loading import loading
 from agent.nvml import Nvml
 from agent.probe import probe
 from agent.raw import RawNode

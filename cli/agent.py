@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from agent.launch import loading
+from agent.loading import loading
 from agent.options import add_arguments as add_agent_arguments
 from agent.options import options
 from cli.hardware import HardwareError, add_profile_argument, hardware

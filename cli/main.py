@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from agent.loading import loading
+from cli.formatter import Formatter
 from cli.streams import flushed, open_all
 from topology.version import __version__
 
@@ -55,9 +57,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     if words and words[0] in COMMANDS:
         name = words[0]
         # Only the chosen command is imported: an agent must not pay for what the demo needs.
-        command = importlib.import_module(f"cli.{name}")
+        with loading():
+            command = importlib.import_module(f"cli.{name}")
         # The image carries no docstrings.
-        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=command.__doc__ or COMMANDS[name])
+        about = command.__doc__ or COMMANDS[name]
+        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=about, formatter_class=Formatter)
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code

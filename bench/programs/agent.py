@@ -6,16 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from agent.isolation import ProbeProcess
-from agent.launch import loading
-from agent.options import options
-from cli.agent import add_arguments
+from agent.loading import loading
+from cli.formatter import Formatter
 
 
 def main() -> int:
     """Run the agent; `BENCH_TAPE` names the tape."""
+    with loading():  # as cli.main and cli.agent do
+        from agent.isolation import ProbeProcess  # noqa: PLC0415 - see above
+        from agent.options import options  # noqa: PLC0415 - same
+        from cli.agent import add_arguments  # noqa: PLC0415 - same
     tape = Path(os.environ["BENCH_TAPE"])
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(formatter_class=Formatter)
     add_arguments(parser)
     arguments = parser.parse_args()
     chosen = options(parser, arguments)

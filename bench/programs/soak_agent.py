@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.isolation import ProbeProcess
-from agent.launch import loading
+from agent.loading import loading
 from agent.options import add_arguments, options
 
 _DOWN = 0
