@@ -1,9 +1,10 @@
 """Pasted link matrices."""
 
+import re
 from typing import Any, Final
 
 from fuzz.material import text_of
-from fuzz.subject import Outcome, Subject, refusal
+from fuzz.subject import Outcome, Subject, held, refusal
 from simulator.capture import machine_from_capture
 from simulator.capture_text import CaptureError
 
@@ -40,12 +41,18 @@ _WORDS: Final = (
 )  # fmt: skip
 
 
+_GPU: Final = re.compile("GPU[0-9]+")
+
+
 def attempt(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
     try:
-        machine_from_capture(case)
+        machine = machine_from_capture(case)
     except CaptureError as error:
         return refusal(error)
+    named = set(_GPU.findall(case))
+    held(machine.gpus, "a machine without a GPU")
+    held({f"GPU{i}" for i in range(len(machine.gpus))} <= named, f"{len(machine.gpus)} GPUs of {sorted(named)}")
     return "taken"
 
 

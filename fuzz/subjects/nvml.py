@@ -18,7 +18,7 @@ from fuzz.subject import Outcome, Subject, held, refusal
 from simulator.nvml import SimulatedNvml
 from simulator.profile import load_profile
 from simulator.sysfs import write_sysfs
-from topology.keys import PREFIX
+from topology.keys import MATRIX, PREFIX
 from topology.values import is_label_value
 
 _MACHINES: Final = ("dgx-h200", "gb200-nvl72-tray", "power9-v100", "k80-4")
@@ -91,8 +91,9 @@ def attempt(case: Any) -> Outcome:
     for key, value in found.labels.known.items():
         held(key.startswith(PREFIX), f"a label that is not ours: {key}")
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
-    for text in found.annotations.values():
-        held(text.isascii() and len(text) <= 2 * LIMIT, f"an annotation of {len(text)} bytes")
+    for key, text in found.annotations.items():
+        most = LIMIT if key == MATRIX else 2 * LIMIT
+        held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
     if found.problem:
         return refusal(found.problem)
     held(found.sentence, "nothing is said of the node")
