@@ -130,6 +130,7 @@ def attempt(case: Any) -> Outcome:
         if before:
             _same_levels(before, after)
             _same_segments(alone, cluster, honest)
+        _same_members(alone, cluster, honest)
         _together(cluster, honest)
     return "taken"
 
@@ -155,12 +156,18 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
     return {each.level: each.nodes for each in assessment.coverage}
 
 
-def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
-    """Each segment has the name, the honest nodes and the published levels that it has without the hostile node."""
+def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
+    """Each segment has the name and the honest nodes that it has without the hostile node, who may be there first."""
     there = cluster.members(honest)
     for name, nodes in alone.members(honest).items():
         held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
         held(there[name] == nodes, f"segment {name} had {nodes}, and has {there[name]}")
+
+
+def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
+    """The same, and what schedulers are told of it."""
+    _same_members(alone, cluster, honest)
+    for name in alone.children:
         told, tells = alone.children[name].publishable, cluster.children[name].publishable
         held(tells == told, f"segment {name}: published would be {told}, and are {tells}")
 
