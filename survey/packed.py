@@ -334,7 +334,7 @@ def _views(packed: _Nodes) -> Iterator[NodeView]:
     for alike in packed.alike:
         count = len(alike.names)
         places = {strings[key]: i for i, key in enumerate(alike.keys)}
-        if not count or len(places) != len(alike.columns):
+        if not count or not len(places) == len(alike.keys) == len(alike.columns):
             raise ValueError("as many label values as keys are needed")
         values = [_values(strings, column, alike.names) for column in alike.columns]
         yield from map(

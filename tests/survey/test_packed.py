@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+import survey.packed
 from controller.spec import KIND, MANAGED_BY, TOPOSCOPE
 from survey.decode import every, troubled
 from survey.files import load_files
@@ -183,3 +184,19 @@ def test_pods_whose_columns_do_not_fit_together_are_told(
     file = packed(load_files([str(demo)]), tmp_path / "saved")
     with pytest.raises(BadInput, match="its pods do not fit together"):
         list(read_packed(file, troubled).pods or ())
+
+
+def test_a_label_key_that_stands_there_twice_is_told(
+    demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = survey.packed._nodes
+
+    def forged(snapshot: Snapshot) -> msgspec.Struct:
+        found = honest(snapshot)
+        twice = [msgspec.structs.replace(each, keys=[*each.keys, *each.keys]) for each in found.alike]
+        return msgspec.structs.replace(found, alike=twice)
+
+    monkeypatch.setattr("survey.packed._nodes", forged)
+    file = packed(load_files([str(demo)]), tmp_path / "saved")
+    with pytest.raises(BadInput, match="its columns do not fit together"):
+        read_packed(file, troubled)
