@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Final
 
 import psutil
 
+from simulator.ports import free_port
 from tests.support.http_client import HttpClient
 
 ROOT: Final = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ class Program:
         self._wanted = False
         self._wrapped = False
         self.starts = 0
-        port = _free_port()
+        port = free_port()
         self._arguments = [*arguments, "--metrics-port", str(port)]
         self._http = HttpClient(f"http://127.0.0.1:{port}", None, timeout=5)
 
@@ -149,9 +149,3 @@ class Program:
             )
         except psutil.Error:
             return None
-
-
-def _free_port() -> int:
-    with socket.create_server(("", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -23,6 +22,7 @@ from typing import Any, Final
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from simulator.ports import free_ports
 from tests.support.api import ApiUnderTest
 from tests.support.certificates import make_certificates, private_pem
 from tests.support.real_apiserver import Binaries
@@ -56,7 +56,7 @@ class Servers:
     def __init__(self, folder: Path, binaries: Binaries) -> None:
         self._folder = folder
         self._binaries = binaries
-        ports = _free_ports(3)
+        ports = free_ports(3)
         self._etcd_url, self._peer_url = (f"http://127.0.0.1:{port}" for port in ports[:2])
         self.port = ports[2]
         self.token = secrets.token_hex(16)
@@ -188,12 +188,3 @@ class Servers:
             *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false"),
             *("--audit-policy-file", folder / "audit.yaml", "--audit-log-path", self.audit_log),
         ]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last is known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports

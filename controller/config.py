@@ -26,7 +26,7 @@ from topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalo
 from topology.keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
 from topology.levels import MAX_LEVELS, domain_problem, key_problem
 from topology.values import is_label_value
-from topology.words import not_utf8
+from topology.words import not_utf8, printable
 
 API_VERSION: Final = "config.gpu.topology/v1alpha1"
 KIND: Final = "ControllerConfig"
@@ -69,7 +69,7 @@ class _BadError(ValueError):
     """An entry that is left out: where it stands, which field of it, and why."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
-        super().__init__(f"{_line(node)}: {at}: {problem}")
+        super().__init__(f"{_line(node)}: {printable(at)}: {problem}")
 
 
 class _Reading:

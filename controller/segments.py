@@ -163,13 +163,19 @@ def _dropped(topology: Topology, lost: Sequence[Listed], nodes: Table, absences:
 
 
 def _names(listed: Sequence[Segment], known: Mapping[Path, Listed], kept: Sequence[Listed]) -> dict[Path, str]:
-    """A name for each segment: the one that it has, else its narrowest own level, with a hash where that is taken."""
+    """A name for each segment: the one that it has, else its narrowest own level, with a hash where that is taken.
+
+    New ones that want the same name all have a hash, whatever their sizes: names are not to change with counts. But a
+    single node, which may claim what it likes, does not change the name that several nodes have without it.
+    """
     names = {each.levels: known[each.levels].name for each in listed if each.levels in known}
-    newcomers = {each.levels: each.own[-1].domain if each.own else _BASE for each in listed if each.levels not in names}
+    newcomers = [(each, each.own[-1].domain if each.own else _BASE) for each in listed if each.levels not in names]
     taken = {*names.values(), *(each.name for each in kept)}
-    wanted = Counter(newcomers.values())
-    for path, name in newcomers.items():
-        names[path] = f"{name}-{_hash(path)}" if wanted[name] > 1 or name in taken else name
+    everybody = Counter(name for _, name in newcomers)
+    several = Counter(name for each, name in newcomers if each.nodes > 1)
+    for each, name in newcomers:
+        rivals = (several if each.nodes > 1 else everybody)[name] - 1
+        names[each.levels] = f"{name}-{_hash(each.levels)}" if rivals or name in taken else name
     return names
 
 

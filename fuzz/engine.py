@@ -51,17 +51,20 @@ def fuzz(
     clock: Callable[[], float] = time.monotonic,
     about: Callable[[Any], None] = lambda _: None,
     batch: int = _BATCH,
+    *,
+    shrink: bool = True,
 ) -> Result:
     """Try batch after batch, each from the next seed, until time is over, so many are done, or a case fails.
 
-    `about` is told each case before it is tried; `batch` is how many cases a batch has.
+    `about` is told each case before it is tried; `batch` is how many cases a batch has. Without `shrink` a case that
+    fails is told as it was drawn.
     """
     result = Result(subject.name)
     began = clock()
     number = 0
     while (batches is None or number < batches) and (number == 0 or clock() - began < seconds):
         result.seed = first_seed + number
-        failure = _batch(subject, result, clock, about, batch)
+        failure = _batch(subject, result, clock, about, batch, shrink=shrink)
         number += 1
         if failure:
             result.finding = failure
@@ -71,7 +74,13 @@ def fuzz(
 
 
 def _batch(
-    subject: Subject, result: Result, clock: Callable[[], float], about: Callable[[Any], None], cases: int
+    subject: Subject,
+    result: Result,
+    clock: Callable[[], float],
+    about: Callable[[Any], None],
+    cases: int,
+    *,
+    shrink: bool,
 ) -> str:
     """One batch; the finding in words, or nothing."""
     smallest: list[Any] = []
@@ -82,7 +91,7 @@ def _batch(
         max_examples=cases,
         database=None,
         deadline=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,
         print_blob=False,

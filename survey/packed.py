@@ -1,10 +1,11 @@
 r"""A snapshot as one small file that is read in an instant: `toposcope save` writes it, `--from` takes it.
 
-    TOPOSCOPE-SNAPSHOT 1\n | length of the index (8 bytes, big endian) | index | sections, one after the other
+    TOPOSCOPE-SNAPSHOT 2\n | length of the index (8 bytes, big endian) | index | sections, one after the other
 
-The index (msgpack) has each section's compressed length. A section is msgpack under zlib, whose checksum tells a file
-that is damaged. What repeats from node to node is said once, so 100,000 nodes are some megabytes; pods are not read
-before somebody asks for one of them, because what they take of each node stands beside the nodes.
+The index has each section's compressed length. Index and sections are msgpack under zlib, whose checksum tells a file
+that is damaged (in version 1 the index had none: the time and the warnings in it could change unseen). What repeats
+from node to node is said once, so 100,000 nodes are some megabytes; pods are not read before somebody asks for one of
+them, because what they take of each node stands beside the nodes.
 """
 
 import zlib
@@ -14,23 +15,23 @@ from datetime import datetime
 from itertools import repeat
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from controller.spec import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from survey.cluster_topology import topology_of
 from survey.decode import KeepMatrix
-from survey.packed_pods import PackedPods, PodColumns, pack_pods
+from survey.packed_pods import PackedPods, PodColumns, pack_pods, pod_views
 from survey.problems import BadInput, Place, Problem
-from survey.snapshot import NOTHING, NodeView, Published, Snapshot, Taint
+from survey.snapshot import NOTHING, NodeView, PodView, Published, Snapshot, Taint
 from topology.catalogue import BUILT_IN, Catalogue
 from topology.hardware import State
 from topology.keys import STATE
 from topology.levels import Level
 
 MAGIC: Final = b"TOPOSCOPE-SNAPSHOT "
-_VERSION: Final = b"1\n"
+_VERSION: Final = b"2\n"
 _LENGTH: Final = 8
 _LARGEST_INDEX: Final = 1 << 20
 _LARGEST_SECTION: Final = 1 << 31
@@ -43,9 +44,8 @@ _T = TypeVar("_T")
 
 
 class _Index(msgspec.Struct, frozen=True):
-    sections: dict[str, int]
+    sections: dict[str, Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_SECTION)]]
     """Name to length in the file, in the file's order."""
-    source: str
     taken_at: datetime | None
     warnings: list[str]
 
@@ -116,18 +116,36 @@ def is_packed(name: str) -> bool:
 def write_packed(snapshot: Snapshot, out: IO[bytes]) -> int:
     """Write the snapshot; how many bytes that are. Raises OSError."""
     sections = {
-        "nodes": zlib.compress(msgspec.msgpack.encode(_nodes(snapshot)), _FAST),
-        "topologies": zlib.compress(msgspec.msgpack.encode(_topologies(snapshot)), _FAST),
-        "matrices": zlib.compress(msgspec.msgpack.encode(_matrices(snapshot)), _FAST),
+        "nodes": _zipped(_nodes(snapshot)),
+        "topologies": _zipped(_topologies(snapshot)),
+        "matrices": _zipped(_matrices(snapshot)),
     }
     if snapshot.pods is not None:
-        sections["pods"] = zlib.compress(msgspec.msgpack.encode(pack_pods(snapshot.pods)), _FAST)
+        sections["pods"] = _zipped(pack_pods(snapshot.pods))
     lengths = {name: len(text) for name, text in sections.items()}
-    index = msgspec.msgpack.encode(_Index(lengths, snapshot.source, snapshot.taken_at, list(snapshot.warnings)))
+    index = _zipped(_Index(lengths, snapshot.taken_at, list(snapshot.warnings)))
     parts = [MAGIC, _VERSION, len(index).to_bytes(_LENGTH), index, *sections.values()]
     for part in parts:
         out.write(part)
     return sum(map(len, parts))
+
+
+def _zipped(content: msgspec.Struct) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(content), _FAST)
+
+
+def _unzipped(path: Path, content: bytes, kind: type[_T], what: str, most: int) -> _T:
+    """The reverse of `_zipped`, of `most` bytes. Raises BadInput."""
+    unzip = zlib.decompressobj()
+    try:
+        text = unzip.decompress(content, most)
+        if not unzip.eof:
+            raise _bad(path, f"{what} does not end; is the file complete?")
+        if unzip.unused_data:
+            raise _bad(path, f"{what} ends early")
+        return msgspec.msgpack.decode(text, type=kind)
+    except (zlib.error, msgspec.MsgspecError, ValueError) as error:  # the last: texts that are no UTF-8
+        raise _bad(path, f"{what} cannot be read") from error
 
 
 def _nodes(snapshot: Snapshot) -> _Nodes:
@@ -228,15 +246,17 @@ class _File:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.begin[name])
-                unzip = zlib.decompressobj()
-                text = unzip.decompress(file.read(length), _LARGEST_SECTION)
-            if not unzip.eof:
-                raise _bad(self.path, f"section {name!r} does not end; is the file complete?")
-            return msgspec.msgpack.decode(text, type=kind)
+                content = file.read(length)
         except OSError as error:
             raise BadInput(Problem(Place(str(self.path)), "", error.strerror or str(error))) from error
-        except (zlib.error, msgspec.MsgspecError, ValueError) as error:
-            raise _bad(self.path, f"section {name!r} cannot be read") from error
+        return _unzipped(self.path, content, kind, f"section {name!r}", _LARGEST_SECTION)
+
+    def pods(self) -> Iterator[PodView]:
+        """Its pods. Raises BadInput."""
+        try:
+            yield from pod_views(self.section("pods", PodColumns))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise _bad(self.path, "its pods do not fit together") from error
 
 
 def _bad(path: Path, why: str) -> BadInput:
@@ -251,11 +271,10 @@ def _open(path: Path) -> _File:
                 text = "a snapshot of another version of Toposcope; save it again with this one: toposcope save FILE"
                 raise BadInput(Problem(Place(str(path)), "", text))
             length = int.from_bytes(file.read(_LENGTH), "big")
-            index = msgspec.msgpack.decode(file.read(min(length, _LARGEST_INDEX)), type=_Index)
+            content = file.read(min(length, _LARGEST_INDEX))
     except OSError as error:
         raise BadInput(Problem(Place(str(path)), "", error.strerror or str(error))) from error
-    except (msgspec.MsgspecError, ValueError) as error:  # the second: names that are no UTF-8
-        raise _bad(path, "its index cannot be read") from error
+    index = _unzipped(path, content, _Index, "its index", _LARGEST_INDEX)
     at = len(head) + _LENGTH + length
     begin = {}
     for section, size in index.sections.items():
@@ -285,7 +304,7 @@ def _snapshot(file: _File, keep_matrix: KeepMatrix) -> Snapshot:
         requested: dict[str, Mapping[str, int]] = {}
         for alike in packed.alike:
             requested.update(zip(alike.names, map(packed.resources.__getitem__, alike.taken), strict=True))
-        pods = PackedPods(requested, lambda: file.section("pods", PodColumns))
+        pods = PackedPods(requested, file.pods)
     return Snapshot(
         source=str(file.path),
         taken_at=file.index.taken_at,
@@ -315,7 +334,7 @@ def _views(packed: _Nodes) -> Iterator[NodeView]:
     for alike in packed.alike:
         count = len(alike.names)
         places = {strings[key]: i for i, key in enumerate(alike.keys)}
-        if not count or len(places) != len(alike.columns):
+        if not count or not len(places) == len(alike.keys) == len(alike.columns):
             raise ValueError("as many label values as keys are needed")
         values = [_values(strings, column, alike.names) for column in alike.columns]
         yield from map(

@@ -75,7 +75,7 @@ def pack_pods(pods: Iterable[PodView]) -> PodColumns:
 class PackedPods(SummedPods):
     """The pods, read when they are first looked at. `requested`: what they ask for together, by node."""
 
-    def __init__(self, requested: Mapping[str, Requests], read: Callable[[], PodColumns]) -> None:
+    def __init__(self, requested: Mapping[str, Requests], read: Callable[[], Iterable[PodView]]) -> None:
         """`read` may raise BadInput, which whoever looks at a pod then gets."""
         self.requested = requested
         self._read = read
@@ -83,7 +83,7 @@ class PackedPods(SummedPods):
 
     def _all(self) -> tuple[PodView, ...]:
         if self._pods is None:
-            self._pods = tuple(_views(self._read()))
+            self._pods = tuple(self._read())
         return self._pods
 
     def __len__(self) -> int:
@@ -102,7 +102,8 @@ class PackedPods(SummedPods):
         return self._all()[index]
 
 
-def _views(packed: PodColumns) -> Iterator[PodView]:
+def pod_views(packed: PodColumns) -> Iterator[PodView]:
+    """The pods of the columns. Raises IndexError or ValueError where these do not fit together."""
     strings, sayings, requests = packed.strings, packed.sayings, packed.requests
     owners = [Owner(*each) for each in packed.owners]
     rows = zip(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent import reference
 from fuzz.material import spoiled, strings
 from fuzz.subject import Outcome, Subject, held, refusal
-from survey.matrix import NoMatrix, parse, reasons
+from survey.matrix import NodeMatrix, NoMatrix, parse, reasons
 
 _MATRIX: Final[dict[str, Any]] = {
     "version": 1,
@@ -52,7 +52,20 @@ def attempt(case: Any) -> Outcome:
         return refusal(error)
     if found.links is not None:
         held(len(found.links.cells) == len(found.devices), "the matrix has other devices than are named")
+    if isinstance(case, dict):
+        _whole(case, found)
     return "taken"
+
+
+def _whole(document: dict[str, Any], found: NodeMatrix) -> None:
+    """What was read is all that was written, in its order."""
+    devices = [each.get("name", each.get("uuid", "")) for name in ("gpus", "nics") for each in document.get(name, [])]
+    held([each.name for each in found.devices] == devices, f"of the devices {devices} were read {found.devices}")
+    for name in ("reasons", "disputes"):
+        held(list(getattr(found, name)) == document.get(name, []), f"{name} are not those of the annotation")
+    rows = document.get("matrix", [])
+    cells = [] if found.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(found.links.cells)]
+    held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
 
 
 def _text(document: Any) -> str:

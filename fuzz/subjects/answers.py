@@ -5,6 +5,7 @@ import http.client
 import logging
 import socket
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -44,6 +45,33 @@ _LINES: Final = (
 )  # fmt: skip
 _MOST: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A good answer in nothing but its frame, of which the end may be missing: what came is good JSON all the same."""
+
+    said: bytes
+    whole: Any
+    """What it says; None where the end is missing."""
+
+
+@st.composite
+def _plain(draw: DrawFn) -> _Plain:
+    documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
+    body = b"".join(msgspec.json.encode(each) + b"\n" for each in documents)
+    lines = [at + 1 for at in range(len(body)) if body[at : at + 1] == b"\n"]
+    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(lines), st.integers(0, len(body))))
+    whole = cut == len(body) and draw(st.booleans())
+    if draw(st.booleans()):
+        missing = 0 if whole or cut < len(body) else 1
+        said = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
+    else:
+        size = draw(st.sampled_from([7, 4096]))
+        pieces = [body[at : at + size] for at in range(0, cut, size)]
+        said = b"Transfer-Encoding: chunked\r\n\r\n"
+        said += b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + (b"0\r\n\r\n" if whole else b"")
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + said, documents[0] if whole and len(documents) == 1 else None)
 
 
 @st.composite
@@ -142,14 +170,19 @@ def _quiet() -> Iterator[None]:
 def attempt(case: Any) -> Outcome:
     """One call and one following: data or a KubeError in words, and no wait without end."""
     outcome: Outcome = "taken"
-    client = _Client(list(case))
+    answers = [each.said if isinstance(each, _Plain) else each for each in case]
+    client = _Client(list(answers))
     try:
-        client.call(Request("GET", "/api/v1/nodes/n1", {}))
+        found = client.call(Request("GET", "/api/v1/nodes/n1", {}))
+        if isinstance(case[0], _Plain):
+            held(case[0].whole is not None, f"half an answer is taken for a whole one: {found}")
+            held(found == case[0].whole, f"{case[0].whole} is answered, and taken for {found}")
     except KubeError as error:
         outcome = refusal(error)
+        held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is refused: {error}")
     finally:
         client.close()
-    followed = _Client(list(case))
+    followed = _Client(list(answers))
     with _quiet():
         Reflector(followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)).run()
     followed.close()
@@ -159,6 +192,6 @@ def attempt(case: Any) -> Outcome:
 ANSWERS: Final = Subject(
     "answers",
     "whatever a server answers is data or an error in words; nothing is believed by halves",
-    st.lists(_answer(), min_size=1, max_size=4),
+    st.lists(st.one_of(_answer(), _answer(), _plain()), min_size=1, max_size=4),
     attempt,
 )

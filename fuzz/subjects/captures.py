@@ -1,9 +1,10 @@
 """Pasted link matrices."""
 
+import re
 from typing import Any, Final
 
 from fuzz.material import text_of
-from fuzz.subject import Outcome, Subject, refusal
+from fuzz.subject import Outcome, Subject, held, refusal
 from simulator.capture import machine_from_capture
 from simulator.capture_text import CaptureError
 
@@ -40,13 +41,36 @@ _WORDS: Final = (
 )  # fmt: skip
 
 
+_GPU: Final = re.compile("GPU[0-9]+")
+_CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
+
+
 def attempt(case: Any) -> Outcome:
     """A machine, or a sentence about the cell that is wrong."""
     try:
-        machine_from_capture(case)
+        machine = machine_from_capture(case)
     except CaptureError as error:
         return refusal(error)
+    named = set(_GPU.findall(case))
+    held(machine.gpus, "a machine without a GPU")
+    held({f"GPU{i}" for i in range(len(machine.gpus))} <= named, f"{len(machine.gpus)} GPUs of {sorted(named)}")
+    held(not (pair := _disagreeing(case)), f"a machine of a matrix whose rows disagree about {pair}")
     return "taken"
+
+
+def _disagreeing(text: str) -> str:
+    """Two devices whose rows differ in the cell that they share, in a matrix that is laid out as it should be."""
+    lines = iter(text.splitlines())
+    header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
+    devices = header.partition("CPU Affinity")[0].split()
+    rows = {}
+    for words in map(str.split, lines):
+        if not words:
+            break
+        if words[0] in devices and all(map(_CELL.fullmatch, words[1 : 1 + len(devices)])):
+            rows[words[0]] = dict(zip(devices, words[1:], strict=False))
+    pairs = ((a, b) for a in rows for b in rows if rows[a].get(b) != rows[b].get(a))
+    return " and ".join(next(pairs, ()))
 
 
 CAPTURES: Final = Subject(

@@ -1,19 +1,23 @@
 """One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
 
-The other nodes are as before, and so must be what schedulers are told of them.
+The other nodes are as before, and so must be what schedulers are told of them: the levels of the topology, and where
+they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
 
 from controller.assess import Assessment, assess
+from controller.children import child_spec
 from controller.effective import Absences
 from controller.fit import MOST_BYTES
-from controller.spec import Topology, read
+from controller.segments import Segments
+from controller.spec import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from controller.status import conditions_of, status_of
 from fuzz.subject import Outcome, Subject, held, refusal
 from kube.nodes import NodeDecoder
@@ -23,7 +27,6 @@ from topology.catalogue import BUILT_IN
 from topology.levels import Level
 from topology.node import NodeFacts
 
-_HOSTILE: Final = "n0"
 _FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
 _TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union({keys.GPUS, keys.STATE})
 _OWN: Final = tuple(
@@ -33,17 +36,17 @@ _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _GRACE: Final = 600.0
 
 
-def _labels(number: int) -> dict[str, str]:
-    return {
-        keys.GPUS: "8",
-        keys.STATE: "ok",
-        keys.NVLINK_DOMAIN: f"{_FABRIC}.{number // 4}",
-        keys.CHASSIS: str(number // 4),
-        keys.HOSTNAME: f"n{number}",
-        ZONE_KEY: "a",
-        BLOCK_KEY: f"b{number // 8}",
-        RACK_KEY: f"r{number // 4}",
-    }
+_LEAF_KEY: Final = "fabric.topograph.run/tier-0"
+
+
+def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
+    """Racks of four; where there are `two_kinds`, every other rack is NVL72 under a fabric's leaf, not a platform's."""
+    found = {keys.GPUS: "8", keys.STATE: "ok", keys.CHASSIS: str(number // 4), keys.HOSTNAME: f"n{number}"}
+    found[ZONE_KEY] = "a"
+    place, domain = {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"}, f"{_FABRIC}.{number // 4}"
+    if not two_kinds:
+        return found | place | {keys.NVLINK_DOMAIN: domain}
+    return found | ({_LEAF_KEY: f"leaf{number // 4}", keys.NVLINK_DOMAIN: domain} if number // 4 % 2 else place)
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
@@ -55,10 +58,15 @@ def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeF
 
 
 class _Cluster:
-    """Sixteen nodes, and one topology that is looked at again and again."""
+    """Sixteen nodes, and one topology that is looked at again and again, with one for each of its segments."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        self._spec = spec
+    def __init__(self, spec: Mapping[str, Any], name: str = "cluster", owner: str = "") -> None:
+        self.spec = spec
+        self.children: dict[str, _Cluster] = {}
+        self.publishable: tuple[Level, ...] | None = None
+        """What schedulers are told, as it stands: None of an assessment leaves it as it is."""
+        self._name = name
+        self._owner = owner
         self._absences = Absences()
         self._status: dict[str, Any] = {}
         self._now = 0.0
@@ -70,47 +78,109 @@ class _Cluster:
 
     def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
         topology = self._topology()
-        found = assess(topology, nodes, self._absences, self._now, ["rack", "nvlink-domain"])
+        found = assess(topology, nodes, self._absences, self._now, [] if self._owner else ["rack", "nvlink-domain"])
         conditions = conditions_of(topology, found, (), anything_served=True)
         self._status = status_of(topology, found, (), _NOW, conditions)
         held(len(msgspec.json.encode(self._status)) <= MOST_BYTES, "the status is larger than it may be")
         for condition in conditions:
             refusal(condition.message)
         self._now += _GRACE + 1
+        self.publishable = self.publishable if found.publishable is None else found.publishable
+        if topology.divided and found.segments:
+            self._divide(topology, found.segments, nodes)
         return found
 
+    def _divide(self, topology: Topology, segments: Segments, nodes: Sequence[NodeFacts]) -> None:
+        """As `controller.children` does it, in memory."""
+        for name in segments.dropped:
+            self.children.pop(name, None)
+        for each in segments.listed:
+            if each.nodes:
+                child = self.children.setdefault(each.name, _Cluster({}, f"cluster-{each.name}", "u"))
+                child.spec = child_spec(topology, each)
+        for child in self.children.values():
+            child._once(nodes)  # noqa: SLF001 - of the same class
+
     def _topology(self) -> Topology:
-        metadata = {"name": "cluster", "uid": "u", "generation": 1}
-        return read({"metadata": metadata, "spec": self._spec, "status": self._status})
+        metadata: dict[str, Any] = {"name": self._name, "uid": f"u-{self._name}", "generation": 1}
+        if self._owner:
+            metadata["labels"] = {MANAGED_BY: TOPOSCOPE}
+            metadata["ownerReferences"] = [{"controller": True, "kind": KIND, "uid": self._owner}]
+        return read({"metadata": metadata, "spec": self.spec, "status": self._status})
+
+    def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
+        """The nodes of each child, by its name."""
+        found = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
+        return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in found.items()}
 
 
 def attempt(case: Any) -> Outcome:
     """What is published, what is required and what is known of other nodes stays as it was."""
-    spec, changes = case
+    spec, two_kinds, hostile, from_the_start, changes = case
     decode = NodeDecoder(_TRACKED)
-    honest = [_facts(decode, number, _labels(number)) for number in range(1, 16)]
-    cluster = _Cluster(spec)
-    before = cluster.look([_facts(decode, 0, _labels(0)), *honest])
+    honest = [_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile]
+    was = _labels(hostile, two_kinds=two_kinds)
+    alone, cluster = _alone(msgspec.json.encode(spec), hostile, two_kinds=two_kinds), _Cluster(spec)
+    before = None if from_the_start else cluster.look([_facts(decode, hostile, was), *honest])
+    if before:
+        _same_segments(alone, cluster, honest)
     for change in changes:
-        labels = {key: value for key, value in _labels(0).items() if key not in change["without"]} | change["with"]
-        after = cluster.look([_facts(decode, 0, labels), *honest])
-        held(after.publishable == before.publishable, f"published were {before.publishable}, now {after.publishable}")
-        held(not after.unavailable, f"required levels are gone: {after.unavailable}")
-        for level, was in _counts(before).items():
-            held(abs(_counts(after)[level] - was) <= 1, f"{level}: {was} nodes, then {_counts(after)[level]}")
-        _same_segments(before, after)
+        labels = {key: value for key, value in was.items() if key not in change["without"]} | change["with"]
+        after = cluster.look([_facts(decode, hostile, labels), *honest])
+        if before:
+            _same_levels(before, after)
+            _same_segments(alone, cluster, honest)
+        _same_members(alone, cluster, honest)
+        _together(cluster, honest)
     return "taken"
+
+
+@cache
+def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
+    """The cluster without the hostile node: nothing changes in it, so one look is as good as many."""
+    decode = NodeDecoder(_TRACKED)
+    found = _Cluster(msgspec.json.decode(spec))
+    found.look([_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile])
+    return found
+
+
+def _same_levels(before: Assessment, after: Assessment) -> None:
+    held(after.publishable == before.publishable, f"published were {before.publishable}, now {after.publishable}")
+    gone = set(after.unavailable) - set(before.unavailable)
+    held(not gone, f"required levels are gone: {', '.join(sorted(gone))}")
+    for level, nodes in _counts(before).items():
+        held(abs(_counts(after)[level] - nodes) <= 1, f"{level}: {nodes} nodes, then {_counts(after)[level]}")
 
 
 def _counts(assessment: Assessment) -> dict[Level, int]:
     return {each.level: each.nodes for each in assessment.coverage}
 
 
-def _same_segments(before: Assessment, after: Assessment) -> None:
-    """Segments of others keep name and levels; the hostile node can be one of its own at most."""
-    was = {each.name: each.levels for each in before.segments.listed} if before.segments else {}
-    now = {each.name: each.levels for each in after.segments.listed} if after.segments else {}
-    held(all(now.get(name, levels) == levels for name, levels in was.items()), f"segments were {was}, now {now}")
+def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
+    """Each segment has the name and the honest nodes that it has without the hostile node, who may be there first."""
+    there = cluster.members(honest)
+    for name, nodes in alone.members(honest).items():
+        held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
+        held(there[name] == nodes, f"segment {name} had {nodes}, and has {there[name]}")
+
+
+def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
+    """The same, and what schedulers are told of it."""
+    _same_members(alone, cluster, honest)
+    for name in alone.children:
+        told, tells = alone.children[name].publishable, cluster.children[name].publishable
+        held(tells == told, f"segment {name}: published would be {told}, and are {tells}")
+
+
+def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
+    """No honest node is in two segments, and such as are alike are not told apart."""
+    there = cluster.members(honest)
+    kinds: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for node in honest:
+        mine = tuple(name for name, nodes in there.items() if node.name in nodes)
+        held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
+        kinds.setdefault(node.keys, set()).add(mine)
+    held(all(len(each) == 1 for each in kinds.values()), f"nodes that are alike are in different segments: {there}")
 
 
 _VALUES: Final = st.one_of(
@@ -135,23 +205,19 @@ _VALUES: Final = st.one_of(
 _KEYS: Final = st.one_of(
     st.sampled_from(_OWN), st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(keys.PREFIX.__add__)
 )
+_LEVELS: Final = [
+    {"domain": "rack", "key": RACK_KEY},
+    {"domain": "nvlink-domain", "key": keys.NVLINK_DOMAIN},
+]
 
 HOSTILE: Final = Subject(
     "hostile",
     "a stolen agent's token changes nothing of what schedulers are told of other nodes",
     st.tuples(
-        st.sampled_from(
-            [
-                {},
-                {"segments": "Auto"},
-                {
-                    "levels": [
-                        {"domain": "rack", "key": RACK_KEY},
-                        {"domain": "nvlink-domain", "key": keys.NVLINK_DOMAIN},
-                    ]
-                },
-            ]
-        ),
+        st.sampled_from([{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}]),
+        st.booleans(),
+        st.sampled_from([0, 4, 15]),
+        st.booleans(),
         st.lists(
             st.fixed_dictionaries(
                 {

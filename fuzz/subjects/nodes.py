@@ -28,6 +28,7 @@ _LIKELY: Final = (
 )  # fmt: skip
 _TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union(_LIKELY[:8])
 _SPEC: Final[dict[str, Any]] = {"metadata": {"name": "cluster", "uid": "u", "generation": 1}, "spec": {}}
+_GRACE: Final = 600.0
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -51,6 +52,25 @@ def _node(number: int) -> dict[str, Any]:
         "spec": {"unschedulable": False},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
     }
+
+
+_LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
+
+
+def _crowd(kinds: list[int]) -> list[Any]:
+    """Nodes of long names, each with levels of its own choice and values as long as may be: all of it wants telling."""
+    return [
+        {
+            "metadata": {
+                "name": f"n{number}" + "x" * 240,
+                "uid": f"uid-{number}",
+                "labels": {keys.GPUS: "8", keys.STATE: "degraded"}
+                | {key: f"{number:x>63}" for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1},
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
+        }
+        for number, kind in enumerate(kinds)
+    ]
 
 
 def attempt(case: Any) -> Outcome:
@@ -82,7 +102,9 @@ def _decoded(raw: bytes, kind: type[Any]) -> Any:
 
 
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
-    found = assess(topology, nodes.values(), Absences(), 0.0, ["rack"])
+    absences = Absences()
+    assess(topology, nodes.values(), absences, 0.0, ["rack"])
+    found = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
     conditions = conditions_of(topology, found, (), anything_served=True)
     status = status_of(topology, found, (), _NOW, conditions)
     held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
@@ -93,8 +115,11 @@ def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
 NODES: Final = Subject(
     "nodes",
     "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
-    st.lists(st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars()), min_size=1, max_size=6).map(
-        lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
+    st.one_of(
+        st.lists(st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars()), min_size=1, max_size=6).map(
+            lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
+        ),
+        st.lists(st.integers(0, 2 ** len(_LEVEL_KEYS) - 1), min_size=8, max_size=24).map(_crowd),
     ),
     attempt,
 )

@@ -18,7 +18,7 @@ from fuzz.subject import Outcome, Subject, held, refusal
 from simulator.nvml import SimulatedNvml
 from simulator.profile import load_profile
 from simulator.sysfs import write_sysfs
-from topology.keys import PREFIX
+from topology.keys import MATRIX, PREFIX
 from topology.values import is_label_value
 
 _MACHINES: Final = ("dgx-h200", "gb200-nvl72-tray", "power9-v100", "k80-4")
@@ -28,7 +28,8 @@ _ODD: Final[tuple[Any, ...]] = (
     0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100, "x" * 5000,
     "GPU-" + "0" * 32, (0, 0), (1, 1), None, True,
 )  # fmt: skip
-_TALKING: Final = frozenset({"nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlSystemGetDriverVersion"})
+_TALKING: Final = ("nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlSystemGetDriverVersion")
+"""What they answer goes into labels and the annotation: every second oddity is one of theirs."""
 _trees: dict[str, Path] = {}
 
 
@@ -91,8 +92,9 @@ def attempt(case: Any) -> Outcome:
     for key, value in found.labels.known.items():
         held(key.startswith(PREFIX), f"a label that is not ours: {key}")
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
-    for text in found.annotations.values():
-        held(text.isascii() and len(text) <= 2 * LIMIT, f"an annotation of {len(text)} bytes")
+    for key, text in found.annotations.items():
+        most = LIMIT if key == MATRIX else 2 * LIMIT
+        held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
     if found.problem:
         return refusal(found.problem)
     held(found.sentence, "nothing is said of the node")
@@ -105,8 +107,8 @@ NVML: Final = Subject(
     st.tuples(
         st.sampled_from(_MACHINES),
         st.dictionaries(
-            st.sampled_from(_CALLS),
-            st.tuples(st.sampled_from((0, 0, *_CODES)), st.sampled_from(_ODD), st.integers(0, 6)),
+            st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)),
+            st.tuples(st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6)),
             max_size=6,
         ),
         st.one_of(st.none(), st.text(max_size=40)),

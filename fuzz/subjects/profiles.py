@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fuzz.material import encoded, spoiled, text_of
 from fuzz.subject import Outcome, Subject, held, refusal
 from simulator.document import DocumentError
+from simulator.nvml import SimulatedNvml
 from simulator.profile import load_profile, profile_names
 from simulator.recording import RecordingError, decode
 
@@ -47,6 +48,10 @@ def attempt(case: Any) -> Outcome:
     except DocumentError as error:
         return refusal(error)
     held(machine.numa_nodes, "a machine without memory")
+    nvml = SimulatedNvml(machine)
+    nvml.nvmlInit()
+    count = nvml.nvmlDeviceGetCount()
+    held(count == len(machine.gpus), f"a machine of {len(machine.gpus)} GPUs shows {count}")
     return "taken"
 
 

@@ -123,7 +123,7 @@ def test_two_segments_that_would_have_one_name_are_told_apart_by_a_hash_of_their
     (plain, second) = sorted(name for name in history.segments if name.startswith("leaf"))
     assert plain != second
     assert {len(plain), len(second)} == {len("leaf-123456")}
-    again = settled(History(), spine + gb200(1) + h100(9))
+    again = settled(History(), spine + gb200(7) + h100(9))
     assert set(again.segments) == set(history.segments)
     # One that was there first keeps the short name.
     first = settled(History(), h100() + gb200())
@@ -131,6 +131,15 @@ def test_two_segments_that_would_have_one_name_are_told_apart_by_a_hash_of_their
     first.look(h100() + gb200() + spine, after=GRACE + 1)
     assert set(first.segments) == {"rack", "leaf", second} or set(first.segments) == {"rack", "leaf", plain}
     assert first.segments["leaf"] == 2
+
+
+def test_a_single_node_does_not_change_the_name_of_a_segment_of_several() -> None:
+    liar = gpu_node("liar", {"block": None, "rack": None, TIER: "l", SPINE: "s"})
+    history = settled(History(), [*h100(), *gb200(), liar])
+    (other,) = set(history.segments) - {"rack", "leaf"}
+    assert other.startswith("leaf-")
+    assert history.segments == {"rack": 4, "leaf": 2, other: 1}
+    assert set(settled(History(), [*h100(), *gb200(1), liar]).segments) > {"rack", other}
 
 
 def test_names_and_segments_outlive_a_restart() -> None:

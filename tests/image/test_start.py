@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from simulator.apiserver import EmbeddedApiServer
+from simulator.ports import free_port
 from simulator.profile import load_profile
 from simulator.sysfs import write_sysfs
 from tests.image.confined import USER, Confinement
 from tests.manifests.support import MANIFESTS, TOPOLOGIES
-from tests.monitoring.prometheus_server import free_port
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until
 from tests.support.http_client import HttpClient
 from topology.keys import GPUS, HOSTNAME, STATE

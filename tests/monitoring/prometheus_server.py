@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import yaml
 
+from simulator.ports import free_port
 from tests.monitoring.support import documented_configuration, rule_groups
 from tests.support.api import wait_until
 from tests.support.http_client import HttpClient
@@ -41,13 +41,6 @@ class Pod(NamedTuple):
             f"{_META}container_port_name": "metrics",
         }
         return {"targets": [f"127.0.0.1:{self.port}"], "labels": labels}
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 def rules_without_delay() -> dict[str, Any]:

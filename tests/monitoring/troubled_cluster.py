@@ -12,9 +12,10 @@ import yaml
 
 from controller.api_metrics import WatchMetrics
 from controller.spec import PATH
+from simulator.ports import free_port
 from telemetry.exposition import new_registry, page
 from telemetry.server import TelemetryServer
-from tests.monitoring.prometheus_server import Pod, free_port
+from tests.monitoring.prometheus_server import Pod
 from tests.monitoring.support import ROOT
 from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric

@@ -10,7 +10,6 @@ import atexit
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
@@ -22,6 +21,7 @@ from typing import Any, Self
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from simulator.ports import free_ports
 from tests.apiserver.build import BuildError, build, cache_folder, is_built
 from tests.support.certificates import make_certificates, private_pem
 from tests.support.http_client import HttpClient
@@ -85,8 +85,8 @@ class RealApiServer:
     def start(cls, binaries: Binaries) -> RealApiServer:
         """Start both programs and wait until the API server is ready; raises `StartError`."""
         folder = Path(tempfile.mkdtemp(prefix="toposcope-api-"))
-        etcd_url, peer_url = (f"http://127.0.0.1:{port}" for port in _free_ports(2))
-        (port,) = _free_ports(1)
+        etcd_port, peer_port, port = free_ports(3)
+        etcd_url, peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
         token = secrets.token_hex(16)
         (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n", encoding="utf-8")
         (folder / "service-accounts.key").write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
@@ -178,12 +178,3 @@ def _run(folder: Path, name: str, command: list[Path | str]) -> subprocess.Popen
     environment = _ENVIRONMENT | os.environ
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder, env=environment)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held until the last is known, so that they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
