@@ -7,6 +7,7 @@ import io
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,10 @@ from bench.usage import peak_memory
 from fuzz.subject import held, refusal
 
 _MIB: Final = 1 << 20
-_LIMIT: Final = 300.0
-"""Seconds, after which a row counts as hung."""
+_BUSY: Final = 300
+"""Seconds of processor time, after which a row counts as hung; a busy machine is no finding."""
+_ASLEEP: Final = 1_800.0
+"""Seconds by the clock, for one that waits for what never comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +234,11 @@ def _in_child(index: int) -> tuple[str, float, float]:
     with tempfile.TemporaryFile() as errors:
         command = [sys.executable, "-m", "fuzz.sizes", str(index)]
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_LIMIT, check=False)  # noqa: S603 - our own program
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_ASLEEP, check=False)  # noqa: S603 - our own program
         except subprocess.TimeoutExpired:
-            return f"BROKEN: still at it after {_LIMIT:g} s", _LIMIT, 0.0
+            return f"BROKEN: asleep after {_ASLEEP:g} s", 0.0, 0.0
+        if done.returncode == -signal.SIGXCPU:
+            return f"BROKEN: still at it after {_BUSY} s", _BUSY, 0.0
         if done.returncode:
             errors.seek(0)
             return f"BROKEN: {errors.read()[-2000:].decode(errors='replace')}", 0.0, 0.0
@@ -247,6 +252,7 @@ def _rows() -> Iterator[Size]:
 
 def main() -> int:
     """One row, in the child."""
+    resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
     for size in _rows():
         told = size.attempt()
         used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
