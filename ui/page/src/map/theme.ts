@@ -10,9 +10,21 @@ export interface Theme {
   readonly font: string;
 }
 
-export function themeOf(element: Element, density: number): Theme {
+/** Those that were read already: to ask the style sheet for each colour anew would take longer than to draw with it. */
+const read = new Map<string, Theme>();
+
+/** The colours under a theme, as any element has them. */
+export function themeOf(element: Element, theme: string, density: number): Theme {
+  const key = `${theme} ${density}`;
+  const found = read.get(key) ?? reading(element, density);
+  read.set(key, found);
+  return found;
+}
+
+function reading(element: Element, density: number): Theme {
   const style = getComputedStyle(element);
   const colours = new Map<string, string>();
+  const inks = new Map<string, string>();
   const patterns = new Map<string, CanvasPattern | string>();
   const colour = (tone: string): string => {
     let found = colours.get(tone);
@@ -22,7 +34,14 @@ export function themeOf(element: Element, density: number): Theme {
     }
     return found;
   };
-  const on = (tone: string): string => (luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff");
+  const on = (tone: string): string => {
+    let found = inks.get(tone);
+    if (found === undefined) {
+      found = luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff";
+      inks.set(tone, found);
+    }
+    return found;
+  };
   return {
     colour,
     on,
