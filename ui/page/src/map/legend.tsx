@@ -74,7 +74,7 @@ export function Sample({ category, theme }: { category: Category; theme: string 
     context.scale(2, 2);
     context.beginPath();
     context.roundRect(1, 1, 14, 14, 4);
-    const look = themeOf(element, theme, 2);
+    const look = themeOf(theme, 2);
     context.fillStyle = look.fill(category, true);
     context.fill();
     if (category.pattern === "hollow") {

@@ -13,16 +13,17 @@ export interface Theme {
 /** Those that were read already: to ask the style sheet for each colour anew would take longer than to draw with it. */
 const read = new Map<string, Theme>();
 
-/** The colours under a theme, as any element has them. */
-export function themeOf(element: Element, theme: string, density: number): Theme {
+/** The colours under a theme. */
+export function themeOf(theme: string, density: number): Theme {
   const key = `${theme} ${density}`;
-  const found = read.get(key) ?? reading(element, density);
+  const found = read.get(key) ?? reading(density);
   read.set(key, found);
   return found;
 }
 
-function reading(element: Element, density: number): Theme {
-  const style = getComputedStyle(element);
+function reading(density: number): Theme {
+  // The style of an element that goes would keep it, and with it all that its handlers see.
+  const style = getComputedStyle(document.body);
   const colours = new Map<string, string>();
   const inks = new Map<string, string>();
   const patterns = new Map<string, CanvasPattern | string>();

@@ -42,7 +42,7 @@ export function MapView(props: MapProps) {
     const density = Math.min(devicePixelRatio || 1, 2);
     element.width = Math.round(layout.width * density);
     element.height = Math.round(layout.height * density);
-    const look = themeOf(element, theme, density);
+    const look = themeOf(theme, density);
     const scene = { table, forest, layout, lens, counts, health, lit, litCounts, fits, changed };
     const draw = (from: Box | null, share: number): void => {
       context.setTransform(density, 0, 0, density, 0, 0);
