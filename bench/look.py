@@ -35,6 +35,19 @@ _READ: Final = (
     f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
 )
 
+_DECODE: Final = f"""
+import sys
+from pathlib import Path
+import msgspec
+from survey.bulk import BulkFile
+class Meta(msgspec.Struct, gc=False):
+    name: str
+class Item(msgspec.Struct, gc=False):
+    metadata: Meta
+items = msgspec.json.Decoder(list[Item])
+print("items", sum(len(items.decode(text)) for text in BulkFile(Path(sys.argv[1])).lists()))
+{_PEAK}"""
+"""Nothing but the name of each object: less than this cannot be read of JSON."""
 
 WORKLOAD: Final = """\
 apiVersion: grove.io/v1alpha1
@@ -73,19 +86,21 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
             file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
             again = runs_on(small, work, max(3, runs))
             small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
-        peer = "read the bytes only"
+        beside = {"read the bytes only": first["read"], "read, decode the names only": first["decode"]}
         for command in ("tree", "check"):
-            yield from _figures(f"{command} {of} {file_size}", first[command], peer, first["read"])
-        yield from _figures(f"save {of} {file_size}", saved, peer, first["read"])
+            yield from _figures(f"{command} {of} {file_size}", first[command], beside)
+        yield from _figures(f"save {of} {file_size}", saved, beside)
         for command in ("tree", "check"):
-            yield from _figures(f"{command} {of}, saved {small_size}", again[command], peer, again["read"])
+            beside = {"read the bytes only": again["read"]}
+            yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
 
 
 def runs_on(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
-    """Both commands and the reading of the bytes alone, on one file."""
+    """Both commands, the reading of the bytes alone, and of JSON the least that can be decoded, on one file."""
     source = ("--from", str(file))
     return {
         "read": _several(runs, _READ, b"", str(file)),
+        "decode": _several(runs, _DECODE, b"items", str(file)) if file.suffix == ".json" else [],
         "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
         "check": _several(runs, _COMMAND, b"fits", "check", "-f", str(work), *source),
     }
@@ -100,11 +115,11 @@ def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
     return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
 
 
-def _figures(what: str, found: Runs, peer: str, beside: Runs) -> Iterator[Figure]:
+def _figures(what: str, found: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
     units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
     for i, (name, unit) in enumerate(units):
-        mine, theirs = (Sample(tuple(run[i] for run in runs), unit) for runs in (found, beside))
-        yield Figure(f"{what}, {name}" if i == 0 else name, mine, None, (Peer(peer, theirs),))
+        peers = tuple(Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items())
+        yield Figure(f"{what}, {name}" if i == 0 else name, Sample(tuple(run[i] for run in found), unit), None, peers)
 
 
 def write_cluster(file: Path, nodes: int) -> int:

@@ -26,6 +26,7 @@ from kube.reflector import Reflector
 from simulator.cluster import large_cluster
 from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
+from topology.live_table import LiveTable
 from topology.node import NodeFacts
 from topology.sizes import level_sizes
 
@@ -36,7 +37,7 @@ _EVENTS: Final = 2_000
 
 
 def recompute_figures(*, quick: bool) -> Iterator[Figure]:
-    """One assessment of all nodes from nothing, beside counting distinct tuples of their label values.
+    """One assessment of all nodes that the index has by name, beside counting distinct tuples of their label values.
 
     And the status of a ClusterTopology that comes of it, as JSON.
     """
@@ -60,10 +61,11 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
+    index = {each.name: each for each in facts}
     rows = [each.values for each in facts]  # what a node shares with others is not spelled out in its facts
     return Figure(
         f"full recompute, {len(facts):,} nodes{what}",
-        _cpu(lambda: assess(_TOPOLOGY, facts, Absences(), 0.0), runs),
+        _cpu(lambda: assess(_TOPOLOGY, LiveTable(index.copy()), Absences(), 0.0), runs),
         target,
         (Peer("count distinct tuples of values", _cpu(lambda: Counter(iter(rows)), runs)),),
     )

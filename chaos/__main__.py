@@ -91,13 +91,19 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     if arguments.sabotage and not _finds_saboteurs(binaries):
         return 1
     outcomes: list[Outcome] = []
+    unjudged = False
     world = World(binaries, scale)
     with world:
         print(f"the cluster stands after {time.monotonic() - began:.0f} s", flush=True)
         for schedule in _schedules(world, seed, arguments):
             if outcomes and time.monotonic() > ends:
                 break
-            outcome = play(world, schedule, lambda text: print(f"    {text}", flush=True))
+            try:
+                outcome = play(world, schedule, lambda text: print(f"    {text}", flush=True))
+            except (NotSettledError, ServerError) as error:
+                world.keep_logs = unjudged = True
+                print(f"not judged: {written(schedule)}: {error}\nlogs are in {world.folder}", flush=True)
+                break
             outcomes.append(outcome)
             print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
             if outcome.violations:
@@ -114,7 +120,9 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
         print(f"VIOLATION {violation}", flush=True)
     if bad and not arguments.no_shrink:
         _shrink(binaries, scale, outcomes[-1])
-    return 1 if bad or grown else 0
+    if bad or grown:
+        return 1
+    return 2 if unjudged else 0
 
 
 def _finds_saboteurs(binaries: Binaries) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from chaos.faults import FAULTS
 from chaos.servers import ServerError
+from chaos.world import NotSettledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from chaos.world import World
 
 _LOOK: Final = 0.2
-_FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError)
+_FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, NotSettledError)
 """What happens to whoever breaks or heals something that another fault has broken already."""
 
 

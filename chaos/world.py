@@ -182,12 +182,16 @@ class World:
         status = {name: node["status"][name] for name in ("conditions", "allocatable", "capacity")}
         self.api.request("PATCH", path, {"status": status}, content_type=MERGE)
 
-    def plant(self) -> None:
-        """Create those objects of others that are not there."""
+    def plant(self, patience: float = _PATIENCE) -> None:
+        """Create those objects of others that are not there.
+
+        Raises NotSettledError when their kinds are not served within `patience` seconds.
+        """
         for path, document in foreign_objects():
             self._until(
                 lambda path=path: self._is_served(path),  # type: ignore[misc]
                 f"{path} is served",
+                patience=patience,
             )
             code, found = self.api.request("POST", path, document)
             while code == 409 and path.split("/")[2] in self.deeds.free:  # noqa: PLR2004 - HTTP's number

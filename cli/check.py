@@ -19,6 +19,7 @@ from placement.words import advice, left_out, reasoning
 from placement.words import answer as in_words
 from survey.documents import Document, all_documents, kindless
 from survey.problems import BadInput, Problem
+from survey.progress import Meter
 
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
@@ -94,11 +95,15 @@ def _is_known(answer: Answer) -> bool:
 
 def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in these files; what cannot be read goes to `problems`."""
-    for document in all_documents(names, problems.append):
-        try:
-            yield document, document.read(dict)
-        except BadInput as error:
-            problems.extend(error.problems)
+    names = list(names)
+    meter = Meter(names)
+    with Progress(sys.stderr) as progress:
+        for count, document in enumerate(all_documents(names, problems.append, count=meter.read), 1):
+            progress(document.place.file, count, meter.share)
+            try:
+                yield document, document.read(dict)
+            except BadInput as error:
+                problems.extend(error.problems)
 
 
 def _before(

@@ -5,6 +5,7 @@ LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything el
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,12 +13,13 @@ from cli.documents import show_document
 from cli.explain_document import document_of
 from cli.failing import Unanswerable
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from cli.progress import Progress
 from cli.terminal import Screen, columns, complain
 from explain.case import Case, open_case
 from explain.diagnosis import Diagnosis, diagnose
 from explain.family import NoSuchObject, family_of, subject_of
 from explain.kinds import POD, SUBJECTS, Kind, kind_called
-from explain.live import shelf_of
+from explain.live import UNLISTED, shelf_of
 from explain.shelf import FromFiles, Shelf
 from explain.sitting import Sitting
 from explain.step import Outcome, Step
@@ -80,10 +82,12 @@ def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot,
         snapshot = look(arguments, published=True, others=collector)
         return snapshot, collector.shelf()
     snapshot = look(arguments, published=True)
-    with connected(arguments) as client:
-        shelf = shelf_of(client, arguments.namespace, pod)
-    for why in shelf.unseen.values():
-        complain(f"warning: {why}")
+    with connected(arguments) as client, Progress(sys.stderr) as progress:
+        shelf = shelf_of(client, arguments.namespace, pod, progress)
+    if shelf.unseen:
+        kinds = ", ".join(why.removesuffix(UNLISTED) for why in shelf.unseen.values())
+        ask = f"ask an admin for the verb list on them in namespace {shelf.namespace}: docs/cli.md, section Rights"
+        complain(f"warning: {kinds}{UNLISTED}; {ask}")
     return snapshot, shelf
 
 

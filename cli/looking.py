@@ -5,7 +5,6 @@ input, no answer), 130 interrupted, 141 nobody reads the output any more.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from cli.failing import Unanswerable
 from cli.progress import Progress
+from cli.streams import NO_READER, forget
 from cli.terminal import Screen, complain, screen
-from kube.errors import KubeError
+from kube.errors import ApiError, KubeError
 from survey.collection import unhurried_collection
 from survey.problems import BadInput
 from survey.scope import NoSuchLevel, NoSuchTopology
@@ -35,7 +35,11 @@ WELL: Final = 0
 UNWELL: Final = 1
 FAILED: Final = 2
 _INTERRUPTED: Final = 130
-_NO_READER: Final = 141
+
+_WHAT_TO_DO: Final = {
+    401: "; the API server does not know these credentials, or no longer: log in again, or see --kubeconfig, --context",
+    403: "; ask an admin for that right: docs/cli.md, section Rights, has all that the commands read",
+}
 
 OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
 
@@ -163,10 +167,10 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
             code = work(screen(paging=not arguments.no_pager))
             sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
-        return _NO_READER
+        forget(sys.stdout)
+        return NO_READER
     except OSError as error:  # files that cannot be read are BadInput long before
-        _forget_output()
+        forget(sys.stdout)
         complain(f"toposcope {command}: the output cannot be written: {error.strerror or error}")
         return FAILED
     except KeyboardInterrupt:
@@ -178,11 +182,7 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
         complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
         return FAILED
     except (KubeError, NoSuchTopology, NoSuchLevel, NoSelector, Unanswerable) as error:
-        complain(f"toposcope {command}: {error}")
+        what_to_do = _WHAT_TO_DO.get(error.status, "") if isinstance(error, ApiError) else ""
+        complain(f"toposcope {command}: {error}{what_to_do}")
         return FAILED
     return code
-
-
-def _forget_output() -> None:
-    """What Python would flush at its end has nowhere to go either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from cli.streams import flushed, open_all
 from topology.version import __version__
 
 COMMANDS: Final = {
@@ -37,6 +38,14 @@ _PLUGIN: Final = "kubectl-toposcope"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the program's exit code (0 well, 1 failed or not well, 2 wrong usage)."""
+    open_all()
+    try:
+        return flushed(_run(arguments))
+    except SystemExit as end:  # help and wrong usage
+        raise SystemExit(flushed(end.code) if isinstance(end.code, int) else end.code) from None
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
         from cli.completion import complete  # noqa: PLC0415 - only a shell that completes asks for it

@@ -8,7 +8,7 @@ from cli.documents import show_document
 from cli.failing import Unanswerable, nothing
 from cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from cli.terminal import Screen, columns
-from survey.filters import CONDITIONS, lacking, picked, states, value_at
+from survey.filters import CONDITIONS, lacking, picked, states, unknown_domains, value_at
 from survey.health import FAULTS, marks
 from survey.matrix import reasons
 from survey.resources import is_gpu, is_gpu_part
@@ -82,7 +82,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
-        screen.show([f"no node: {len(found.nodes)} were looked at and none is what was asked for"])
+        none = f"no node: {len(found.nodes):,} were looked at and none is what was asked for"
+        screen.show([none, *unknown_domains(found, arguments.domains)])
     else:
         screen.show(_table(screen, snapshot, found, nodes, wide=arguments.output == "wide"))
     return UNWELL if any(lacking(found, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else WELL

@@ -6,9 +6,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
+
+from cli.streams import say
 
 _CODES: Final = {
     "bold": "1",
@@ -105,9 +107,15 @@ def safe(line: str, *, colours: bool = False, people: bool = True) -> str:
     return unsafe.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
+transient: Final[list[Callable[[], None]]] = []
+"""What clears a line that is shown on standard error for a moment."""
+
+
 def complain(text: object) -> None:
-    """Say it on standard error."""
-    print("\n".join(safe(line) for line in str(text).split("\n")), file=sys.stderr)
+    """Say it on standard error; nothing where nobody reads it."""
+    for clear in transient:
+        clear()
+    say("\n".join(safe(line) for line in str(text).split("\n")))
 
 
 def shortened(text: str, width: int) -> str:

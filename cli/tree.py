@@ -8,12 +8,13 @@ from typing import Any, Final
 from cli import summary
 from cli.documents import show_document
 from cli.failing import Unanswerable, nothing
-from cli.looking import UNWELL, WELL, add_source_arguments, answer, glance, look
-from cli.terminal import Screen, screen, shortened
+from cli.looking import FAILED, UNWELL, WELL, add_source_arguments, answer, glance, look
+from cli.terminal import Screen, complain, screen, shortened
 from controller.spec import Topology
 from survey.health import FAULTS
 from survey.matrix import reasons
 from survey.outline import HOST, Line, outline
+from survey.refused import NotAllowed
 from survey.scope import NoSuchTopology, Origin, Scope, chosen, scope
 from survey.snapshot import Snapshot
 from survey.tree import Domain, left_out, tree
@@ -54,7 +55,10 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         return _summary(screen, arguments)
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
-    snapshot = look(arguments, pods=pods, first=lambda topologies: _at_once(topologies, arguments))
+    try:
+        snapshot = look(arguments, pods=pods, first=lambda topologies: _at_once(topologies, arguments))
+    except NotAllowed as error:
+        return _without_nodes(screen, arguments, error)
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
         raise Unanswerable(nothing(snapshot, found))
@@ -83,6 +87,16 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         screen.show(summary.page(screen, topology))
     return WELL if summary.well(topology) else UNWELL
+
+
+def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: NotAllowed) -> int:
+    """Where nodes may not be listed, people get what the controller counted. Raises NotAllowed for anybody else."""
+    topology = chosen(error.topologies, arguments.topology)
+    if topology is None or not summary.counted_before(topology) or arguments.output not in ("table", "wide"):
+        raise error
+    screen.show(summary.page(screen, topology))
+    complain(f"toposcope tree: {error}; shown is what the controller counted, as with --summary")
+    return FAILED
 
 
 def _at_once(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:

@@ -15,6 +15,8 @@ from controller.spec import Topology
 from topology.hierarchy import Coverage
 
 _SAID: Final = re.compile(r"Topology level '([^']+)' is no longer available")
+_DOMAIN: Final = "domain "
+"""How the names of required and preferred levels begin among what may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,15 @@ def judge(
 
     def is_unavailable(domain: str, said: Container[str]) -> bool:
         gone = is_gone(domain)
-        overdue = absences.longer_than(topology.uid, f"domain {domain}", gone=gone, grace=topology.grace, now=now)
+        overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=topology.grace, now=now)
         # A restarted controller must not take a verdict back for lack of memory.
         return overdue or (gone and domain in said)
 
-    wanted = sorted(set(required))
+    wanted, welcome = sorted(set(required)), sorted(set(preferred))
+    absences.keep_only(topology.uid, _DOMAIN, [*wanted, *welcome])
     unavailable = tuple(domain for domain in wanted if is_unavailable(domain, said))
     said_before = said_missed(topology.status)
-    missed = tuple(domain for domain in sorted(set(preferred)) if is_unavailable(domain, said_before))
+    missed = tuple(domain for domain in welcome if is_unavailable(domain, said_before))
     if unavailable:
         text = "; ".join(map(_sentence, unavailable))
         return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)

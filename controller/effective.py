@@ -9,12 +9,16 @@ evidence of anything.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from controller.spec import Topology
 from topology.catalogue import BUILT_IN, Catalogue
 from topology.hierarchy import fully_covered
 from topology.levels import MAX_LEVELS, Level
 from topology.table import Table
+
+_LEVEL: Final = "level "
+"""How the names of levels begin among what may be absent."""
 
 
 class Absences:
@@ -37,6 +41,8 @@ class Absences:
 
     def keep_only(self, owner: str, prefix: str, things: Iterable[str]) -> None:
         """Drop everything about an owner's things that begin with `prefix`, but for these (named without it)."""
+        if not self._since:
+            return
         kept = {prefix + thing for thing in things}
         self._since = {
             key: since
@@ -74,16 +80,17 @@ def effective_levels(
 ) -> Effective:
     """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
     said = said_expired(topology)
+    before = topology.levels if topology.levels is not None else _before(topology, catalogue)
+    absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
 
     def expired(level: Level, *, known: bool = True) -> bool:
         gone = not known or not nodes.column(level.key).different
-        overdue = absences.longer_than(topology.uid, level.key, gone=gone, grace=topology.grace, now=now)
+        overdue = absences.longer_than(topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now)
         # A restarted controller must not give a level back for lack of memory, only to take it away again.
         return overdue or (gone and level in said)
 
     if topology.levels is not None:
         return Effective(topology.levels, frozenset(level for level in topology.levels if expired(level)))
-    before = _before(topology, catalogue)
     over = {level for level in before if expired(level, known=level.key in catalogue.level_keys)}
     kept = {level.domain: level for level in before if topology.retain or level not in over}
     found = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}

@@ -8,6 +8,7 @@ from controller.index import Index
 from kube.client import JSON, ApiClient
 from kube.errors import ApiError, KubeError
 from kube.reflector import Handler, Observer, Raw, Reflector, Stop
+from kube.restores import Restores
 
 T = TypeVar("T")
 Held = TypeVar("Held")
@@ -27,12 +28,15 @@ class Following(Generic[Held]):
         stop: Stop,
         accept: str = JSON,
         observer: Observer | None = None,
+        restores: Restores | None = None,
     ) -> None:
         self.path = path
         self.index = index
         self._name = name
         self._end = _End(stop)
-        self._reflector = Reflector(client, path, decode, handler, self._end, accept=accept, observer=observer)
+        self._reflector = Reflector(
+            client, path, decode, handler, self._end, accept=accept, observer=observer, restores=restores
+        )
 
     def start(self) -> None:
         """Begin to follow."""

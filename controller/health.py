@@ -12,8 +12,7 @@ from topology.hardware import State
 from topology.hierarchy import MOST_NAMES
 from topology.keys import MATRIX, STATE
 from topology.levels import Level
-from topology.node import Hardware
-from topology.table import Table
+from topology.table import Machines, Table
 from topology.words import plural
 
 MOST_FINDINGS: Final = 5
@@ -51,11 +50,13 @@ def health(levels: Sequence[Level], nodes: Table) -> Health:
     )
 
 
-def _gpus_and_states(machines: Mapping[Hardware, int]) -> tuple[int, Counter[str]]:
+def _gpus_and_states(machines: Machines) -> tuple[int, Counter[str]]:
     states: Counter[str] = Counter()
-    for hardware, count in machines.items():
-        states[hardware.state] += count
-    return sum(hardware.gpus * count for hardware, count in machines.items()), states
+    total = 0
+    for (_, _, state, gpus), count in machines:
+        states[state] += count
+        total += gpus * count
+    return total, states
 
 
 def fabric_condition(found: Health) -> Condition:

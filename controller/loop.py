@@ -30,6 +30,7 @@ from kube.errors import KubeError
 from kube.nodes import NodeDecoder
 from kube.paths import NODES
 from kube.reflector import Raw, Reflector
+from kube.restores import Restores
 from topology.catalogue import BUILT_IN
 from topology.keys import GPU_PRESENT, GPUS
 from topology.live_table import LiveTable
@@ -82,6 +83,7 @@ class Controller:
         fence: Fence | None = None,
         dice: random.Random | None = None,
         published: Watched | None = None,
+        restores: Restores | None = None,
     ) -> None:
         self._client = client
         self._new_reconciler = new_reconciler
@@ -99,13 +101,17 @@ class Controller:
         self.topologies: Index[Topology] = Index(self._wake.set, _same_spec)
         self.nodes = NodeIndex(self._wake.set)
         self._decoder = NodeDecoder(_TRACKED)
-        watches = metrics.watches
-        self._follow_topologies = Reflector(client, spec.PATH, decode_topology, self.topologies, stop, observer=watches)
-        self._follow_nodes = Reflector(client, NODES, self._decoder, self.nodes, stop, observer=watches)
-        self.workloads = Requirements(client, self._wake.set, stop, observer=watches)
+        watches, restores = metrics.watches, restores or Restores()
+        self._follow_topologies = Reflector(
+            client, spec.PATH, decode_topology, self.topologies, stop, observer=watches, restores=restores
+        )
+        self._follow_nodes = Reflector(
+            client, NODES, self._decoder, self.nodes, stop, observer=watches, restores=restores
+        )
+        self.workloads = Requirements(client, self._wake.set, stop, observer=watches, restores=restores)
         self._config = ConfigFile(Path(options.config)) if options.config else None
         self._surroundings = Surroundings(
-            client, self.workloads, published, self._wake.set, stop, time.monotonic, watches
+            client, self.workloads, published, self._wake.set, stop, time.monotonic, watches, restores
         )
         self._configured = -math.inf
 

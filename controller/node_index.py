@@ -27,7 +27,7 @@ class NodeIndex(Index[NodeFacts]):
             names, self._changed_names = self._changed_names, set()
             table = self._table
             if table is None or table.placeholders != placeholders or _MANY * len(names) > len(self._items):
-                table = self._table = LiveTable(self._items.values(), placeholders)
+                table = self._table = LiveTable(dict(self._items), placeholders)
                 return table
             changes = {name: self._items.get(name) for name in names}
         if changes:

@@ -32,6 +32,7 @@ from kube.client import ApiClient, Observe
 from kube.cluster import Cluster
 from kube.config import load, pod_namespace
 from kube.errors import ConfigError, KubeError
+from kube.restores import Restores
 from telemetry.exposition import new_registry, page
 from telemetry.logs import set_up
 from telemetry.server import TelemetryServer
@@ -78,9 +79,10 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     leader_metrics = LeaderMetrics(registry, leadership.may_write)
     registry.register(LeadersView(findings, fence.is_open))
     stop = threading.Event()
-    published = Watched(writer, stop, reader, metrics.watches)
+    restores = Restores()
+    published = Watched(writer, stop, reader, metrics.watches, restores)
     reconcilers = _reconcilers(writer, published, options)
-    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published)
+    controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published, restores=restores)
 
     def healthy() -> str:
         return controller.healthy() or (elector.healthy() if elector else "")

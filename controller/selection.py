@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 from itertools import compress
+from typing import Any
 
 from controller.spec import Topology
 from topology.live_table import LiveTable
@@ -31,10 +32,13 @@ def mask(topology: Topology, nodes: Table) -> int:
 
 def _choice(topology: Topology, nodes: Table) -> Iterable[bool] | None:
     """For each node whether it is selected; None: all are."""
+    if not topology.selector:
+        return None
     keys = [requirement.key for requirement in topology.selector]
     exact = [requirement for requirement in topology.selector if requirement.values]
     told = nodes.told_by([each.key for each in exact], [value for each in exact for value in each.values])
-    alike = list(zip(*[told.labels(key) for key in keys], strict=True)) if keys else [()] * len(told.kinds)
+    labels = [told.labels(key) for key in keys]
+    alike: list[Any] = labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
     examples = dict(zip(alike, told.kinds, strict=True))
     chosen = {each for each, kind in examples.items() if topology.selects(kind)}
     if len(chosen) == len(examples):

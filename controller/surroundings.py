@@ -17,6 +17,7 @@ from controller.requirements.sources import SOURCES, Requirements
 from kube.client import METADATA, ApiClient
 from kube.errors import KubeError
 from kube.reflector import Observer, Raw, Stop
+from kube.restores import Restores
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Surroundings:
         stop: Stop,
         monotonic: Callable[[], float],
         observer: Observer | None = None,
+        restores: Restores | None = None,
     ) -> None:
         self._client = client
         self._workloads = workloads
@@ -71,7 +73,9 @@ class Surroundings:
         self._looks = [monotonic()]
         """When to ask next, soonest first."""
         index: Index[str] = Index(self._stir)
-        self._crds = Following(client, _CRDS, "crds", _decode, index, index, stop, accept=METADATA, observer=observer)
+        self._crds = Following(
+            client, _CRDS, "crds", _decode, index, index, stop, accept=METADATA, observer=observer, restores=restores
+        )
 
     def start(self) -> None:
         """Follow the CRDs."""

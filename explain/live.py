@@ -1,19 +1,22 @@
 """The objects around a workload from a running cluster: one namespace, and a plain word for what is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from explain.kinds import AROUND, POD, SUBJECTS, Kind
 from explain.shelf import Shelf
 from kube.client import ApiClient, Request
 from kube.errors import ApiError, Expired, Unreachable
+from survey.progress import Progress, silent
 
 _PAGE: Final = "500"
 _FORBIDDEN: Final = 403
 _TRIES: Final = 3
+UNLISTED: Final = " may not be listed with these credentials"
 
 
-def shelf_of(client: ApiClient, namespace: str | None, pod: str | None) -> Shelf:
+def shelf_of(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> Shelf:
     """Everything that may matter for a workload in this namespace (None: that of the context).
 
     `pod` is the pod that is asked about, if one is: others are told by the snapshot. Raises KubeError when the server
@@ -21,25 +24,28 @@ def shelf_of(client: ApiClient, namespace: str | None, pod: str | None) -> Shelf
     """
     found = Shelf(namespace=namespace or client.namespace or "default")
     for kind in (*SUBJECTS, *AROUND):
-        _take(client, kind, found)
+        _take(client, kind, found, progress)
     if pod is not None:
-        _take(client, POD, found, {"fieldSelector": f"metadata.name={pod}"})
+        _take(client, POD, found, progress, {"fieldSelector": f"metadata.name={pod}"})
     return found
 
 
-def _take(client: ApiClient, kind: Kind, into: Shelf, query: Mapping[str, str] | None = None) -> None:
+def _take(
+    client: ApiClient, kind: Kind, into: Shelf, progress: Progress, query: Mapping[str, str] | None = None
+) -> None:
     """All objects of a kind in the version that is served; a kind that is not served has none."""
+    progress(kind.name, 0)
     for version in kind.versions:
         api_version = f"{kind.group}/{version}" if kind.group else version
         root = f"/apis/{api_version}" if kind.group else f"/api/{version}"
         path = f"{root}/namespaces/{into.namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
         try:
-            for item in _list(client, path, query or {}):
+            for item in _list(client, path, query or {}, partial(progress, kind.name)):
                 # Items of a list name neither.
                 into.put({**item, "apiVersion": api_version, "kind": kind.kind})
         except ApiError as error:
             if error.status == _FORBIDDEN:
-                into.unseen[kind.key] = f"{kind.name} may not be listed with these credentials"
+                into.unseen[kind.key] = f"{kind.name}{UNLISTED}"
                 return
             if not error.not_found:
                 raise
@@ -47,17 +53,21 @@ def _take(client: ApiClient, kind: Kind, into: Shelf, query: Mapping[str, str] |
             return
 
 
-def _list(client: ApiClient, path: str, query: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def _list(
+    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+) -> list[Mapping[str, Any]]:
     for attempt in range(_TRIES):
         try:
-            return _pages(client, path, query)
+            return _pages(client, path, query, tell)
         except Expired:
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _pages(client: ApiClient, path: str, query: Mapping[str, str]) -> list[Mapping[str, Any]]:
+def _pages(
+    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     token = ""
     while True:
@@ -66,6 +76,7 @@ def _pages(client: ApiClient, path: str, query: Mapping[str, str]) -> list[Mappi
         if not isinstance(items, list):
             raise Unreachable(f"the answer to GET {path} is no list")
         found += [item for item in items if isinstance(item, dict)]
+        tell(len(found))
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
             return found

@@ -22,14 +22,19 @@ from topology.words import printable
 JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""An Accept header that asks for an object's metadata alone: less than half a Node."""
+"""An Accept header that asks for an object's metadata alone: less than half a Node. A list of them is refused (406)."""
+METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+"""The same for a list."""
 
 _TIMEOUT: Final = 15.0
 _LARGEST_LINE: Final = 32 << 20
 """No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
 _LARGEST_ANSWER: Final = 256 << 20
 """A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
-_READ: Final = 1 << 18
+_READ: Final = 1 << 15
+"""Room for what one read of a stream brings; a TLS record has half of it. Larger room is given back to the system after
+each read, by a thread other than the first: a page fault or two for each Node.
+"""
 _LONGEST_MESSAGE: Final = 2000
 """Characters; a validation error of a real server names a dozen fields."""
 _LONGEST_RETRY: Final = 300.0

@@ -12,9 +12,10 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from kube.backoff import Backoff
-from kube.client import JSON, ApiClient, Request, Stream
+from kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from kube.decoding import UNREADABLE
 from kube.errors import ApiError, Expired, KubeError, Unreachable
+from kube.restores import Restores, went_back
 from topology.words import printable
 
 log = logging.getLogger(__name__)
@@ -27,9 +28,9 @@ _IDLE_SECONDS: Final = 150.0
 _PAGE_SIZE: Final = "500"
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
-RELIST_REASONS: Final = ("first", "expired", "silent", "failed", "asked")
+RELIST_REASONS: Final = ("first", "expired", "silent", "restored", "failed", "asked")
 """Why a collection is read in whole: for the first time; the version has left the server's memory (410); the stream
-went silent; the read before failed; more labels are wanted (`relist`)."""
+went silent; the cluster was set back to an older state; the read before failed; more labels are wanted (`relist`)."""
 _NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
 _GONE: Final = 410
 
@@ -137,6 +138,7 @@ class Reflector(Generic[T]):
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
     must not hide the others. `stop` is the only clock here. `accept` is the form in which objects are asked for.
+    `restores` is shared with the followers of the same cluster's other collections.
     """
 
     def __init__(
@@ -149,6 +151,7 @@ class Reflector(Generic[T]):
         dice: random.Random | None = None,
         observer: Observer | None = None,
         accept: str = JSON,
+        restores: Restores | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -160,41 +163,47 @@ class Reflector(Generic[T]):
         self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
         self._accept = accept
         self._streams = True
-        self._again = False
+        self._again = ""
+        """Why everything is to be read again; empty: it is not."""
         self._open: Stream | None = None
         self._version = ""
+        self._doubtful = False
+        """Whether the server may have lost our version: it was away."""
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._dice)
+        self._restores = restores or Restores()
+        self._restores.tell(self)
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
         while not self._stop.is_set():
             try:
                 if self._version and not self._again:
-                    self._watch()
+                    if self._still_there():
+                        self._watch()
                 else:
-                    if self._again:
-                        self._reason = "asked"
-                    self._again = False
+                    self._reason = self._again or self._reason
+                    self._again = ""
                     self._version = ""  # so that a list that fails is tried again
                     self.sync()
             except KubeError as error:
                 if self._again:
                     continue  # we cut the stream ourselves
                 if isinstance(error, Expired) or isinstance(error.__cause__, TimeoutError):
-                    # Silence may mean that our version is of the future, as after etcd was restored from a backup: a
+                    # Silence may mean that our version is of the future, where `_still_there` was not asked in time: a
                     # server then waits for it, without a bookmark or an error.
                     self._version = ""
                     self._reason = "expired" if isinstance(error, Expired) else "silent"
                 elif not self._version:
                     self._reason = "failed"
+                self._doubtful = True
                 log.warning("cannot follow %s: %s", self._path, error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
 
-    def relist(self) -> None:
-        """Read the whole collection again, from another thread: what `decode` keeps has changed."""
-        self._again = True
+    def relist(self, reason: str = "asked") -> None:
+        """Read the whole collection again, from another thread; by default because what `decode` keeps has changed."""
+        self._again = reason
         if self._open:
             self._open.interrupt()
 
@@ -207,12 +216,33 @@ class Reflector(Generic[T]):
             self._streams = False
         if not self._version:
             raise Unreachable(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
+        self._doubtful = False
         self._handler.replace(items)
         self._healthy()
 
     def _healthy(self) -> None:
         self._backoff.reset()
         self._handler.failing(None)
+
+    def _still_there(self) -> bool:
+        """Whether a watch can go on from our version; if not, everybody has been told. Raises KubeError.
+
+        Asked only after something broke: nobody restores etcd while its API servers run.
+        """
+        if self._doubtful:
+            page = self._page({"limit": "1"}, METADATA_LIST)
+            now = str(page.metadata.get("resourceVersion", ""))
+            if went_back(self._version, now):
+                log.warning(
+                    "the cluster was set back to an older state: %s is at version %s and was at %s; reading all anew",
+                    self._path,
+                    now,
+                    self._version,
+                )
+                self._restores.noticed()
+                return False
+            self._doubtful = False
+        return True
 
     def _streamed(self) -> dict[str, T] | None:
         """The collection as a streamed list (KEP-3157), or None when the server has no such thing."""
@@ -248,10 +278,7 @@ class Reflector(Generic[T]):
         items: dict[str, T] = {}
         query = {"limit": _PAGE_SIZE}
         while True:
-            try:
-                page = _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=self._accept)))
-            except UNREADABLE as error:
-                raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
+            page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
             for raw in page.items or ():
                 self._add(items, raw)
             following = page.metadata.get("continue")
@@ -259,6 +286,12 @@ class Reflector(Generic[T]):
                 self._version = str(page.metadata.get("resourceVersion", ""))
                 return items
             query = {"limit": _PAGE_SIZE, "continue": str(following)}
+
+    def _page(self, query: dict[str, str], accept: str) -> _Page:
+        try:
+            return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
+        except UNREADABLE as error:
+            raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
 
     def _watch(self) -> None:
         """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""

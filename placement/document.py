@@ -42,6 +42,21 @@ def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[
     }
 
 
+def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
+    """What a system objects to, with the line of each field."""
+    return [
+        {
+            "rule": each.rule,
+            "severity": each.severity,
+            "field": each.field,
+            "line": line_of(document, each.field) or None,
+            "message": each.message,
+            "fix": each.fix or None,
+        }
+        for each in checked.reading.findings
+    ]
+
+
 def _checked(document: Document, checked: Checked) -> dict[str, Any]:
     workload = checked.reading.workload
     return {
@@ -50,17 +65,7 @@ def _checked(document: Document, checked: Checked) -> dict[str, Any]:
         "system": workload and workload.system,
         "topology": workload and workload.topology,
         "well": checked.well,
-        "findings": [
-            {
-                "rule": each.rule,
-                "severity": each.severity,
-                "field": each.field,
-                "line": line_of(document, each.field) or None,
-                "message": each.message,
-                "fix": each.fix or None,
-            }
-            for each in checked.reading.findings
-        ],
+        "findings": findings_of(document, checked),
         "notes": list(workload.notes) if workload else [],
         "verdict": checked.verdict and _verdict_document(checked.verdict),
     }

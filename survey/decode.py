@@ -5,7 +5,8 @@ conditions) is kept once.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -137,6 +138,24 @@ class _Pod(msgspec.Struct, frozen=True, gc=False):
     status: _PodStatus | None = None
 
 
+class _ListedNode(_Node, frozen=True, gc=False, tag_field="kind", tag="Node", kw_only=True):
+    api_version: Literal["v1"] = msgspec.field(name="apiVersion")
+
+
+class _ListedSpec(PodSpec, frozen=True, gc=False, rename="camel"):
+    node_selector: dict[str, Any] | None = None
+    affinity: dict[str, Any] | None = None
+    tolerations: list[Any] | None = None
+
+
+class _ListedPod(_Pod, frozen=True, gc=False, tag_field="kind", tag="Pod", kw_only=True):
+    api_version: Literal["v1"] = msgspec.field(name="apiVersion")
+    spec: _ListedSpec | None = None
+
+
+_LISTED: Final = msgspec.json.Decoder(list[_ListedNode | _ListedPod])
+
+
 class _Level(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     domain: str = ""
     key: str = ""
@@ -216,7 +235,28 @@ class Decoder:
 
         Raises msgspec.ValidationError (with the path of the field) or ValueError for what is no Node.
         """
-        found: _Node = read(_Node)
+        return self._node(read(_Node))
+
+    def pod(self, read: Callable[[type[Any]], Any]) -> PodView | None:
+        """One Pod, None for one that has finished. Raises as `node` does."""
+        return self._pod(read(_Pod), lambda: read(_WantingPod).spec)
+
+    def listed(self, text: Raw) -> tuple[list[NodeView], list[PodView | None]]:
+        """The Nodes and Pods of a JSON list of nothing else; None for each Pod that has finished.
+
+        Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError or ValueError where anything is not as it
+        should be.
+        """
+        nodes: list[NodeView] = []
+        pods: list[PodView | None] = []
+        for item in _LISTED.decode(text):
+            if isinstance(item, _ListedNode):
+                nodes.append(self._node(item))
+            else:
+                pods.append(self._pod(item, partial(_wants_of, item.spec)))
+        return nodes, pods
+
+    def _node(self, found: _Node) -> NodeView:
         spec, status = found.spec or _NodeSpec(), found.status or _NodeStatus()
         labels = found.metadata.labels or {}
         name = found.metadata.name
@@ -234,8 +274,7 @@ class Decoder:
             name=name,
             uid=found.metadata.uid,
             places=places,
-            # A host's own name is unique: sharing it would only fill the table of shared strings.
-            values=tuple([name if (value := labels[key]) == name else share(value, value) for key in keys]),
+            values=self._values(name, [labels[key] for key in keys]),
             ready=any(each.type == "Ready" and each.status == "True" for each in conditions),
             schedulable=not spec.unschedulable,
             taints=self._tainted(spec.taints) if spec.taints else (),
@@ -244,9 +283,7 @@ class Decoder:
             matrix=self._matrices.setdefault(matrix, matrix) if matrix else matrix,
         )
 
-    def pod(self, read: Callable[[type[Any]], Any]) -> PodView | None:
-        """One Pod, None for one that has finished. Raises as `node` does."""
-        found: _Pod = read(_Pod)
+    def _pod(self, found: _Pod, wants: Callable[[], _Wants | None]) -> PodView | None:
         spec, status = found.spec or PodSpec(), found.status or _PodStatus()
         if status.phase in FINISHED:
             return None
@@ -265,8 +302,15 @@ class Decoder:
             annotations=annotations,
             scheduler=share(spec.scheduler_name or "", spec.scheduler_name or ""),
             waiting="" if spec.node_name else _waiting(status.conditions or ()),
-            wants=self._wanted(read(_WantingPod)) if GROUP_OF in annotations else NOTHING,
+            wants=self._wanted(wants()) if GROUP_OF in annotations else NOTHING,
         )
+
+    def _values(self, name: str, values: list[str]) -> tuple[str, ...]:
+        """Label values of a node, shared with others, but for its own name: that would only fill the table."""
+        share = self._strings.setdefault
+        if name in values:
+            return tuple([name if value == name else share(value, value) for value in values])
+        return tuple(map(share, values, values))
 
     def _tainted(self, taints: Iterable[_Taint]) -> tuple[Taint, ...]:
         found = tuple(Taint(t.key, t.value or "", t.effect) for t in taints if t.effect in ("NoSchedule", "NoExecute"))
@@ -296,8 +340,8 @@ class Decoder:
         pairs = tuple([pair for pair in texts.items() if pair[0].startswith(_SAYING)]) if texts else ()
         return self._shared(self._sayings, pairs) if pairs else _SILENT
 
-    def _wanted(self, pod: _WantingPod) -> Mapping[str, Any]:
-        written = msgspec.json.encode(pod.spec)
+    def _wanted(self, wants: _Wants | None) -> Mapping[str, Any]:
+        written = msgspec.json.encode(wants)
         found = self._wants.get(written)
         if found is None:
             found = self._wants[written] = msgspec.json.decode(written) or {}
@@ -315,6 +359,10 @@ class Decoder:
 
 
 _SILENT: Final[Mapping[str, str]] = {}
+
+
+def _wants_of(spec: _ListedSpec | None) -> _Wants | None:
+    return _Wants(spec.node_selector, spec.affinity, spec.tolerations) if spec else None
 
 
 def _waiting(conditions: Iterable[_Condition]) -> str:

@@ -224,14 +224,14 @@ def _json_items(place: Place, cutter: Cutter, layout: re.Match[bytes], tell: Tel
             return
         mark = cutter.starts_with(between)
         end = cutter.take(len(mark[0])) if mark else b""
-        yield from _json_object(replace(place, item=item, line=line), text + b"\n" + inner + b"}", tell)
+        yield from json_object(replace(place, item=item, line=line), text + b"\n" + inner + b"}", tell)
         if end.endswith(b"]"):
             cutter.until(closing)
             cutter.take(2)
             return
 
 
-def _json_object(
+def json_object(
     place: Place, text: bytes | msgspec.Raw, tell: Tell, kind: str = "", version: str = ""
 ) -> Iterator[Document]:
     """One object, or the items of a list; `kind` and `version` are for items of a typed list, which name neither."""
@@ -245,7 +245,7 @@ def _json_object(
             found = decoder(_List).decode(text)
             if found.items is not None:
                 for item, each in enumerate(found.items, 1):
-                    yield from _json_object(
+                    yield from json_object(
                         replace(place, item=item, line=0), each, tell, *_of_list(found.kind, found.api_version)
                     )
                 return
@@ -284,7 +284,7 @@ def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
                 tell(_malformed(place, bytes(view), error))
                 return
             end = int(trailing[1]) - 1  # msgspec counts from 1 here
-        yield from _json_object(place, text if end == len(text) else bytes(view[:end]), tell)
+        yield from json_object(place, text if end == len(text) else bytes(view[:end]), tell)
         view = view[end:]
 
 
@@ -331,7 +331,7 @@ def _yaml_document(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
         except UNREADABLE:
             pass  # YAML's own braces
         else:
-            yield from _json_object(place, text, tell)
+            yield from json_object(place, text, tell)
             return
     try:
         values = load(without_bulk(text))

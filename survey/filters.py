@@ -1,6 +1,7 @@
 """Nodes picked by labels, by the domain they are in and by what is wrong with them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 
 from controller.spec import Requirement
@@ -21,7 +22,7 @@ class Condition(StrEnum):
     """It lacks a level of the topology."""
 
 
-CONDITIONS: tuple[str, ...] = (*Condition, *Mark)
+CONDITIONS: tuple[str, ...] = tuple(each.value for each in (*Condition, *Mark))
 
 
 def picked(
@@ -40,6 +41,16 @@ def picked(
     if wanted:
         tests.append(lambda node: not wanted.isdisjoint(states(scope, node)))
     return tuple(node for node in scope.nodes if all(test(node) for test in tests))
+
+
+def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each domain (level, value) that no node is in. Raises NoSuchLevel."""
+    for name, value in domains:
+        level = scope.levels[scope.level(name)]
+        values = {node.label(level.key) or "" for node in scope.nodes}
+        if value not in values:
+            close = get_close_matches(value, values, 1)
+            yield f"there is no {level.domain} {value!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.spec import GROUP, KIND, Topology
 from survey.cluster_topology import topology_of
-from survey.decode import Decoder, KeepMatrix, published
+from survey.decode import Decoder, KeepMatrix, Raw, published
 from survey.documents import Document
 from survey.snapshot import NodeView, PodView, Published, Snapshot
 from topology.catalogue import BUILT_IN
@@ -37,14 +37,14 @@ class Gathered:
         self._catalogue = BUILT_IN
         self._saved_pods: list[Sequence[PodView]] = []
         self._topologies: dict[str, Topology] = {}
-        self._published: list[Published] = []
+        self._published: dict[tuple[str, str, str], Published] = {}
 
     def include(self, saved: Snapshot) -> None:
         """Keep a whole snapshot; its pods stay unread as long as no others come."""
         self._nodes.update((node.name, node) for node in saved.nodes)
         self._saved_pods += [saved.pods] if saved.pods is not None else []
         self._topologies.update((topology.name, topology) for topology in saved.topologies)
-        self._published += saved.published
+        self._published.update((_key(each), each) for each in saved.published)
         self._catalogue = saved.catalogue
 
     def take(self, document: Document) -> None:
@@ -63,9 +63,18 @@ class Gathered:
                 topology = topology_of(document.read(dict))
                 self._topologies[topology.name] = topology
             elif (group, document.kind) in PUBLISHED:
-                self._published.append(published(document.api_version, document.kind, document.read))
+                found = published(document.api_version, document.kind, document.read)
+                self._published[_key(found)] = found
         except (ValueError, msgspec.ValidationError) as error:
             raise document.bad(error) from error
+
+    def take_listed(self, text: Raw) -> int:
+        """Keep the Nodes and Pods of a JSON list of nothing else; how many there are. Raises as `Decoder.listed`."""
+        nodes, pods = self._decode.listed(text)
+        self._nodes.update((node.name, node) for node in nodes)
+        self._pods.update(((pod.namespace, pod.name), pod) for pod in pods if pod)
+        self._any_pods = self._any_pods or bool(pods)
+        return len(nodes) + len(pods)
 
     def snapshot(self, source: str) -> Snapshot:
         """Everything that was kept."""
@@ -81,7 +90,7 @@ class Gathered:
             nodes=tuple(sorted(self._nodes.values(), key=attrgetter("name"))),
             pods=pods,
             topologies=tuple(sorted(self._topologies.values(), key=attrgetter("name"))),
-            published=tuple(self._published),
+            published=tuple(self._published.values()),
             warnings=tuple(warnings),
             catalogue=self._catalogue,
         )
@@ -92,3 +101,7 @@ class Gathered:
             return self._saved_pods[0] if self._saved_pods else None
         saved = {(pod.namespace, pod.name): pod for pods in self._saved_pods for pod in pods}
         return tuple((saved | self._pods).values())
+
+
+def _key(published: Published) -> tuple[str, str, str]:
+    return published.api_version, published.kind, published.name

@@ -18,6 +18,7 @@ from survey.collection import unhurried_collection
 from survey.decode import Decoder, KeepMatrix, published, troubled
 from survey.documents import decoder
 from survey.progress import Progress, silent
+from survey.refused import NotAllowed, refusal
 from survey.snapshot import NodeView, PodView, Published, Snapshot
 
 PODS: Final = "/api/v1/pods"
@@ -102,7 +103,7 @@ class _Reader:
             topologies = self.topologies()
             if wanted.first:
                 wanted.first(topologies)
-            nodes = self._nodes(wanted.node)
+            nodes = self._nodes(wanted.node, topologies)
             return Snapshot(
                 source=source,
                 taken_at=now,
@@ -113,9 +114,14 @@ class _Reader:
                 warnings=tuple(self.warnings),
             )
 
-    def _nodes(self, name: str | None) -> list[NodeView]:
+    def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
         query = {"fieldSelector": f"metadata.name={name}"} if name else {}
-        return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
+        try:
+            return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            raise NotAllowed(refusal("nodes", "nothing can be said about them", error), topologies) from error
 
     def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
         query = dict(_UNFINISHED)
@@ -126,10 +132,7 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            self.warnings.append(
-                "pods may not be listed with these credentials, so what is free is not known; "
-                f"grant list on pods in all namespaces ({error.message})"
-            )
+            self.warnings.append(refusal("pods", "what is free is not known", error, " in all namespaces"))
             return None
         return tuple(pod for pod in pods if pod)
 
@@ -142,10 +145,8 @@ class _Reader:
                 return ()
             if error.status != _FORBIDDEN:
                 raise
-            self.warnings.append(
-                "ClusterTopologies may not be listed with these credentials, so levels are told from the nodes alone; "
-                f"grant list on clustertopologies in {API_VERSION.partition('/')[0]} ({error.message})"
-            )
+            resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
+            self.warnings.append(refusal(resource, "levels are told from the nodes alone", error))
             return ()
         return tuple(sorted(found, key=attrgetter("name")))
 
@@ -163,13 +164,16 @@ class _Reader:
                     break
                 except ApiError as error:
                     if error.status == _FORBIDDEN:
-                        self.warnings.append(f"{plural}.{group} may not be listed with these credentials")
+                        self.warnings.append(
+                            refusal(f"{plural}.{group}", "what its scheduler reads is not known", error)
+                        )
                         break
                     if not error.not_found:
                         raise
 
     def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
         """All objects of a collection. A list that outlives its page tokens begins again. Raises KubeError."""
+        self._progress(what, 0)
         for attempt in range(_TRIES):
             try:
                 return self._pages(what, path, query, decode)

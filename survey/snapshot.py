@@ -200,7 +200,7 @@ class Collector(Protocol):
         """Whether to be given the objects of this API group (empty: the core group) and kind."""
 
     def put(self, document: Mapping[str, Any]) -> None:
-        """One of them."""
+        """One of them; the same one may come twice."""
 
 
 def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from topology.node import OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
-from topology.table import Table, words_of
+from topology.table import Machines, Table, sums, words_of
 from topology.tally import Pairs, Tally, add
 
 Changes: TypeAlias = Mapping[str, NodeFacts | None]
@@ -23,10 +23,12 @@ _MANY: Final = 16
 class LiveTable(Table):
     """Nodes of different names, in an order of its own. What was taken from it is valid until the next `update`."""
 
-    def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
+    def __init__(
+        self, nodes: dict[str, NodeFacts] | Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS
+    ) -> None:
         super().__init__(nodes, placeholders)
-        self._nodes: dict[str, NodeFacts] | None = None
-        """By name; None: nothing has changed yet."""
+        self.keeps_count = False
+        """Whether it has been updated before."""
         self._counts: dict[int, tuple[Traits, int]] = {}
         """Every kind by its identity, with its weight."""
         self._touched: dict[int, tuple[Traits, int]] = {}
@@ -43,15 +45,12 @@ class LiveTable(Table):
         self._parts: dict[Hashable, tuple[LiveTable | None, Callable[[NodeFacts], bool]]] = {}
         self._asked: set[Hashable] = set()
 
-    @property
-    def keeps_count(self) -> bool:
-        """Whether it has been updated before."""
-        return self._nodes is not None
-
     def update(self, changes: Changes) -> None:
         """Take over what changed."""
-        nodes = self._begin() if self._nodes is None else self._nodes
+        if not self.keeps_count:
+            self._begin()
         self._keep()
+        nodes = self._nodes
         for name, new in changes.items():
             old = nodes.pop(name, None) if new is None else nodes.get(name)
             if old is not None:
@@ -93,21 +92,21 @@ class LiveTable(Table):
         self._parts = kept
         self._asked = set()
 
-    def machines(self) -> Mapping[Hardware, int]:
-        """How many nodes have which hardware."""
+    def machines(self) -> Machines:
+        """The hardware of the nodes."""
+        if not self.keeps_count:
+            return super().machines()
         if self._machines is None:
-            self._machines = dict(super().machines())
-        return self._machines
+            self._machines = sums(super().machines())
+        return self._machines.items()
 
-    def _begin(self) -> dict[str, NodeFacts]:
+    def _begin(self) -> None:
         """Start to keep count."""
-        self._nodes = {node.name: node for node in self}
-        self._members = self._nodes.values()
+        self.keeps_count = True
         self._counts = {id(kind): (kind, n) for kind, n in zip(self.kinds, self.weights, strict=True)}
         self._place = {id(kind): i for i, kind in enumerate(self.kinds)}
         self._words = words_of(self.kinds, self.placeholders)
         self._hosts = {node.host: node.name for node in self if node.host}
-        return self._nodes
 
     def _keep(self) -> None:
         """From now on keep up to date what has been asked for so far."""

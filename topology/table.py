@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, compress, repeat
-from operator import attrgetter, eq, is_not, itemgetter
-from typing import Final, TypeAlias, TypeVar, cast
+from operator import and_, attrgetter, eq, itemgetter, mul
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from topology.node import ITS_HOST, OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
@@ -19,9 +19,9 @@ from topology.platforms import PLACEHOLDERS
 T = TypeVar("T")
 
 _NOWHERE: Final = -1
-_BATCH: Final = 1024
-"""So few nodes stay in the processor's cache while one thing after the other is taken from them."""
 
+Machines: TypeAlias = Collection[tuple[Hardware, int]]
+"""Hardware, and how many nodes have it; what is equal may come several times."""
 Parents: TypeAlias = dict[str | None, str | None]
 """The value of a broad level around each value of a narrow one."""
 
@@ -56,39 +56,54 @@ class Table:
     whose name or host is a placeholder or another node's value is a kind of its own, in which both are spelled out.
     """
 
-    def __init__(self, nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> None:
-        members = nodes if isinstance(nodes, list) else list(nodes)
-        names, traits = _columns(members)
-        kinds, weights = _weighed(traits)
+    def __init__(
+        self, nodes: dict[str, NodeFacts] | Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS
+    ) -> None:
+        """A dictionary has the nodes by name, and is the table's from now on."""
+        self._nodes = nodes if isinstance(nodes, dict) else {node.name: node for node in nodes}
         self.placeholders = placeholders
-        self._members: Collection[NodeFacts] = members
         self._spelled: dict[str, Traits] = {}
-        words = words_of(kinds.values(), placeholders)
-        hosts = [node.host for node in members if node.host] if ITS_HOST in words else []
-        words |= _repeated(names, hosts)
-        if not (words.isdisjoint(names) and words.isdisjoint(hosts)):
-            for node in members:
-                if (node.name in words or (node.host and node.host in words)) and not OWN.isdisjoint(
-                    node.traits.values
-                ):
-                    weights[id(node.traits)] -= 1
-                    own = self._spelled[node.name] = node.spelled_out()
-                    weights[id(own)], kinds[id(own)] = 1, own
-        self._take([kind for number, kind in kinds.items() if weights[number]], [*filter(None, weights.values())])
+        kinds, weights = _weighed(self)
+        self._take([*kinds.values()], [*weights.values()])
+        told = self._ambiguous()
+        for node in self if told else ():
+            if (node.name in told or (node.host and node.host in told)) and not OWN.isdisjoint(node.traits.values):
+                weights[id(node.traits)] -= 1
+                own = self._spelled[node.name] = node.spelled_out()
+                weights[id(own)], kinds[id(own)] = 1, own
+        if self._spelled:
+            self._take([kind for number, kind in kinds.items() if weights[number]], [*filter(None, weights.values())])
+
+    def _ambiguous(self) -> Collection[str | None]:
+        """What a node with its name or host unsaid may not be called; empty where no node is."""
+        words = [self.placeholders, *map(self.distinct, {key for keys in self.segments for key in keys})]
+        names = self._nodes.keys()
+        hosts = [node.host for node in self if node.host] if any(ITS_HOST in each for each in words) else []
+        different = set(hosts)
+        if len(different) < len(hosts) or not names.isdisjoint(different):
+            words.append({value for value, times in Counter(chain(names, hosts)).items() if times > 1})
+        # There are fewer words than nodes: each is looked up among the names, and not the other way round.
+        apart = all(names.isdisjoint(each) and different.isdisjoint(each) for each in words)
+        return () if apart else set().union(*words)
 
     def _take(self, kinds: list[Traits], weights: list[int]) -> None:
         """Have these kinds from now on, of which nothing is worked out yet."""
         self.kinds = kinds
         self.weights = weights
         """How many nodes of each kind there are, at least one."""
-        self.usable = [n if kind.ready and kind.schedulable else 0 for kind, n in zip(kinds, weights, strict=True)]
+        # Each is a tuple, so all of them are taken apart at once.
+        keys, rows, ready, schedulable, _, _ = _transposed(kinds) or ([], [], [], [], [], [])
+        self._rows: list[tuple[str, ...]] = rows
+        self.usable = list(map(mul, weights, map(and_, ready, schedulable)))
         """How many of them a scheduler would place a pod on."""
-        keys = [kind.keys for kind in kinds]
         alike = bool(keys) and keys.count(keys[0]) == len(keys)
-        self.segments: dict[tuple[str, ...], int] = {keys[0]: len(self)} if alike else sums(keys, weights)
+        self.segments: dict[tuple[str, ...], int] = (
+            {keys[0]: len(self)} if alike else sums(zip(keys, weights, strict=True))
+        )
         """How many nodes carry which keys."""
-        self._rows = [kind.values for kind in kinds]
-        self._labels: dict[str, list[str | None]] = {}
+        self._labels: dict[str, list[str | None]] = (
+            dict(zip(keys[0], _transposed(self._rows), strict=True)) if alike else {}
+        )
         self._columns: dict[str, Column] = {}
         self._dotted: dict[str, bool] = {}
         self._parents: dict[tuple[str, str], Parents | None] = {}
@@ -96,15 +111,16 @@ class Table:
         self._moved()
 
     def _moved(self) -> None:
-        """Forget what depends on every single node."""
+        """Forget what depends on every single node, and what is quickly made anew."""
+        self._distinct: dict[str, set[str | None]] = {}
         self._places: list[int] | None = None
         self._by_node: Table | None = None
 
     def __iter__(self) -> Iterator[NodeFacts]:
-        return iter(self._members)
+        return iter(self._nodes.values())
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._nodes)
 
     def places(self) -> list[int]:
         """For each node where its kind is among `kinds`."""
@@ -112,9 +128,7 @@ class Table:
             place = {id(kind): i for i, kind in enumerate(self.kinds)}
             spelled = self._spelled
             traits = (
-                [spelled.get(node.name, node.traits) for node in self]
-                if spelled
-                else map(attrgetter("traits"), self._members)
+                [spelled.get(node.name, node.traits) for node in self] if spelled else map(attrgetter("traits"), self)
             )
             self._places = list(map(place.__getitem__, map(id, traits)))
         return self._places
@@ -151,11 +165,20 @@ class Table:
         (only,) = place.values() or (_NOWHERE,)
         return [None] * len(rows) if only == _NOWHERE else list(map(itemgetter(only), rows))
 
-    def machines(self) -> Mapping[Hardware, int]:
-        """How many nodes have which hardware."""
-        return sums([kind.hardware for kind in self.kinds], self.weights)
+    def distinct(self, key: str) -> set[str | None]:
+        """The different values of the label, None where a node has none."""
+        if key not in self._distinct:
+            self._distinct[key] = set(self.labels(key))
+        return self._distinct[key]
 
-    def of_machines(self, work: Callable[[Mapping[Hardware, int]], T]) -> T:
+    def machines(self) -> Machines:
+        """The hardware of the nodes."""
+        machines = list(map(attrgetter("hardware"), self.kinds))
+        numbers = list(map(id, machines))
+        counts = sums(zip(numbers, self.weights, strict=True))
+        return list(zip(dict(zip(numbers, machines, strict=True)).values(), counts.values(), strict=True))
+
+    def of_machines(self, work: Callable[[Machines], T]) -> T:
         """What `work` makes of the machines; remembered, so give a function of the module and not one made for it."""
         if work not in self._notes:
             self._notes[work] = work(self.machines())
@@ -164,21 +187,20 @@ class Table:
     def column(self, key: str) -> Column:
         """Each kind's domain value at the level that `key` carries: a placeholder for "unknown" is none."""
         if key not in self._columns:
-            self._columns[key] = self._column(self.labels(key))
+            self._columns[key] = self._column(self.labels(key), self.distinct(key))
         return self._columns[key]
 
     def dotted(self, key: str) -> bool:
         """Whether some value of the level that nodes can share has a dot in it, or had one a while ago."""
         if key not in self._dotted:
-            self._dotted[key] = "." in "".join(filter(None, self.column(key).values))
+            self._dotted[key] = "." in "".join(filter(None, self.distinct(key)))
         return self._dotted[key]
 
     def real(self, label: str | None) -> str | None:
         """The domain value that a label stands for."""
         return None if label in self.placeholders else label
 
-    def _column(self, values: list[str | None]) -> Column:
-        distinct = set(values)
+    def _column(self, values: list[str | None], distinct: set[str | None]) -> Column:
         if not distinct.isdisjoint(self.placeholders):
             values = list(map(self.real, values))
             distinct = set(values)
@@ -269,39 +291,39 @@ def words_of(kinds: Iterable[Traits], placeholders: frozenset[str]) -> set[str]:
     return set(placeholders).union(*[kind.values for kind in kinds])
 
 
-def _columns(nodes: Sequence[NodeFacts]) -> tuple[list[str], list[Traits]]:
-    """The names and the traits of the nodes."""
-    names: list[str] = []
-    traits: list[Traits] = []
-    for start in range(0, len(nodes), _BATCH):
-        batch = nodes[start : start + _BATCH]
-        names += [node.name for node in batch]
-        traits += [node.traits for node in batch]
-    return names, traits
-
-
-def _weighed(traits: Sequence[Traits]) -> tuple[dict[int, Traits], dict[int, int]]:
+def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, int]]:
     """The kinds that these are, and how many of each there are, by identity.
 
     To hash each node's values would cost more than everything else. Neighbours are mostly alike, and counted at once.
     """
-    ends = [*compress(range(1, len(traits)), map(is_not, traits[1:], traits)), len(traits)]
     kinds: dict[int, Traits] = {}
     weights: dict[int, int] = {}
-    start = 0
-    for end in ends if traits else ():
-        kind = traits[start]
-        number = id(kind)
-        kinds[number] = kind
-        weights[number] = weights.get(number, 0) + end - start
-        start = end
+    kind: Traits | None = None
+    alike = 0
+    for node in nodes:
+        if node.traits is kind:
+            alike += 1
+            continue
+        if kind is not None:
+            weights[id(kind)] += alike
+        kind = node.traits
+        alike = 1
+        kinds[id(kind)] = kind
+        weights.setdefault(id(kind), 0)
+    if kind is not None:
+        weights[id(kind)] += alike
     return kinds, weights
 
 
-def sums(things: Iterable[T], weights: Iterable[int]) -> dict[T, int]:
+def _transposed(rows: Sequence[Iterable[Any]]) -> list[list[Any]]:
+    """The columns of rows that are equally long; none where there is no row."""
+    return list(map(list, zip(*rows, strict=True)))
+
+
+def sums(things: Iterable[tuple[T, int]]) -> dict[T, int]:
     """How many nodes there are of each thing."""
     found: dict[T, int] = {}
-    for thing, weight in zip(things, weights, strict=True):
+    for thing, weight in things:
         found[thing] = found.get(thing, 0) + weight
     return found
 
@@ -323,11 +345,4 @@ def _parents(broad: Column, narrow: Column, weights: Sequence[int]) -> Parents |
         if sum(nodes for _, nodes in around) > len({value for value, _ in around}):
             return None
     parents = dict(zip(inner, outer, strict=True))
-    return parents if list(map(parents.__getitem__, inner)) == outer else None
-
-
-def _repeated(names: Sequence[str], hosts: Sequence[str]) -> set[str]:
-    """Hosts that are another node's host or name."""
-    if not hosts or len({*names, *hosts}) == len(names) + len(hosts):
-        return set()
-    return {value for value, times in Counter(chain(names, hosts)).items() if times > 1}
+    return parents if len(parents) == len(inner) or list(map(parents.__getitem__, inner)) == outer else None

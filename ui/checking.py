@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from demand.model import Group, Workload, simplified
 from placement.check import Checked, Checker
-from placement.document import line_of
+from placement.document import findings_of
 from placement.verdict import Verdict
 from placement.words import advice, answer, reasoning, unit
 from survey.documents import Document, all_documents, kindless
@@ -152,17 +152,7 @@ def _told(checker: Checker, document: Document, checked: Checked, views: set[str
         advice=list(advice(verdict)) if verdict else [],
         reasoning=list(reasoning(verdict)) if verdict else [],
         demands=list(demands(workload)) if workload else [],
-        findings=[
-            {
-                "rule": each.rule,
-                "severity": each.severity,
-                "field": each.field,
-                "line": line_of(document, each.field) or None,
-                "message": each.message,
-                "fix": each.fix or None,
-            }
-            for each in checked.reading.findings
-        ],
+        findings=findings_of(document, checked),
         notes=list(workload.notes) if workload else [],
         level=found.level.domain if found else "",
         group=found.group.name if found else "",

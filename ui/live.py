@@ -13,6 +13,7 @@ from kube.cluster import Cluster
 from kube.errors import ApiError, KubeError
 from kube.paths import NODES
 from kube.reflector import Raw, Reflector, key
+from kube.restores import Restores
 from survey.cluster_topology import topology_of
 from survey.decode import Decoder
 from survey.live import PODS, load_published
@@ -60,6 +61,7 @@ class LiveSource:
         self._asking = GetClient(cluster, "toposcope-ui")
         self._facts = facts
         self._stop = threading.Event()
+        self._restores = Restores()
         self._nodes, self._pods = _Fresh(), _Fresh()
         self._following: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
 
@@ -72,7 +74,9 @@ class LiveSource:
     def _follow(self, what: str, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
         client = GetClient(self._cluster, "toposcope-ui")
-        reflector: Reflector[Any] = Reflector(client, path, decode, handler, self._stop, observer=handler)
+        reflector: Reflector[Any] = Reflector(
+            client, path, decode, handler, self._stop, observer=handler, restores=self._restores
+        )
         thread = threading.Thread(target=reflector.run, name=what, daemon=True)
         thread.start()
         self._following.append((thread, reflector, client))

@@ -11,7 +11,7 @@ _TARGET = (
     "/api/v1/nodes?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
     "&allowWatchBookmarks=true&timeoutSeconds=300"
 )
-_READ = 1 << 18
+_READ = 1 << 15
 _TAIL = 1000
 
 

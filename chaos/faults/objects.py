@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node
 from chaos.faults.model import Fault, Scope
@@ -14,6 +14,9 @@ from topology.keys import HOSTNAME
 
 if TYPE_CHECKING:
     from chaos.world import World
+
+_MOMENT: Final = 5.0
+"""Seconds."""
 
 
 def _done(answer: tuple[int, Any], *codes: int) -> None:
@@ -46,7 +49,8 @@ def _delete_kind(kind: str, world: World, _target: str) -> None:
 
 def _add_kind(kind: str, world: World, _target: str) -> None:
     world.add_crd(crds()[kind])
-    world.plant()
+    # Not for long: what keeps it from being served may be a fault that is to be healed after this one.
+    world.plant(_MOMENT)
 
 
 def _delete_ours(world: World, _target: str) -> None:

@@ -17,6 +17,7 @@ from controller.publishers.kinds import ALL, PublishedKind
 from kube.client import ApiClient, Request
 from kube.errors import ApiError
 from kube.reflector import Observer, Raw, Stop
+from kube.restores import Restores
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,15 @@ class Watched:
     """
 
     def __init__(
-        self, client: ApiClient, stop: Stop, reader: ApiClient | None = None, observer: Observer | None = None
+        self,
+        client: ApiClient,
+        stop: Stop,
+        reader: ApiClient | None = None,
+        observer: Observer | None = None,
+        restores: Restores | None = None,
     ) -> None:
         self._observer = observer
+        self._restores = restores
         self._client = client
         self._reader = reader or client
         self._stop = stop
@@ -72,7 +79,17 @@ class Watched:
                 log.info("following %s", path)
                 index: Index[Document] = Index(changed, _alike)
                 name = f"{kind.plural}.{kind.group}"
-                new = Following(self._reader, path, name, _decode, index, index, self._stop, observer=self._observer)
+                new = Following(
+                    self._reader,
+                    path,
+                    name,
+                    _decode,
+                    index,
+                    index,
+                    self._stop,
+                    observer=self._observer,
+                    restores=self._restores,
+                )
                 self._followed[kind] = new
                 new.start()
                 if old is not None:

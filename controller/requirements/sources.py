@@ -14,6 +14,7 @@ from controller.requirements.source import Source, read
 from kube.client import ApiClient
 from kube.errors import KubeError
 from kube.reflector import Observer, Raw, Stop, key
+from kube.restores import Restores
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +42,10 @@ class Requirements:
         stop: Stop,
         sources: Sequence[Source] = SOURCES,
         observer: Observer | None = None,
+        restores: Restores | None = None,
     ) -> None:
         self._observer = observer
+        self._restores = restores
         self._client = client
         self._changed = changed
         self._stop = stop
@@ -124,7 +127,14 @@ class Requirements:
                 log.info("following %s in version %s", source.name, version)
                 before_that = old.readings() if old else ()
                 old = _Followed(
-                    self._client, source, version, self._changed, self._stop, before_that, observer=self._observer
+                    self._client,
+                    source,
+                    version,
+                    self._changed,
+                    self._stop,
+                    before_that,
+                    observer=self._observer,
+                    restores=self._restores,
                 )
                 started.append(old)
             now[source] = old
@@ -150,10 +160,13 @@ class _Followed(Following[Reading]):
         stop: Stop,
         before: Iterable[Reading] = (),
         observer: Observer | None = None,
+        restores: Restores | None = None,
     ) -> None:
         index = _Index(source.name, changed)
         path = f"/apis/{source.group}/{version}/{source.plural}"
-        super().__init__(client, path, source.name, self._decode, index, index, stop, observer=observer)
+        super().__init__(
+            client, path, source.name, self._decode, index, index, stop, observer=observer, restores=restores
+        )
         self.version = version
         self._source = source
         self._before = list(before)

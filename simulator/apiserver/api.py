@@ -107,7 +107,7 @@ class Api:
         if document is not None:
             return Response(200, [msgspec.json.encode(document), b"\n"])
         route = self._route(parts)
-        view = views.negotiate(request.headers.get("accept", ""), self._clock())
+        view = self._view(request, route)
         match request.method, bool(route.name):
             case "GET", True if not request.flag("watch"):
                 return self._respond(route, view, self._existing(route))
@@ -128,6 +128,12 @@ class Api:
                 raise ApiError(405, "MethodNotAllowed", message, details={})
         with self._store.lock:
             return handler(request, route, view)
+
+    def _view(self, request: Request, route: Route) -> View:
+        view = views.negotiate(request.headers.get("accept", ""), self._clock())
+        if request.method == "GET" and not request.flag("watch"):
+            view.check(route.resource, listed=not route.name)
+        return view
 
     def _route(self, parts: tuple[str, ...]) -> Route:
         match parts:

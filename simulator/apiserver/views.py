@@ -27,6 +27,9 @@ _metadata_decoder = msgspec.json.Decoder(_Metadata)
 class View(Protocol):
     """How objects of a resource are written out."""
 
+    def check(self, resource: Resource, *, listed: bool) -> None:
+        """Raise `ApiError` (406) where this is no form of a list, or of a single object."""
+
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
 
@@ -39,6 +42,9 @@ class View(Protocol):
 
 class Whole:
     """The objects as they are."""
+
+    def check(self, resource: Resource, *, listed: bool) -> None:
+        """Nothing is refused."""
 
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write the object with its type."""
@@ -65,7 +71,23 @@ class Whole:
 
 
 class MetadataOnly:
-    """`PartialObjectMetadata`."""
+    """`PartialObjectMetadata`, or where it is `of_lists` the list of them; each is refused for the other."""
+
+    def __init__(self, *, of_lists: bool) -> None:
+        self._of_lists = of_lists
+
+    def check(self, resource: Resource, *, listed: bool) -> None:
+        """Raise `ApiError` (406), which names the type in Go as a real server does."""
+        if listed != self._of_lists:
+            package = "unstructured" if resource.custom else resource.group.partition(".")[0] or "core"
+            kind = "Unstructured" if resource.custom else resource.kind
+            raise ApiError(
+                406,
+                "NotAcceptable",
+                f"you requested PartialObjectMetadata{'List' * self._of_lists}, but the requested object is "
+                f"{'a list' if listed else 'not a list'} (*{package}.{kind}{'List' * listed})",
+                details={},
+            )
 
     _prefix = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
 
@@ -91,6 +113,9 @@ class Tabular:
 
     def __init__(self, now: datetime) -> None:
         self._now = now
+
+    def check(self, resource: Resource, *, listed: bool) -> None:
+        """Nothing is refused: one object is a table too."""
 
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write a table of one row."""
@@ -119,7 +144,8 @@ class Tabular:
 
 
 WHOLE = Whole()
-WHOLE_METADATA = MetadataOnly()
+WHOLE_METADATA = MetadataOnly(of_lists=False)
+_METADATA_ONLY = {"PartialObjectMetadata": WHOLE_METADATA, "PartialObjectMetadataList": MetadataOnly(of_lists=True)}
 
 
 def negotiate(accept: str, now: datetime) -> View:
@@ -129,8 +155,8 @@ def negotiate(accept: str, now: datetime) -> View:
         wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
         if media not in ("application/json", "application/*", "*/*"):
             continue
-        if wanted.startswith("PartialObjectMetadata"):
-            return WHOLE_METADATA
+        if wanted in _METADATA_ONLY:
+            return _METADATA_ONLY[wanted]
         if wanted == "Table":
             return Tabular(now)
         if not wanted:

@@ -128,6 +128,8 @@ def test_nodes(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == RACK_3
     assert main(["nodes", "--from", demo, "-l", "gpu.topology/gpus=8,gpu.topology/state=ok", "-o", "name"]) == 0
     assert capsys.readouterr().out.split() == [f"node/h200-{i}" for i in (1, 2, 4, 5, 6, 7, 8)]
+    assert main(["nodes", "--from", demo, "--in", "rack=rack-33"]) == 0
+    assert "there is no rack 'rack-33'; did you mean 'rack-3'?" in capsys.readouterr().out
     main(["nodes", "--from", demo, "--state", "degraded", "-o", "json"])
     [node] = json.loads(capsys.readouterr().out)["nodes"]
     assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 8, "free": 8}}
@@ -210,6 +212,7 @@ def test_what_cannot_be_looked_at_ends_with_2(
 
 def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
+        ["nodes", "--state", "odd"],
         ["nodes", "--in", "rack"],
         ["tree", "--depth", "-1"],
         ["tree", "--depth", "1", "--level", "x"],
@@ -218,7 +221,9 @@ def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as end:
             main(words)
         assert end.value.code == 2
-    assert "'rack' is not LEVEL=VALUE" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "'rack' is not LEVEL=VALUE" in told
+    assert "'odd' (choose from 'ok', 'ready'," in told
 
 
 def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:

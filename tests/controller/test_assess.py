@@ -63,6 +63,20 @@ def test_levels_of_a_new_cluster_need_no_configuration() -> None:
     }
 
 
+def test_what_nobody_asks_for_any_more_is_not_remembered() -> None:
+    """Workloads come and go, and each may require a level that no node has; so may each edit of a spec name one."""
+    history = History(required=["rack"])
+    history.look(nodes())
+    for number in range(5):
+        history.spec = {"required": [f"level-{number}"], "levels": [{"domain": "x", "key": f"example.com/{number}"}]}
+        history.look(nodes(), after=1.0)
+        assert len(history.absences._since) == 2
+    history.spec = {}
+    for _ in range(2):
+        history.look(nodes(), after=100000.0)
+    assert not history.absences._since
+
+
 def test_a_level_that_only_some_nodes_carry_is_not_taken_up() -> None:
     found = History().look([*nodes(3), gpu_node("n9", {"rack": None})])
     assert found.effective.path == NO_RACK

@@ -211,7 +211,7 @@ def test_a_level_that_one_node_lost_is_missed_there_and_no_new_segment_at_once()
 def test_the_parent_s_own_selector_is_part_of_each() -> None:
     pool = {"matchLabels": {"pool": "a"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]}
     nodes = [gpu_node(f"h100-{i}", {"pool": "a"}) for i in range(3)] + gb200(pool="a")
-    history = settled(History(nodeSelector=pool), [*nodes, *h100(1)])
+    history = settled(History(nodeSelector=pool), [*nodes, gpu_node("h100-9")])
     assert history.segments == {"rack": 3, "leaf": 2}
     assert history.status["segments"][1]["nodeSelector"] == {
         "matchLabels": {"pool": "a"},

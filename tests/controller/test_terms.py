@@ -263,7 +263,7 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
     assert leader.controller._look() < 10.0
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
-    leader.controller._follow_nodes._again = False  # as its thread would, which does not run here
+    leader.controller._follow_nodes._again = ""  # as its thread would, which does not run here
     leader.controller._follow_nodes.sync()
     assert leader.controller._look() == 60.0
     (level,) = cluster.get(f"{PATH}/cluster")["status"]["levels"]

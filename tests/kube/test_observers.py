@@ -97,9 +97,12 @@ class Noted:
         self.calls.append("ended")
 
 
-def followed(streams: Iterable[Answer], during: Callable[[Reflector[Item]], None] | None = None) -> list[str]:
+def followed(
+    streams: Iterable[Answer], during: Callable[[Reflector[Item]], None] | None = None, newest: int = 10**6
+) -> list[str]:
     stop, noted = Waits(100), Noted()
     client = ScriptedClient(stop, streams)
+    client.newest = newest
     reflector = Reflector(client, "/things", decode, Mirror(), stop, observer=noted)
     if during:
         during(reflector)
@@ -124,6 +127,10 @@ def test_events_and_bookmarks_are_heard() -> None:
 def test_a_list_has_a_reason(trouble: bytes | KubeError, reason: list[str]) -> None:
     name = "expired" if reason else "silent"
     assert followed([LIST, [trouble], LIST]) == ["first", ".", ".", *reason, name, ".", ".", "ended"]
+
+
+def test_a_list_after_a_restore_says_so() -> None:
+    assert followed([LIST, Unreachable("away"), LIST], newest=0) == ["first", ".", ".", "restored", ".", ".", "ended"]
 
 
 def test_a_list_that_fails_is_the_reason_of_the_next() -> None:

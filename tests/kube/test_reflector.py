@@ -1,5 +1,6 @@
 """List and watch against scripts: what is handed over, what is asked for next, how long it waits before."""
 
+import gc
 import random
 from collections.abc import Iterable, Iterator
 from itertools import product
@@ -9,6 +10,7 @@ import pytest
 from kube.client import Request, Stream
 from kube.errors import ApiError, Expired, KubeError, Unreachable
 from kube.reflector import Reflector
+from kube.restores import Restores
 from tests.kube.reflecting import (
     Answer,
     Item,
@@ -35,12 +37,18 @@ BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":t
 class Following:
     """A reflector on a script: `streams` and `pages` are answered in order, and the program ends with the script."""
 
-    def __init__(self, streams: Iterable[Answer] = (), pages: Iterable[Answer] = (), most_waits: int = 100) -> None:
+    def __init__(
+        self,
+        streams: Iterable[Answer] = (),
+        pages: Iterable[Answer] = (),
+        most_waits: int = 100,
+        restores: Restores | None = None,
+    ) -> None:
         self.stop = Waits(most_waits)
         self.mirror = Mirror()
         self.client = ScriptedClient(self.stop, streams, pages)
         self.reflector: Reflector[Item] = Reflector(
-            self.client, "/api/v1/nodes", decode, self.mirror, self.stop, random.Random(7)
+            self.client, "/api/v1/nodes", decode, self.mirror, self.stop, random.Random(7), restores=restores
         )
 
     def run(self) -> "Following":
@@ -49,12 +57,19 @@ class Following:
 
     @property
     def modes(self) -> list[str]:
-        """What was asked for: `list` (streamed), `page`, `page <continue>`, `watch <version>`."""
+        """What was asked for but the `version`: `list` (streamed), `page`, `page <continue>`, `watch <version>`."""
+        return [mode for mode in self.questions if mode != "version"]
+
+    @property
+    def questions(self) -> list[str]:
+        """The modes, and where the newest version alone was asked for."""
         return [
             "list"
             if "sendInitialEvents" in query
             else f"watch {query['resourceVersion']}"
             if "watch" in query
+            else "version"
+            if query["limit"] == "1"
             else f"page {query.get('continue', '')}".strip()
             for query in self.client.queries
         ]
@@ -97,7 +112,7 @@ class TestLists:
         assert following.mirror.calls == ["replace a b", "replace "]
         # After a relist it does not ask for a stream again.
         assert following.modes == ["list", "page", "page p2", "watch 9", "watch 9", "page", "watch 1"]
-        assert [query["limit"] for query in following.client.queries if "limit" in query] == ["500"] * 3
+        assert [query["limit"] for query in following.client.queries if query.get("limit", "1") != "1"] == ["500"] * 3
 
     def test_a_refusal_of_both_leaves_streams_possible(self) -> None:
         forbidden = ApiError(403, "Forbidden", "no role yet")
@@ -213,6 +228,68 @@ class TestWatches:
 
         following.client._streams = iter([LISTED, changes()])
         assert following.run().mirror.calls == ["replace a", "put b"]
+
+
+class TestRestores:
+    """A server whose versions run backwards after it was away."""
+
+    def test_everything_is_read_again_where_our_version_is_lost(self) -> None:
+        following = Following([LISTED, LOST, [event("ADDED", "b", 2), bookmark(2, end=True)]])
+        following.client.newest = 4
+        following.run()
+        assert following.questions == ["list", "watch 5", "version", "list", "watch 2"]
+        assert following.mirror.calls == ["replace a", "replace b"]
+
+    @pytest.mark.parametrize("newest", [5, 6])
+    def test_a_version_that_is_still_there_is_gone_on_from(self, newest: int) -> None:
+        following = Following([LISTED, LOST, [bookmark(6), LOST], []])
+        following.client.newest = newest + 1
+        following.run()
+        assert following.questions == ["list", "watch 5", "version", "watch 5", "version", "watch 6", "watch 6"]
+
+    def test_a_watch_that_ends_as_it_should_raises_no_doubt(self) -> None:
+        assert Following([LISTED, [bookmark(6)], []]).run().questions == ["list", "watch 5", "watch 6", "watch 6"]
+
+    def test_it_asks_until_it_is_answered(self) -> None:
+        following = Following([LISTED, LOST, []])
+        following.client.newest = LOST
+        read = following.client.read
+
+        def heal(request: Request) -> bytes:
+            try:
+                return read(request)
+            finally:
+                following.client.newest = 7
+
+        following.client.read = heal  # type: ignore[method-assign]
+        assert following.run().questions == ["list", "watch 5", "version", "version", "watch 5", "watch 5"]
+        assert len(following.mirror.errors) == 2
+
+    @pytest.mark.parametrize("newest", [b"", b"{}", b'{"items":[],"metadata":{"resourceVersion":"v4"}}', b"<html>"])
+    def test_an_answer_that_tells_nothing(self, newest: bytes) -> None:
+        """No list at all is an error; versions that are no numbers cannot be compared, and the watch goes on."""
+        following = Following([LISTED, LOST, []], most_waits=3)
+        following.client.newest = newest
+        following.run()
+        assert following.mirror.calls == ["replace a"]
+        assert ("watch 5" in following.modes[2:]) == newest.startswith(b'{"')
+
+    def test_those_who_follow_something_else_are_told(self) -> None:
+        """A quiet collection shows nothing: its own version may be older than the copy, and yet it has changed."""
+        restores = Restores()
+        following, quiet = Following([LISTED, LOST, LISTED], restores=restores), Following([LISTED] * 2)
+        stranger = Following([LISTED], restores=Restores())
+        restores.tell(quiet.reflector)
+        following.client.newest = 1
+        following.run()
+        assert quiet.run().modes[0] == "list"
+        assert (quiet.reflector._reason, stranger.reflector._again) == ("restored", "")
+
+    def test_whoever_follows_no_more_is_forgotten(self) -> None:
+        restores = Restores()
+        Following(restores=restores)
+        gc.collect()
+        assert not restores._followers
 
 
 MALFORMED = {

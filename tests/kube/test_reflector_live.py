@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from kube.apply import apply
-from kube.client import ApiClient, Request
+from kube.client import JSON, METADATA, ApiClient, Request, Stream
 from kube.config import load
 from kube.errors import ApiError, Unreachable
 from kube.reflector import Reflector
@@ -23,10 +23,11 @@ from tests.support.certificates import Certificates
 class Live:
     """A reflector in a thread of its own, on `client`'s server."""
 
-    def __init__(self, client: ApiClient, path: str = NODES) -> None:
+    def __init__(self, client: ApiClient, path: str = NODES, accept: str = JSON) -> None:
         self.stop = Impatient()
         self.mirror = Mirror()
-        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, random.Random(7))
+        dice = random.Random(7)
+        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, dice, accept=accept)
         self._thread = threading.Thread(target=self.reflector.run)
 
     def start(self) -> None:
@@ -98,6 +99,46 @@ def test_changes_arrive_on_both_servers(api: ApiUnderTest, clients: Callable[[],
     assert live.mirror.items["b"][1] == {"x": "y"}
 
 
+@pytest.mark.parametrize("accept", [JSON, METADATA], ids=["whole", "metadata"])
+def test_servers_without_streamed_lists(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch, accept: str
+) -> None:
+    client = clients()
+    streamed = client.stream
+
+    def unstreamed(request: Request, idle_timeout: float) -> Stream:
+        if "sendInitialEvents" in request.query:
+            raise ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
+        return streamed(request, idle_timeout)
+
+    monkeypatch.setattr(client, "stream", unstreamed)
+    api.create(NODES, node("a"))
+    with Live(client, accept=accept) as live:
+        live.wait_for_names("a")
+        api.create(NODES, node("b"))
+        live.wait_for_names("a b")
+    assert not live.mirror.errors
+
+
+@pytest.mark.parametrize("accept", [JSON, METADATA], ids=["whole", "metadata"])
+def test_a_broken_watch_goes_on_where_the_version_is_still_there(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], accept: str
+) -> None:
+    api.create(NODES, node("a"))
+    with Live(clients(), accept=accept) as live:
+        live.wait_for_names("a")
+        api.create(NODES, node("b"))
+        live.wait_for_names("a b")
+        assert live.reflector._open
+        live.reflector._open.interrupt()
+        live.mirror.wait_for(lambda: bool(live.mirror.errors))
+        api.create(NODES, node("c"))
+        live.wait_for_names("a b c")
+    assert len(live.mirror.errors) == 1
+    assert live.mirror.calls.count("replace a") == 1
+    assert not live.reflector._doubtful
+
+
 def test_relist_from_another_thread(server: EmbeddedApiServer, make: Callable[[], ApiClient]) -> None:
     server.load([node("a"), node("b")])
     with Live(make()) as live:
@@ -141,7 +182,8 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
     with EmbeddedApiServer() as old:
         old.write_kubeconfig(tmp_path / "kubeconfig")
         old.load([node(name) for name in "abcdef"])
-        live = Live(ApiClient(load(str(tmp_path / "kubeconfig"))))
+        client = ApiClient(load(str(tmp_path / "kubeconfig")))
+        live = Live(client)
         live.start()
         live.wait_for_names("a b c d e f")
         monkeypatch.setattr("kube.reflector._IDLE_SECONDS", 0.2)
@@ -149,6 +191,7 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
         new.load([node("z")])
         live.wait_for_names("z")
         live.end()
+        client.close()
 
 
 @pytest.mark.parametrize("streamed", [True, False])

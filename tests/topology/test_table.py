@@ -1,6 +1,7 @@
 """Counting in columns finds what counting node by node finds, whatever the nodes carry."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from topology.hierarchy import Coverage, cover, crossings, fully_covered, level_
 from topology.keys import HOSTNAME
 from topology.levels import Level
 from topology.node import NodeFacts, node_facts
-from topology.table import Table
+from topology.table import Table, sums
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
 LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)
@@ -107,6 +108,21 @@ def test_a_table_of_a_table_is_the_table() -> None:
     table = Table([node_facts("n1", "u1", ("a",), ("1",), ready=True, schedulable=True, gpus=8)])
     assert cover([Level("a", "a")], table)[0].nodes == 1
     assert table.column("a") is table.column("a")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_by_name_are_counted_as_nodes_in_a_row(seed: int) -> None:
+    dice = random.Random(seed)
+    for count in (0, 1, 7, 300):
+        nodes = any_nodes(dice, count)
+        named, listed = Table({node.name: node for node in nodes}), Table(nodes)
+        assert (list(named), named.segments) == (list(listed), listed.segments)
+        assert (named.kinds, named.weights, named.usable) == (listed.kinds, listed.weights, listed.usable)
+        assert sum(named.usable) == sum(node.usable for node in nodes)
+        assert sums(named.machines()) == Counter(node.hardware for node in nodes)
+        for key in KEYS:
+            assert named.values(key) == [level_value(node, key) for node in nodes]
+            assert named.distinct(key) == set(named.labels(key))
 
 
 def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:

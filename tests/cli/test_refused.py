@@ -1,0 +1,213 @@
+"""Servers that refuse, that go away, and credentials that are none: what people read, and how the command ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.main import main
+from explain.kinds import AROUND, POD, SUBJECTS
+from simulator.apiserver import EmbeddedApiServer
+from simulator.apiserver.requests import Request
+from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.saved import cluster_topology, demo_nodes
+
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+STATUS = {
+    "nodes": 2,
+    "gpus": 8,
+    "levels": [{"domain": "rack", "key": "r", "domains": 1, "nodes": 2, "missing": 0, "available": True}],
+    "conditions": [],
+}
+WORK = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}'
+
+Said = tuple[int, str, str]
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    file = tmp_path / "work.json"
+    file.write_text(WORK)
+    return str(file)
+
+
+@pytest.fixture
+def commands(work: str, tmp_path: Path) -> list[list[str]]:
+    """Every command that looks at a cluster."""
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps(demo_nodes(most=1)[0]))
+    return [
+        *(["tree"], ["nodes"], ["levels"], ["matrix", "gb200-01"], ["suggest"], ["save", str(tmp_path / "x")]),
+        *(["check", "-f", work], ["explain", "pod/p"], ["diff", str(before)], ["export", "--format", "kai"]),
+    ]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*words: str) -> Said:
+        code = main(words)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
+    """The file of somebody with this token."""
+    document = json.loads(json.dumps(yaml.safe_load(api.kubeconfig.read_text())))
+    document["users"][0]["user"] = {"token": token}
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
+    rule = {"apiGroups": [group], "resources": [resource], "verbs": ["list"]}
+    bind(
+        api,
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [rule],
+        },
+    )
+
+
+def documented_role() -> dict[str, Any]:
+    """The one in docs/cli.md."""
+    rights = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("\n## Rights\n")[2]
+    found: dict[str, Any] = yaml.safe_load(rights.partition("```yaml\n")[2].partition("```")[0])
+    return found
+
+
+def bind(api: ApiUnderTest, role: dict[str, Any]) -> None:
+    """Give the account all that the role says."""
+    name = role["metadata"]["name"]
+    api.create(f"{RBAC}/clusterroles", role)
+    binding = {
+        "apiVersion": role["apiVersion"],
+        "metadata": {"name": name},
+        "kind": "ClusterRoleBinding",
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "people", "name": "viewer"}],
+    }
+    api.create(f"{RBAC}/clusterrolebindings", binding)
+
+
+def once(command: Command, words: list[str], holds: Callable[[Said], bool]) -> Said:
+    """The authorizer hears of a new binding a moment later; each question is a request, which is pause enough."""
+    for _ in range(500):
+        if holds(found := command(*words)):
+            return found
+    pytest.fail("the binding never took effect")
+
+
+@pytest.mark.real_api("the embedded server lets everybody do everything")
+def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
+    api: ApiUnderTest, commands: list[list[str]], command: Command, tmp_path: Path
+) -> None:
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    for node in demo_nodes(most=2):
+        metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
+        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    api.create(TOPOLOGIES, cluster_topology(required=["rack"]))
+    api.request("PATCH", f"{TOPOLOGIES}/cluster/status", {"status": STATUS}, content_type=MERGE)
+    create_namespace(api, "people")
+    create_service_account(api, "people", "viewer")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    token = api.create("/api/v1/namespaces/people/serviceaccounts/viewer/token", asked)["status"]["token"]
+    where = ["--kubeconfig", kubeconfig(api, token, tmp_path / "viewer.json")]
+
+    for words in commands:  # no right at all
+        code, out, err = command(*words, *where)
+        assert (code, out) == (2, ""), words
+        assert f"toposcope {words[0]}: nodes may not be listed with these credentials" in err, words
+        assert "ask an admin for a ClusterRole with the verb list on nodes (the API server: nodes " in err
+        assert "Traceback" not in err
+
+    grant(api, "see-topologies", "gpu.topology", "clustertopologies")
+    code, out, err = once(command, ["tree", *where], lambda said: bool(said[1]))
+    assert code == 2
+    assert out.startswith("ClusterTopology cluster: rack (as its controller counted)\ncluster: 2 nodes, 8 GPUs\n")
+    assert "nodes may not be listed" in err
+    assert "shown is what the controller counted, as with --summary" in err
+    assert command("tree", *where, "-o", "json")[:2] == (2, "")  # programs would take it for something else
+    assert command("tree", "--summary", *where)[0] == 1
+
+    grant(api, "see-nodes", "", "nodes")
+    code, out, err = once(command, ["tree", *where], lambda said: "(as its" not in said[1])
+    assert code == 1  # no kubelet has said that the nodes are ready
+    assert "NODES" in out
+    assert "warning: pods may not be listed with these credentials, so what is free is not known" in err
+    assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
+    code, out, err = command("explain", "job/x", *where)
+    assert code == 2
+    assert "jobs.batch" in err
+    assert err.count("ask an admin for the verb list on them in namespace default: docs/cli.md, section Rights") == 1
+    for words in commands:
+        code, out, err = command(*words, *where)
+        assert "Traceback" not in err, words
+        assert "nodes may not" not in err, words
+
+    bind(api, documented_role())
+    once(command, ["explain", "job/x", *where], lambda said: "credentials" not in said[2])
+    for words in commands:
+        assert "credentials" not in command(*words, *where)[2], words
+
+    where = ["--kubeconfig", kubeconfig(api, "no-token-of-anybody", tmp_path / "nobody.json")]
+    code, out, err = command("tree", *where)
+    assert (code, out) == (2, "")
+    assert err.startswith("toposcope tree: 401 Unauthorized: ")
+    assert "the API server does not know these credentials, or no longer: log in again" in err
+    for resource in ("clusterrolebindings", "clusterroles"):
+        for name in ("see-topologies", "see-nodes", "toposcope-viewer"):
+            api.request("DELETE", f"{RBAC}/{resource}/{name}")
+
+
+def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
+    allowed = {
+        (group, resource)
+        for rule in documented_role()["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "list" in rule["verbs"]
+    }
+    assert {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)} <= allowed
+
+
+def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
+    commands: list[list[str]], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""
+    monkeypatch.setattr("survey.live._PAGE", 1)
+    file = tmp_path / "kubeconfig"
+    with EmbeddedApiServer() as server:
+        server.write_kubeconfig(file)
+        api = ApiUnderTest("embedded", server.url, file, embedded=server)
+        for name in ("gb200-01", "gb200-02"):
+            api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+
+        def second_page(request: Request) -> bool:
+            return request.path == NODES and "continue" in request.query
+
+        server.faults.reject(503, 1_000, applies=second_page)
+        for words in commands:
+            if words[0] == "matrix":
+                continue  # reads one node, so there is no second page
+            code, out, err = command(*words, "--kubeconfig", str(file))
+            assert (code, out) == (2, ""), words
+            assert err.splitlines()[-1].startswith(f"toposcope {words[0]}: 503 ServiceUnavailable: the server is"), err
+    for words in commands:
+        code, out, err = command(*words, "--kubeconfig", str(file))
+        assert (code, out) == (2, ""), words
+        assert len(err.splitlines()) == 1, err
+        assert err.startswith(f"toposcope {words[0]}: {server.url} does not answer: "), err

@@ -1,0 +1,101 @@
+"""Output that nobody reads, and streams that were closed before the start: no command ends in a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.main import COMMANDS, main
+from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+
+ROOT = Path(__file__).parents[2]
+QUESTIONS = {
+    "tree": ("tree", "--all"),
+    "tree as JSON": ("tree", "-o", "json"),
+    "nodes": ("nodes",),
+    "nodes as YAML": ("nodes", "-o", "yaml"),
+    "levels": ("levels",),
+    "matrix": ("matrix", "gb200-01"),
+    "matrix as JSON": ("matrix", "gb200-01", "-o", "json"),
+    "save": ("save", "SAVED"),
+    "diff": ("diff", "BEFORE"),
+    "check": ("check", "-f", "WORK"),
+    "check as JSON": ("check", "-f", "WORK", "-o", "json"),
+    "explain": ("explain", "pod/a"),
+    "suggest": ("suggest",),
+    "export": ("export", "--format", "slurm"),
+}
+OTHERS = {"ui", "discover", "agent", "controller", "uninstall", "demo", "completion"}
+"""Those that look at no cluster in files, or do not end by themselves."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("streams")
+    (path / "now.json").write_text(
+        saved([*demo_nodes(most=6), pod("a", "gb200-01", 4), cluster_topology(required=["rack"])])
+    )
+    (path / "BEFORE").write_text(saved([*demo_nodes(most=5)]))
+    (path / "WORK").write_text(saved([pod("b", None, 1)]))
+    (path / "bad.json").write_text(saved(demo_nodes(most=3)).replace('"True"', "[]"))
+    return path
+
+
+def words_of(question: str, folder: Path) -> list[str]:
+    words = [str(folder / word) if word.isupper() else word for word in QUESTIONS[question]]
+    return [*words, "--from", str(folder / "now.json")]
+
+
+def test_every_command_that_looks_is_asked_here() -> None:
+    assert {words[0] for words in QUESTIONS.values()} | OTHERS == set(COMMANDS)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_pipe_that_nobody_reads(
+    question: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        assert main(words_of(question, folder)) == 141
+    assert "Error" not in capsys.readouterr().err
+
+
+def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The command in which TOPOSCOPE stands for the program."""
+    script = command.replace("TOPOSCOPE", f"{sys.executable} -W error -m cli.main")
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        ["/bin/bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_closed_output_is_told_and_a_closed_standard_error_is_no_trouble(folder: Path) -> None:
+    ran = in_bash("TOPOSCOPE tree --from now.json >&-", folder)
+    told = "toposcope tree: the output cannot be written: Bad file descriptor\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+    # Warnings are not written into whatever file is opened next, nor to standard output.
+    ran = in_bash("TOPOSCOPE tree --from bad.json 2>&-", folder)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    ran = in_bash(
+        "TOPOSCOPE save --from now.json SAVED <&- >/dev/null 2>&-; TOPOSCOPE nodes -o name --from SAVED", folder
+    )
+    assert ran.stdout.splitlines()[0] == "node/gb200-01"
+
+
+def test_problems_that_nobody_reads_still_end_with_2(folder: Path) -> None:
+    ran = in_bash("exec 3>&1; { TOPOSCOPE tree --from bad.json 2>&1 >/dev/null; echo $? >&3; } | true", folder)
+    assert (ran.stdout, ran.stderr) == ("2\n", "")
+
+
+def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        with pytest.raises(SystemExit) as end:
+            main(["check", "--help"])
+    assert end.value.code == 141
