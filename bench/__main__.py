@@ -70,12 +70,17 @@ def main() -> int:
     failed = False
     for name in arguments.names or [name for name in known if name not in LONG]:
         began = time.monotonic()
+        text, figures = "", list[Figure]()
         try:
-            chosen = {"quick": arguments.quick}
-            text = REPORTS[name](**chosen) if name in REPORTS else table(SUBJECTS[name](**chosen))
+            if name in REPORTS:
+                text = REPORTS[name](quick=arguments.quick)
+            else:
+                figures.extend(SUBJECTS[name](quick=arguments.quick))
         except Exception as error:  # noqa: BLE001 - the others are still worth measuring
             failed = True
             text = f"failed: {type(error).__name__}: {error}"
+        # What was measured before a failure took its time too.
+        text = "\n".join(filter(None, [table(figures) if figures else "", text]))
         print(f"\n{name} ({time.monotonic() - began:.0f} s)\n{text}", flush=True)
     return 1 if failed else 0
 

@@ -9,10 +9,11 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self
 
 import msgspec
 import psutil
@@ -31,6 +32,11 @@ _MERGE: Final = "application/merge-patch+json"
 _IN_SERVER: Final = 60_000
 """Bytes that one Node and its pods take in the API server, with room for what it sends."""
 _CHANGES: Final = 10
+_COUNTED: Final = 4
+"""Changes after which every view is counted anew."""
+_PAGES: Final = 50
+_MOST_MEMORY: Final = 1024
+"""MiB: the limit in the Deployment."""
 _REST: Final = 20.0
 _PAUSE: Final = 0.05
 _PATIENCE: Final = 12
@@ -81,7 +87,7 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
     yield Figure("  snapshot on the wire", _one(len(raw) / _KIB, "KiB"), Target(_KIB) if nodes <= _SIZES[1] else None)
     client = server.client()
     with _Stream(port, msgspec.json.decode(_plain(port))["id"]) as stream:
-        _ask(client, _name(client, 0), "unknown")
+        _ask(client, _name(client, 0), _state("unknown"))
         stream.delta()
         yield Figure(
             "  a snapshot made anew",
@@ -89,13 +95,32 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
             Target(_FIRST_PAINT) if nodes == _SIZES[1] else None,
         )
         idle(running.pid)
-        trips = [_change(client, stream, running, i) for i in range(_CHANGES)]
-        yield Figure("  a label changed, until a page has it", Sample(tuple(each for each, _ in trips), "ms"))
-        yield Figure("  CPU for that", Sample(tuple(each for _, each in trips), "ms"))
-        before = cpu_seconds(running.pid)
-        time.sleep(_REST)
-        rest = cpu_seconds(running.pid) - before
-        yield Figure("  at rest with one page, CPU", _one(1000 * rest / _REST, "ms/s"))
+        states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
+        yield from _told("a state changed", [_change(client, stream, running, each) for each in states])
+        cordons = [{"spec": {"unschedulable": not turn % 2}} for turn in range(_COUNTED)]
+        yield from _told("a node cordoned", [_change(client, stream, running, each) for each in cordons])
+        yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
+        with ExitStack() as others:
+            since = msgspec.json.decode(_plain(port))["id"]
+            for _ in range(_PAGES - 1):
+                others.enter_context(_Stream(port, since))
+            trips = [_change(client, stream, running, each) for each in states]
+            yield from _told(f"a state changed, with {_PAGES} pages", trips)
+            yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
+        yield Figure("  memory in the end", _one(memory(tree(running.pid)).total / _MIB, "MiB"), Target(_MOST_MEMORY))
+
+
+def _told(what: str, trips: list[tuple[float, float]]) -> Iterator[Figure]:
+    elapsed, cpu = zip(*trips, strict=True)
+    yield Figure(f"  {what}, until a page has it", Sample(elapsed, "ms"))
+    yield Figure("    CPU for that", Sample(cpu, "ms"))
+
+
+def _resting(running: Program) -> float:
+    """Milliseconds of CPU in a second in which nothing changes."""
+    before = cpu_seconds(running.pid)
+    time.sleep(_REST)
+    return 1000 * (cpu_seconds(running.pid) - before) / _REST
 
 
 def _one(value: float, unit: str) -> Sample:
@@ -138,14 +163,17 @@ def _name(client: ApiClient, number: int) -> str:
     return name
 
 
-def _ask(client: ApiClient, name: str, state: str) -> None:
-    body = msgspec.json.encode({"metadata": {"labels": {STATE: state}}})
-    client.call(Request("PATCH", f"{NODES}/{name}", {}, body, _MERGE))
+def _state(state: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {STATE: state}}}
+
+
+def _ask(client: ApiClient, name: str, patch: dict[str, Any]) -> None:
+    client.call(Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE))
 
 
 def _timed(client: ApiClient, stream: "_Stream", port: int, turn: int) -> float:
     """Milliseconds for a snapshot that has to be made: something has changed since the last one."""
-    _ask(client, _name(client, 1), "ok" if turn % 2 else "degraded")
+    _ask(client, _name(client, 1), _state("ok" if turn % 2 else "degraded"))
     stream.delta()
     began = time.monotonic()
     status, _ = _get(port)
@@ -154,12 +182,12 @@ def _timed(client: ApiClient, stream: "_Stream", port: int, turn: int) -> float:
     return 1000 * (time.monotonic() - began)
 
 
-def _change(client: ApiClient, stream: "_Stream", running: Program, turn: int) -> tuple[float, float]:
-    """Milliseconds from a label's change to the page's event, and of CPU for it."""
+def _change(client: ApiClient, stream: "_Stream", running: Program, patch: dict[str, Any]) -> tuple[float, float]:
+    """Milliseconds from a node's change to the page's event, and of CPU for it."""
     name = _name(client, 2)
     before = idle(running.pid)
     began = time.monotonic()
-    _ask(client, name, "ok" if turn % 2 else "degraded")
+    _ask(client, name, patch)
     stream.delta()
     elapsed = time.monotonic() - began
     return 1000 * elapsed, 1000 * (idle(running.pid) - before)

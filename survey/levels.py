@@ -30,7 +30,7 @@ class LevelView:
     """False for a level that only some nodes carry, which is why it was not inferred."""
     domains: int
     sizes: Sizes | None
-    """None: it has no domain."""
+    """None: it has no domain, or nobody asked."""
     nodes: int
     missing: int
     missing_nodes: tuple[str, ...]
@@ -67,8 +67,11 @@ class LevelView:
         return ""
 
 
-def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
-    """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all."""
+def survey_levels(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
+    """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all.
+
+    `sized`: with `sizes`, for which every node is looked at.
+    """
     spec = scope.topology.required if scope.topology else ()
     status = scope.topology.status if scope.topology else {}
     workloads, preferring = _workloads(status, "requiredBy"), _workloads(status, "preferredBy")
@@ -86,7 +89,7 @@ def survey_levels(scope: Scope) -> tuple[LevelView, ...]:
                 key=key,
                 in_topology=inside,
                 domains=each.domains,
-                sizes=_sizes([table.values(level.key) for level in path]),
+                sizes=_sizes([table.values(level.key) for level in path]) if sized else None,
                 nodes=each.nodes,
                 missing=each.missing,
                 missing_nodes=each.missing_nodes,

@@ -1,7 +1,7 @@
 """What a question is about: one topology, its levels and its nodes, as the controller would see them."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from operator import itemgetter
@@ -95,16 +95,26 @@ def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
         table = table_of(nodes, catalogue.level_keys, catalogue)
         levels = catalogue.infer(fully_covered(catalogue.level_keys, table))
         return Scope(None, Origin.INFERRED, levels, nodes, catalogue, {catalogue.level_keys: table})
-    nodes = tuple(filter(topology.selects, snapshot.nodes))
+    return _under(topology, tuple(filter(topology.selects, snapshot.nodes)), catalogue, {})
+
+
+def again(found: Scope, topology: Topology) -> Scope:
+    """The same nodes under another state of the topology, with the same selector: they are not counted anew."""
+    return _under(topology, found.nodes, found.catalogue, found._tables)  # noqa: SLF001 - one scope to the next
+
+
+def _under(
+    topology: Topology, nodes: tuple[NodeView, ...], catalogue: Catalogue, tables: dict[frozenset[str], Table]
+) -> Scope:
     if topology.levels is not None:
-        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue)
+        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue, tables)
     if not nodes:
-        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue)
-    keys = catalogue.level_keys.union(level.key for level in topology.last_levels)
-    table = table_of(nodes, keys, catalogue)
+        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue, tables)
+    bare = Scope(topology, Origin.OBSERVED, (), nodes, catalogue, tables)
+    table = bare.table_with(catalogue.level_keys.union(level.key for level in topology.last_levels))
     # Absences begin now: a level that no node carries stays until the controller has given it up.
     effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
-    return Scope(topology, Origin.OBSERVED, effective.levels, nodes, catalogue, {keys: table})
+    return replace(bare, levels=effective.levels)
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:

@@ -1,6 +1,6 @@
 """Nodes as the page is told of them: one by one in a delta, column by column in a snapshot."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from survey.health import marks
@@ -8,6 +8,7 @@ from survey.matrix import reasons
 from survey.snapshot import NodeView
 from topology import keys
 from topology.catalogue import BUILT_IN
+from topology.node import ITS_NAME
 from ui import wire
 from ui.views import Sight, keys_of
 
@@ -71,6 +72,7 @@ class Describer:
             else:
                 others += 1
         frees = [free(node) for node in shown]
+        names = frozenset(node.name for node in shown)
         return (
             wire.Nodes(
                 name=[node.name for node in shown],
@@ -78,8 +80,8 @@ class Describer:
                 free=None if None in frees else [each or 0 for each in frees],
                 marks=_lists(map(marks, shown)),
                 views=_lists(views),
-                facts={name: _column(shown, key, frozenset()) for name, key in FACTS.items()},
-                labels={key: _column(shown, key, self._placeholders) for key in self.keys},
+                facts={name: _column(shown, names, key, frozenset()) for name, key in FACTS.items()},
+                labels={key: _column(shown, names, key, self._placeholders) for key in self.keys},
                 reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
                 apart={str(i): self._apart(node) for i, node in enumerate(shown) if not views[i]},
             ),
@@ -99,20 +101,22 @@ def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None
     return None if value in placeholders else value
 
 
-def _column(nodes: Sequence[NodeView], key: str, none: frozenset[str]) -> wire.Column:
-    """One label of every node; values in `none` count as absent."""
-    numbers: dict[str, int] = {}
-    codes = []
-    for node in nodes:
-        place = node.places.get(key)
-        value = None if place is None else node.values[place]
-        if value is None or value in none:
-            codes.append(wire.ABSENT)
-        elif value == node.name:
-            codes.append(wire.ITS_NAME)
-        else:
-            codes.append(numbers.setdefault(value, len(numbers)))
-    return wire.Column(list(numbers), codes)
+def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, none: frozenset[str]) -> wire.Column:
+    """One label of every node (`names` are those of all); values in `none` count as absent."""
+    # Nodes with equal label keys share one mapping.
+    carried = {id(node.places): node.places.get(key) for node in nodes}
+    values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
+    found = dict.fromkeys(values)
+    own = not found.keys().isdisjoint(names)
+    if own:  # a node's own name is told by a number, so that the names are not told twice
+        values = [ITS_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
+        found = dict.fromkeys(values)
+    told = [value for value in found if value is not None and value != ITS_NAME and value not in none]
+    codes: dict[str | None, int] = dict.fromkeys(found, wire.ABSENT)
+    codes.update((value, code) for code, value in enumerate(told))
+    if own:
+        codes[ITS_NAME] = wire.ITS_NAME
+    return wire.Column(told, list(map(codes.__getitem__, values)))
 
 
 def _lists(lists: Iterable[Sequence[str]]) -> wire.ListColumn:

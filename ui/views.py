@@ -3,21 +3,24 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from controller.conditions import ADVISORY
 from controller.spec import Topology, read
 from formats.segments import suggest
 from survey.levels import crossed, survey_levels
-from survey.scope import Scope, scope
+from survey.scope import Scope, again, scope
 from survey.snapshot import NodeView, Snapshot
-from topology.keys import GPUS
+from topology.keys import GPU_PRODUCT, GPUS
 from topology.levels import Level
 from ui import wire
 
 log = logging.getLogger(__name__)
 
 Takes = Callable[[NodeView], bool]
+
+_ALWAYS: Final = frozenset({GPUS, GPU_PRODUCT})
+"""Labels that count in any view, or in the name of a suggested one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,12 @@ class Sight:
     takes: Takes
 
 
-def sights_of(snapshot: Snapshot) -> tuple[Sight, ...]:
-    """All views of a cluster, the one that is meant when none is named first."""
+def sights_of(snapshot: Snapshot, before: Sequence[Sight] = ()) -> tuple[Sight, ...]:
+    """All views of a cluster, the one that is meant when none is named first.
+
+    `before` are views of nodes that have the same footing (see `footing_of`): what was counted for them still holds.
+    """
+    known = {sight.view.id: sight for sight in before}
     if not snapshot.topologies:
         found = scope(snapshot)
         labelled = any(node.label(GPUS) is not None for node in found.nodes)
@@ -40,11 +47,11 @@ def sights_of(snapshot: Snapshot) -> tuple[Sight, ...]:
     main = _main(snapshot.topologies)
     found_all: list[Sight] = []
     for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
-        found = scope(snapshot, topology.name)
         parent = names.get(topology.owner) if topology.owner else None
-        found_all.append(Sight(_view(topology.name, topology.name, "topology", parent, found), found, topology.selects))
+        here = known.get(topology.name)
+        found_all.append(_sight(snapshot, topology, topology.name, "topology", parent, here))
         # With Auto each segment has a ClusterTopology, which is a view of its own.
-        found_all += () if topology.divided else _segments(snapshot, topology)
+        found_all += () if topology.divided else _segments(snapshot, topology, known)
     return tuple(found_all)
 
 
@@ -62,13 +69,14 @@ def _has_gpus(node: NodeView) -> bool:
     return node.has_gpus
 
 
-def _segments(snapshot: Snapshot, topology: Topology) -> Iterator[Sight]:
+def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, Sight]) -> Iterator[Sight]:
     """The segments that the controller has written down for a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
         name = str(entry["name"])
         spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
         try:
-            yield _as_if(snapshot, f"{topology.name}/{name}", name, topology.name, spec)
+            identity = f"{topology.name}/{name}"
+            yield _as_if(snapshot, identity, name, topology.name, spec, known.get(identity))
         except (AttributeError, KeyError, TypeError) as error:
             log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
 
@@ -81,16 +89,57 @@ def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
             yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document())
 
 
-def _as_if(snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any]) -> Sight:
+def _as_if(
+    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], before: Sight | None = None
+) -> Sight:
     """A view as if there were a ClusterTopology with this spec."""
     topology = read({"metadata": {"name": identity}, "spec": spec})
-    nodes = tuple(filter(topology.selects, snapshot.nodes))
-    found = scope(replace(snapshot, nodes=nodes, topologies=(topology,)), identity)
-    return Sight(_view(identity, name, "segment", parent, found), found, topology.selects)
+    return _sight(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent, before)
+
+
+def _sight(
+    snapshot: Snapshot,
+    topology: Topology,
+    name: str,
+    kind: Literal["topology", "segment"],
+    parent: str | None,
+    before: Sight | None,
+) -> Sight:
+    was = before.scope.topology if before else None
+    if before and was and was.selector == topology.selector:
+        found, gpus = again(before.scope, topology), before.view.gpus
+    else:
+        found, gpus = scope(snapshot, topology.name), None
+    return Sight(_view(topology.name, name, kind, parent, found, gpus), found, topology.selects)
+
+
+def footing_of(sights: Sequence[Sight]) -> Callable[[NodeView], object]:
+    """What of a node the views are made of: as long as it is equal, the node changes none of them.
+
+    Most changes leave it: of state, of hardware, of any label that is no level and in no selector.
+    """
+    tracked = set(_ALWAYS)
+    for sight in sights:
+        tracked |= sight.scope.catalogue.level_keys
+        tracked.update(level.key for level in sight.scope.levels)
+        if sight.scope.topology:
+            tracked |= sight.scope.topology.label_keys()
+            tracked.update(level.key for level in sight.scope.topology.last_levels)
+
+    def footing(node: NodeView) -> object:
+        labels = {key: node.values[place] for key, place in node.places.items() if key in tracked}
+        return labels, node.gpus, node.has_gpus, node.usable
+
+    return footing
 
 
 def _view(
-    identity: str, name: str, kind: Literal["topology", "segment", "inferred"], parent: str | None, found: Scope
+    identity: str,
+    name: str,
+    kind: Literal["topology", "segment", "inferred"],
+    parent: str | None,
+    found: Scope,
+    gpus: int | None = None,
 ) -> wire.View:
     topology = found.topology
     problems = [*(topology.problems if topology else ()), *crossed(found)]
@@ -102,14 +151,14 @@ def _view(
         origin=found.origin.value,
         levels=list(_levels(found)),
         nodes=len(found.nodes),
-        gpus=sum(node.gpus for node in found.nodes),
+        gpus=sum(node.gpus for node in found.nodes) if gpus is None else gpus,
         conditions=list(conditions_of(topology)) if topology else [],
         problems=problems,
     )
 
 
 def _levels(found: Scope) -> Iterator[wire.LevelView]:
-    for each in survey_levels(found):
+    for each in survey_levels(found, sized=False):
         yield wire.LevelView(
             domain=each.domain,
             key=each.key,

@@ -16,6 +16,7 @@ from tests.ui.serving import Ticks, facts_of, rack_nodes, teller_of
 from topology import keys
 from ui import teller as module
 from ui.facts import Facts
+from ui.views import sights_of
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
 
@@ -27,7 +28,7 @@ def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None
 def _turn(dice: random.Random, facts: Facts) -> None:
     """One thing happens."""
     name = f"n{dice.randrange(12)}"
-    match dice.randrange(7):
+    match dice.randrange(8):
         case 0:
             facts.node_gone(name)
         case 1:
@@ -42,6 +43,9 @@ def _turn(dice: random.Random, facts: Facts) -> None:
             facts.put_node(view(name, labels={keys.GPUS: "", "x": str(dice.random())}, gpus=0), "")
         case 6:
             facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(dice.random())}]})))
+        case 7 if dice.random() < 0.2:  # whom it selects: pages begin anew
+            selector = {"matchLabels": {RACK: dice.choice(["r0", "r1"])}}
+            facts.put_topology(read(cluster_topology(nodeSelector=selector, required=["rack"])))
 
 
 def test_pages_that_follow_know_what_new_ones_know() -> None:
@@ -56,7 +60,7 @@ def test_pages_that_follow_know_what_new_ones_know() -> None:
         for page in pages[: 1 + turn % 2]:  # the second one hears of two turns at once
             page.follow()
     pages[1].follow()
-    new = fetched(teller)
+    new = fetched(teller_of(facts))
 
     for page in pages:
         assert page.rows == decoded(new)
@@ -111,6 +115,43 @@ def test_a_level_that_goes_and_comes_back_is_told() -> None:
         f"cluster: level rack: {RACK} -> none",
     ]
     assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
+
+
+def test_nodes_are_counted_anew_only_where_their_footing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = facts_of(rack_nodes(), cluster_topology())
+    teller = teller_of(facts)
+    looks: list[int] = []
+
+    def look(found: Any, before: Any = ()) -> Any:
+        looks.append(len(before))
+        return sights_of(found, before)
+
+    monkeypatch.setattr(module, "sights_of", look)
+    _put(facts, "n1", state="degraded")
+    teller.tick()
+    assert looks == []
+
+    facts.put_topology(read(cluster_topology({"conditions": [CONDITION]})))
+    _put(facts, "n1")
+    teller.tick()
+    assert looks == [1]
+
+    _put(facts, "n1", cordoned=True)
+    teller.tick()
+    assert looks == [1, 0]
+    assert teller.number == 3
+
+
+def test_a_selector_that_changes_alone_is_counted_anew() -> None:
+    facts = facts_of((*rack_nodes(), view("n9", "r9")), cluster_topology())
+    teller = teller_of(facts)
+    page = Page(teller)
+    facts.put_topology(read(cluster_topology(nodeSelector={"matchLabels": {RACK: "r9"}})))
+    teller.tick()
+    page.follow()
+
+    assert page.resets == 1
+    assert [(each["nodes"], each["gpus"]) for each in page.views] == [(1, 8)]
 
 
 def test_heartbeats_and_the_like_are_no_news() -> None:

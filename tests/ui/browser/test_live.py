@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import CDPSession, Page, expect
 
 from tests.ui.browser.shown import RACK, Shown, demo_objects, labels, named, shown
 from tests.ui.browser.test_map import domain, node
@@ -71,6 +71,38 @@ def test_nodes_come_and_go(page: Page, live: Shown) -> None:
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("3 nodes"))
     live.write(demo_objects())
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
+
+
+def _maps(page: Page, session: CDPSession) -> int:
+    """How many maps the page holds (a table has five), when nothing is under way and garbage has been collected."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+    )
+    prototype = session.send("Runtime.evaluate", {"expression": "Map.prototype"})["result"]["objectId"]
+    found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"]["objectId"]
+    counted = {"objectId": found, "functionDeclaration": "function () { return this.length; }", "returnByValue": True}
+    count: int = session.send("Runtime.callFunctionOn", counted)["result"]["value"]
+    session.send("Runtime.releaseObject", {"objectId": found})
+    return count
+
+
+def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page, live: Shown) -> None:
+    page.goto(f"{live.address}#in=zone-1/block-2/rack-4")
+    expect(node(page, "h200-6")).to_be_attached()
+    session = page.context.new_cdp_session(page)
+    # Buttons that are gone, and what remembers colours and widths, must not keep it either.
+    page.locator(".chip").first.click()
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("combobox", name="Colour by").select_option("free")
+    before = _maps(page, session)
+    assert before > 10
+    for cordoned in (True, False, True):
+        objects = demo_objects()
+        named(objects, "h200-6")["spec"]["unschedulable"] = cordoned
+        live.write(objects)
+        expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned" if cordoned else "well"))
+
+    assert _maps(page, session) == before
 
 
 def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> None:

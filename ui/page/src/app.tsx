@@ -28,6 +28,11 @@ export function App({ source }: { source: Source }) {
   return <Explorer source={source} watched={watched} cluster={cluster} />;
 }
 
+/** Goes into a domain. What lives as long as the page is made apart: a closure keeps all that its neighbours see. */
+function useZoom(go: (change: { path: string[]; node: null }) => void): (domain: Domain) => void {
+  return useCallback((domain: Domain) => go({ path: pathOf(domain), node: null }), [go]);
+}
+
 function Waiting({ error }: { error: string }) {
   return (
     <main class="waiting">
@@ -85,7 +90,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
     return found;
   }, [marked, forest, view.id]);
 
-  const zoom = useCallback((domain: Domain) => go({ path: pathOf(domain), node: null }), [go]);
+  const zoom = useZoom(go);
   const openName = useCallback(
     (name: string) => {
       const home = forest.home[table.byName.get(name) ?? -1];

@@ -3,6 +3,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Domain } from "../model/domains.ts";
 import { type Category, LENSES, type Lens, type LensKey } from "../model/lens.ts";
 import { themeOf } from "./theme.ts";
+import { figure } from "./words.ts";
 
 interface Props {
   lens: Lens;
@@ -48,7 +49,7 @@ export function Legend({ lens, counts, apart, focus, only, theme, setLens, setOn
             >
               <Sample category={category} theme={theme} />
               <span class="name">{category.label}</span>
-              <span class="count">{count.toLocaleString("en")}</span>
+              <span class="count">{figure(count)}</span>
             </button>
           );
         })}
@@ -73,10 +74,11 @@ export function Sample({ category, theme }: { category: Category; theme: string 
     context.scale(2, 2);
     context.beginPath();
     context.roundRect(1, 1, 14, 14, 4);
-    context.fillStyle = themeOf(element, 2).fill(category, true);
+    const look = themeOf(theme, 2);
+    context.fillStyle = look.fill(category, true);
     context.fill();
     if (category.pattern === "hollow") {
-      context.strokeStyle = themeOf(element, 2).colour("soft");
+      context.strokeStyle = look.colour("soft");
       context.setLineDash([3, 2]);
       context.stroke();
     }

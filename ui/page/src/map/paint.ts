@@ -119,8 +119,9 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
     }
   });
   context.globalAlpha = 1;
-  context.font = `500 11.5px ${theme.font}`;
-  const measure = measuring(context);
+  const font = `500 11.5px ${theme.font}`;
+  context.font = font;
+  const measure = measuring(context, font);
   for (let at = 0; at < nodes.length; at++) {
     const w = boxes[at * 4 + 2] ?? 0;
     const h = boxes[at * 4 + 3] ?? 0;
@@ -246,58 +247,55 @@ function paintMark(
 
 function paintHead(context: CanvasRenderingContext2D, scene: Scene, box: DomainBox, theme: Theme): void {
   const { forest, health } = scene;
+  const [plain, bold, heavy] = [`400 11px ${theme.font}`, `600 12px ${theme.font}`, `700 11px ${theme.font}`];
+  const [inPlain, inBold] = [measuring(context, plain), measuring(context, bold)];
   const middle = box.y + box.head / 2 + 1;
   let right = box.x + box.w - 8;
   const ailing = troubled(health, box.domain);
   if (ailing) {
     const tone = HEALTH[worst(health, box.domain)]?.tone ?? "health-degraded";
-    context.font = `700 11px ${theme.font}`;
     // The name is worth more than the number.
-    context.font = `600 12px ${theme.font}`;
-    const named = context.measureText(box.chain.at(-1)?.value ?? "").width;
-    context.font = `700 11px ${theme.font}`;
-    const text = box.w - named > 62 ? `▲ ${ailing}` : "▲";
-    const wide = context.measureText(text).width + 10;
+    const text = box.w - inBold(box.chain.at(-1)?.value ?? "") > 62 ? `▲ ${ailing}` : "▲";
+    const wide = measuring(context, heavy)(text) + 10;
     right = box.x + box.w - 4 - wide;
     rounded(context, right, middle - 8, wide, 16, 8);
     context.fillStyle = theme.colour(tone);
     context.fill();
     context.fillStyle = theme.on(tone);
+    context.font = heavy;
     context.fillText(text, right + 5, middle + 0.5);
     right -= 6;
   }
-  const count = box.domain.end - box.domain.start;
-  context.font = `400 11px ${theme.font}`;
-  const facts = `${many(box.domain.gpus, "GPU")}${count > 1 ? ` · ${many(count, "node")}` : ""}`;
   let x = box.x + 8;
-  const names = box.chain.map((domain) => ({ level: levelName(forest, domain), value: domain.value }));
-  const factsWide = context.measureText(facts).width;
-  const showFacts = right - x - factsWide > 150;
-  if (showFacts) {
-    context.fillStyle = theme.colour("soft");
-    context.fillText(facts, right - factsWide, middle);
-    right -= factsWide + 14;
-  }
-  names.forEach(({ level, value }, at) => {
-    if (right - x < 24) return;
-    context.font = `400 11px ${theme.font}`;
-    const wide = context.measureText(level).width;
-    context.font = `600 12px ${theme.font}`;
-    const long = context.measureText(value).width;
-    context.font = `400 11px ${theme.font}`;
-    if (right - x > wide + 5 + Math.min(long, 110)) {
+  // What is told beside the names needs room for 150 pixels of them, and is never written in a narrow box.
+  if (right - x > 150) {
+    const count = box.domain.end - box.domain.start;
+    const facts = `${many(box.domain.gpus, "GPU")}${count > 1 ? ` · ${many(count, "node")}` : ""}`;
+    const wide = inPlain(facts);
+    if (right - x - wide > 150) {
       context.fillStyle = theme.colour("soft");
+      context.font = plain;
+      context.fillText(facts, right - wide, middle);
+      right -= wide + 14;
+    }
+  }
+  box.chain.forEach((domain, at) => {
+    if (right - x < 24) return;
+    const level = levelName(forest, domain);
+    const wide = inPlain(level);
+    if (right - x > wide + 5 + Math.min(inBold(domain.value), 110)) {
+      context.fillStyle = theme.colour("soft");
+      context.font = plain;
       context.fillText(level, x, middle);
       x += wide + 5;
     }
-    context.font = `600 12px ${theme.font}`;
-    const measure = (text: string): number => context.measureText(text).width;
     // Later ones of a chain need some room too.
-    const room = at < names.length - 1 ? Math.max((right - x) * 0.62, 40) : right - x;
-    const text = cut(value, room, measure);
+    const room = at < box.chain.length - 1 ? Math.max((right - x) * 0.62, 40) : right - x;
+    const text = cut(domain.value, room, inBold);
     context.fillStyle = theme.colour("ink");
+    context.font = bold;
     context.fillText(text, x, middle);
-    x += measure(text) + 12;
+    x += inBold(text) + 12;
   });
 }
 
@@ -320,15 +318,15 @@ function paintPen(context: CanvasRenderingContext2D, box: PenBox, theme: Theme):
   context.stroke();
   context.setLineDash([]);
   const middle = box.y + box.head / 2 + 1;
-  context.font = `600 12px ${theme.font}`;
-  const measure = (text: string): number => context.measureText(text).width;
+  const [bold, plain] = [`600 12px ${theme.font}`, `400 11.5px ${theme.font}`];
   const count = many(box.pen.nodes.length, "node");
+  context.font = bold;
   context.fillStyle = theme.colour("ink");
   context.fillText(count, box.x + 10, middle);
-  const x = box.x + 10 + measure(count) + 8;
-  context.font = `400 11.5px ${theme.font}`;
+  const x = box.x + 10 + measuring(context, bold)(count) + 8;
+  context.font = plain;
   context.fillStyle = theme.colour("soft");
-  context.fillText(cut(box.pen.reason, box.x + box.w - 10 - x, measure), x, middle);
+  context.fillText(cut(box.pen.reason, box.x + box.w - 10 - x, measuring(context, plain)), x, middle);
 }
 
 function paintFit(context: CanvasRenderingContext2D, box: DomainBox, theme: Theme): void {

@@ -10,9 +10,22 @@ export interface Theme {
   readonly font: string;
 }
 
-export function themeOf(element: Element, density: number): Theme {
-  const style = getComputedStyle(element);
+/** Those that were read already: to ask the style sheet for each colour anew would take longer than to draw with it. */
+const read = new Map<string, Theme>();
+
+/** The colours under a theme. */
+export function themeOf(theme: string, density: number): Theme {
+  const key = `${theme} ${density}`;
+  const found = read.get(key) ?? reading(density);
+  read.set(key, found);
+  return found;
+}
+
+function reading(density: number): Theme {
+  // The style of an element that goes would keep it, and with it all that its handlers see.
+  const style = getComputedStyle(document.body);
   const colours = new Map<string, string>();
+  const inks = new Map<string, string>();
   const patterns = new Map<string, CanvasPattern | string>();
   const colour = (tone: string): string => {
     let found = colours.get(tone);
@@ -22,7 +35,14 @@ export function themeOf(element: Element, density: number): Theme {
     }
     return found;
   };
-  const on = (tone: string): string => (luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff");
+  const on = (tone: string): string => {
+    let found = inks.get(tone);
+    if (found === undefined) {
+      found = luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff";
+      inks.set(tone, found);
+    }
+    return found;
+  };
   return {
     colour,
     on,

@@ -5,7 +5,7 @@ import { type Forest, levelName, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { Hit } from "./layout.ts";
-import { many, route } from "./words.ts";
+import { figure, many, route } from "./words.ts";
 
 export interface Tipped {
   found: Hit;
@@ -44,7 +44,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
         <div class="soft">{levelName(forest, domain)}</div>
         <div>
           {many(domain.end - domain.start, "node")}, {many(domain.gpus, "GPU")}
-          {domain.free !== null && `, ${domain.free.toLocaleString("en")} free`}
+          {domain.free !== null && `, ${figure(domain.free)} free`}
         </div>
         {ailing.slice(1).map(
           ({ category, count }) =>

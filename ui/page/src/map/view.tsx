@@ -1,4 +1,5 @@
 // The map: a canvas for the eye, buttons over it for keyboards and screen readers, a note under the pointer.
+import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Domain, narrowed } from "../model/domains.ts";
 import { hit, type Layout, layoutOf } from "./layout.ts";
@@ -27,20 +28,7 @@ export function MapView(props: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const last = useRef<Layout | null>(null);
   const tip = useRef<(tipped: Tipped | null) => void>(() => undefined);
-  const [size, setSize] = useState({ w: 0, h: 0 });
-  useLayoutEffect(() => {
-    const element = frame.current;
-    if (!element) return;
-    const measure = (): void => {
-      const { width, height } = element.getBoundingClientRect();
-      setSize((was) => (was.w === width && was.h === height ? was : { w: width, h: height }));
-    };
-    const observer = new ResizeObserver(measure);
-    observer.observe(element);
-    measure();
-    return () => observer.disconnect();
-  }, []);
-
+  const size = useSize(frame);
   const layout = useMemo(
     () => (size.w > 0 ? layoutOf(table, forest, focus, size.w, size.h) : null),
     [table, forest, focus, size],
@@ -54,7 +42,7 @@ export function MapView(props: MapProps) {
     const density = Math.min(devicePixelRatio || 1, 2);
     element.width = Math.round(layout.width * density);
     element.height = Math.round(layout.height * density);
-    const look = themeOf(element, density);
+    const look = themeOf(theme, density);
     const scene = { table, forest, layout, lens, counts, health, lit, litCounts, fits, changed };
     const draw = (from: Box | null, share: number): void => {
       context.setTransform(density, 0, 0, density, 0, 0);
@@ -140,6 +128,24 @@ export function MapView(props: MapProps) {
       {layout && !layout.nodes.length && !layout.domains.length && <p class="empty">No nodes here.</p>}
     </div>
   );
+}
+
+/** How large an element is. Made apart from the map: its closures live as long as the page, and must not keep a cluster. */
+function useSize(frame: RefObject<HTMLElement | null>): { w: number; h: number } {
+  const [size, setSize] = useState({ w: 0, h: 0 });
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const measure = (): void => {
+      const { width, height } = element.getBoundingClientRect();
+      setSize((was) => (was.w === width && was.h === height ? was : { w: width, h: height }));
+    };
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
+    return () => observer.disconnect();
+  }, [frame]);
+  return size;
 }
 
 /** For those who measure. Only the last mark is kept: a page that is open for weeks would gather them. */

@@ -15,21 +15,42 @@ export function cut(text: string, room: number, measure: Measure): string {
   return "";
 }
 
-/** A measure that remembers. */
-export function measuring(context: CanvasRenderingContext2D): Measure {
-  const known = new Map<string, number>();
+/** Widths by font, then by text: a map is drawn again and again with the same words. */
+const known = new Map<string, Map<string, number>>();
+/** As many texts as are remembered in one font: names come and go for as long as the page is open. */
+const REMEMBERED = 20_000;
+
+/** A measure of texts in this font; the font that the context writes in stays as it is. */
+export function measuring(context: CanvasRenderingContext2D, font: string): Measure {
+  let widths = known.get(font);
+  if (!widths || widths.size > REMEMBERED) {
+    widths = new Map();
+    known.set(font, widths);
+  }
+  const here = widths;
   return (text) => {
-    let width = known.get(text);
+    let width = here.get(text);
     if (width === undefined) {
+      const before = context.font;
+      context.font = font;
       width = context.measureText(text).width;
-      known.set(text, width);
+      context.font = before;
+      here.set(text, width);
     }
     return width;
   };
 }
 
+// `toLocaleString` makes one of these each time, which takes longer than to draw the words.
+const grouped = new Intl.NumberFormat("en");
+
+/** A number with its thousands apart. */
+export function figure(count: number): string {
+  return grouped.format(count);
+}
+
 export function many(count: number, one: string): string {
-  return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
+  return `${figure(count)} ${one}${count === 1 ? "" : "s"}`;
 }
 
 /** A path of domain values for a narrow place: long values lose their middle. */

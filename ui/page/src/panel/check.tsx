@@ -1,5 +1,7 @@
 // A workload is pasted, the server says whether it would be accepted and where it would fit.
+
 import { useState } from "preact/hooks";
+import { figure } from "../map/words.ts";
 import { type Source, wordsOf } from "../source.ts";
 import type { Check, CheckAnswer, Finding } from "../wire.ts";
 
@@ -160,7 +162,7 @@ function Verdict({
                   {fit.path.join(" › ") || "the whole cluster"}
                 </button>
                 <span class="soft">
-                  {fit.free.toLocaleString("en")} free{at === 0 && check.fits.length > 1 ? ", the fullest" : ""}
+                  {figure(fit.free)} free{at === 0 && check.fits.length > 1 ? ", the fullest" : ""}
                 </span>
               </li>
             ))}

@@ -1,7 +1,7 @@
 // What is shown, in numbers: how much, how free, where it hurts, which levels there are.
 
 import { Swatch } from "../map/tip.tsx";
-import { many, route } from "../map/words.ts";
+import { figure, many, route } from "../map/words.ts";
 import { contains, type Domain, type Forest, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
@@ -36,16 +36,14 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
             <Ailing key={table.names[node]} node={node} table={table} forest={forest} open={open} />
           ))}
         </ul>
-        {ailing.length > SHOWN && (
-          <p class="soft">and {(ailing.length - SHOWN).toLocaleString("en")} more: marked on the map</p>
-        )}
+        {ailing.length > SHOWN && <p class="soft">and {figure(ailing.length - SHOWN)} more: marked on the map</p>}
       </section>
       {!focus.parent && <Apart forest={forest} />}
       <Levels view={forest.view} />
       {otherNodes > 0 && (
         <p class="soft">
-          {otherNodes.toLocaleString("en")} {otherNodes === 1 ? "node" : "nodes"} without GPUs{" "}
-          {otherNodes === 1 ? "is" : "are"} not shown.
+          {figure(otherNodes)} {otherNodes === 1 ? "node" : "nodes"} without GPUs {otherNodes === 1 ? "is" : "are"} not
+          shown.
         </p>
       )}
     </>
@@ -142,10 +140,10 @@ function Levels({ view }: { view: View }) {
                 {level.domain}
                 {level.required && <small> required</small>}
               </th>
-              <td>{level.domains.toLocaleString("en")}</td>
+              <td>{figure(level.domains)}</td>
               <td>
-                {level.nodes.toLocaleString("en")}
-                {level.missing > 0 && <span class="lack"> −{level.missing.toLocaleString("en")}</span>}
+                {figure(level.nodes)}
+                {level.missing > 0 && <span class="lack"> −{figure(level.missing)}</span>}
                 {level.amiss && <span class="why">{level.amiss}</span>}
               </td>
             </tr>
@@ -158,5 +156,5 @@ function Levels({ view }: { view: View }) {
 
 /** Four figures side by side have room for five digits each. */
 function shortened(value: number): string {
-  return value < 100_000 ? value.toLocaleString("en") : `${Math.round(value / 1000).toLocaleString("en")}k`;
+  return value < 100_000 ? figure(value) : `${figure(Math.round(value / 1000))}k`;
 }

@@ -1,5 +1,6 @@
 // The head of the page: what is looked at, the search, how fresh it is.
 import type { ComponentProps } from "preact";
+import { figure } from "../map/words.ts";
 import type { Cluster } from "../model/cluster.ts";
 import type { Source } from "../source.ts";
 import { clock, day } from "../time.ts";
@@ -37,7 +38,7 @@ export function Header({ cluster, view, source, silent, heardAt, theme, toggleTh
             {cluster.views.map((each) => (
               <option key={each.id} value={each.id}>
                 {each.parent === null ? "" : "  "}
-                {each.name || "levels by labels"} ({each.nodes.toLocaleString("en")})
+                {each.name || "levels by labels"} ({figure(each.nodes)})
               </option>
             ))}
           </select>

@@ -1,4 +1,5 @@
 // The search box: what the page knows at once, GPUs as soon as the server (or the file) has answered.
+import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Forest } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
@@ -6,31 +7,9 @@ import { lookUp } from "../search.ts";
 import type { Source } from "../source.ts";
 import type { Found } from "../wire.ts";
 
-interface Props {
-  source: Source;
-  table: Table;
-  forest: Forest;
-  query: string;
-  setQuery(query: string): void;
-  choose(found: Found): void;
-}
-
-export function Search({ source, table, forest, query, setQuery, choose }: Props) {
-  const [open, setOpen] = useState(false);
-  const [active, setActive] = useState(0);
+/** GPUs whose UUID holds the query, once the source has answered; made apart, as `useSlash` is. */
+function useGpus(query: string, source: Source): { query: string; found: Found[] } {
   const [gpus, setGpus] = useState<{ query: string; found: Found[] }>({ query: "", found: [] });
-  const box = useRef<HTMLInputElement>(null);
-  // As soon as the box is there: an effect would wait for the next frame.
-  useLayoutEffect(() => {
-    const slash = (event: KeyboardEvent): void => {
-      const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      box.current?.focus();
-    };
-    addEventListener("keydown", slash);
-    return () => removeEventListener("keydown", slash);
-  }, []);
   useEffect(() => {
     if (query.trim().length < 3) return;
     const stop = new AbortController();
@@ -45,6 +24,39 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
       stop.abort();
     };
   }, [query, source]);
+  return gpus;
+}
+
+/** A slash leads into the box. Its closure lives as long as the page: in `Search` it would keep the first cluster alive. */
+function useSlash(box: RefObject<HTMLInputElement | null>): void {
+  // As soon as the box is there: an effect would wait for the next frame.
+  useLayoutEffect(() => {
+    const slash = (event: KeyboardEvent): void => {
+      const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      box.current?.focus();
+    };
+    addEventListener("keydown", slash);
+    return () => removeEventListener("keydown", slash);
+  }, [box]);
+}
+
+interface Props {
+  source: Source;
+  table: Table;
+  forest: Forest;
+  query: string;
+  setQuery(query: string): void;
+  choose(found: Found): void;
+}
+
+export function Search({ source, table, forest, query, setQuery, choose }: Props) {
+  const [open, setOpen] = useState(false);
+  const [active, setActive] = useState(0);
+  const gpus = useGpus(query, source);
+  const box = useRef<HTMLInputElement>(null);
+  useSlash(box);
 
   const found = open ? [...lookUp(query, table, forest), ...(gpus.query === query ? gpus.found : [])] : [];
   const take = (each: Found | undefined): void => {
