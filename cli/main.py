@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from agent.loading import loading
-from cli.formatter import Formatter
 from cli.streams import flushed, open_all
 from topology.version import __version__
 
@@ -61,7 +60,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             command = importlib.import_module(f"cli.{name}")
         # The image carries no docstrings.
         about = command.__doc__ or COMMANDS[name]
-        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=about, formatter_class=Formatter)
+        parser = argparse.ArgumentParser(prog=f"{called} {name}", description=about)
         command.add_arguments(parser)
         code: int = command.run(parser, parser.parse_args(words[1:]))
         return code

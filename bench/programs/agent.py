@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from agent.loading import loading
-from cli.formatter import Formatter
 
 
 def main() -> int:
@@ -17,7 +16,7 @@ def main() -> int:
         from agent.options import options  # noqa: PLC0415 - same
         from cli.agent import add_arguments  # noqa: PLC0415 - same
     tape = Path(os.environ["BENCH_TAPE"])
-    parser = argparse.ArgumentParser(formatter_class=Formatter)
+    parser = argparse.ArgumentParser()
     add_arguments(parser)
     arguments = parser.parse_args()
     chosen = options(parser, arguments)
