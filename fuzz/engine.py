@@ -4,12 +4,14 @@ import contextlib
 import signal
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.errors import HypothesisWarning
 
 from fuzz.subject import Subject
 
@@ -117,7 +119,10 @@ def _batch(
         result.outcomes[outcome] += 1
 
     try:
-        attempt()
+        with warnings.catch_warnings():
+            # Hypothesis describes cases to itself; large ones are wanted here.
+            warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
+            attempt()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what we look for
         return describe(smallest[0] if smallest else None, error)
     return ""
