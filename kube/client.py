@@ -336,13 +336,14 @@ def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
     while chunk := response.read1(_READ):
-        *complete, rest = chunk.split(b"\n")
-        if complete:
-            yield b"".join((*parts, complete[0]))
-            yield from complete[1:]
+        start = 0
+        # `split` looks at one byte after the other: a tenth of reading and decoding all Nodes.
+        while (end := chunk.find(b"\n", start)) >= 0:
+            yield b"".join((*parts, chunk[start:end]))
             parts, size = [], 0
-        parts.append(rest)
-        size += len(rest)
+            start = end + 1
+        parts.append(chunk[start:])
+        size += len(chunk) - start
         if size > _LARGEST_LINE:
             raise Unreachable(f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server")
     if any(parts):
