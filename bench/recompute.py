@@ -15,6 +15,7 @@ from bench.report import Figure, Peer, Sample, Target
 from bench.workplace import MeasurementFailed
 from controller.assess import assess
 from controller.effective import Absences
+from controller.garbage import look_rarely
 from controller.index import Index
 from controller.node_index import NodeIndex
 from controller.spec import read
@@ -41,6 +42,7 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
     And the status of a ClusterTopology that comes of it, as JSON.
     """
+    look_rarely()  # as the controller does
     yield _recompute(small_facts(15_000), Target(10), runs=10 if quick else 30)
     hosts = small_facts(15_000, host="ip-{}.example.com")
     yield _recompute(hosts, Target(10), runs=10 if quick else 30, what=" whose hostname label is not their name")

@@ -16,6 +16,7 @@ from typing import Final
 from controller.dry_run import ReadOnlyClient
 from controller.election import LeaderElector, Timing
 from controller.fence import Alone, Fence, FencedClient, Leadership
+from controller.garbage import look_rarely
 from controller.leader_metrics import LeaderMetrics, LeadersView
 from controller.loop import Controller
 from controller.metrics import ControllerMetrics
@@ -51,6 +52,7 @@ def run(options: Options) -> int:
     except ConfigError as error:
         log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
         return 1
+    look_rarely()
     with contextlib.ExitStack() as stack:
         return _live(options, cluster, stack)
 
