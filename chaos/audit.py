@@ -166,6 +166,10 @@ class Deeds:
         """Whether something was done to published objects that is a cause to delete them."""
         self.free: set[str] = set()
         """API groups in which nothing of others was there for a while, so that every name was free."""
+        self.lent: set[tuple[str, str]] = set()
+        """(API group, name) of objects that are Toposcope's to make while something else is not served."""
+        self.late_grove = False
+        """Whether Grove has been away so far, even if only for a while."""
 
     def judge(self, done: list[Write]) -> None:
         """Judge successful writes."""
@@ -178,7 +182,7 @@ class Deeds:
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
-        if wanted is None and write.group in self.free:
+        if wanted is None and (write.group in self.free or (write.group, write.name) in self.lent):
             return
         if wanted is None:
             self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.cluster import NODES, PUBLISHED, TOPOLOGIES, bare, crds, foreign_objects
+from chaos.cluster import GROVE, NODES, PUBLISHED, TOPOLOGIES, bare, crds, foreign_objects
 from chaos.processes import ROOT
 from simulator import manifests
 from simulator.apiserver import EmbeddedApiServer
@@ -22,20 +22,32 @@ _TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
 
 
-def desired(api: ApiUnderTest, folder: Path) -> dict[str, Any]:
-    """Path of each object to what it should say, from the Nodes and specs that the server of `api` has just now."""
+def desired(api: ApiUnderTest, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
+    """Path of each object to what it should say, from the Nodes and specs that the server of `api` has just now.
+
+    With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings name them.
+    """
     with EmbeddedApiServer() as server:
         server.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"])
         kubeconfig = folder / "desired.kubeconfig"
         server.write_kubeconfig(kubeconfig)
         copy = ApiUnderTest("embedded", server.url, kubeconfig, embedded=server)
-        for crd in (manifests.cluster_topology_crd(), *crds().values()):
+        kinds = crds()
+        grove = kinds.pop("grove")
+        for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
             copy.install_crd(crd)
         for item in api.get(TOPOLOGIES)["items"]:
             head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
             copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
         for collection, item in foreign_objects():
-            copy.create(collection, item)
+            if not (late_grove and collection == GROVE):
+                copy.create(collection, item)
+        if late_grove:
+            _run_once(kubeconfig)
+            copy.install_crd(grove)
+            for collection, item in foreign_objects():
+                if collection == GROVE:
+                    copy.create(collection, item)
         for _ in range(_TURNS):
             _run_once(kubeconfig)
             start_grove(copy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node
+from chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
 from chaos.faults.model import Fault, Scope
 from chaos.machines import PREFIX
 from simulator import manifests
@@ -44,6 +44,10 @@ def _create_node(world: World, target: str) -> None:
 def _delete_kind(kind: str, world: World, _target: str) -> None:
     world.excuse_published()
     world.uproot(COLLECTIONS[kind])
+    if kind == "grove":
+        # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name is somebody else's.
+        world.deeds.late_grove = True
+        world.deeds.lent |= {("kai.scheduler", each["metadata"]["name"]) for each in topologies()}
     world.delete_crd(crds()[kind]["metadata"]["name"])
 
 

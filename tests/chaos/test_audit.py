@@ -155,6 +155,7 @@ def deeds(tmp_path: Path, *, excused: bool = False, **write: Any) -> list[str]:
     judge = Deeds(findings)
     judge.levels["grove.io", "cluster"] = ["rack", "host"]
     judge.excused = excused
+    judge.lent = {("kai.scheduler", "lent")}
     judge.judge(log.read()[0])
     return [str(each) for each in findings.take()]
 
@@ -166,6 +167,8 @@ def test_published_objects_say_what_is_desired_and_stay(tmp_path: Path) -> None:
     assert "without a cause" in deeds(tmp_path, verb="delete")[0]
     assert deeds(tmp_path, verb="delete", excused=True) == []
     assert "foreign" in deeds(tmp_path, name="somebodys", body=right)[0]
+    assert deeds(tmp_path, group="kai.scheduler", name="lent", body=right) == []
+    assert "foreign" in deeds(tmp_path, name="lent", body=right)[0]
 
 
 def test_an_agent_writes_its_own_node(tmp_path: Path) -> None:
