@@ -240,10 +240,10 @@ class TestRestores:
         assert following.questions == ["list", "watch 5", "version", "list", "watch 2"]
         assert following.mirror.calls == ["replace a", "replace b"]
 
-    @pytest.mark.parametrize("newest", [5, 6])
+    @pytest.mark.parametrize("newest", [6, 7])
     def test_a_version_that_is_still_there_is_gone_on_from(self, newest: int) -> None:
         following = Following([LISTED, LOST, [bookmark(6), LOST], []])
-        following.client.newest = newest + 1
+        following.client.newest = newest
         following.run()
         assert following.questions == ["list", "watch 5", "version", "watch 5", "version", "watch 6", "watch 6"]
 
