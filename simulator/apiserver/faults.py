@@ -69,8 +69,7 @@ class Faults:
     def cut_watches(self) -> None:
         """Break every running watch in the middle of a line."""
         self._cuts += 1
-        with self.store.changed:
-            self.store.changed.notify_all()
+        self.store.wake_watches()
 
     def freeze(self) -> None:
         """Stop sending anything while connections stay open, as a half-open connection does."""

@@ -7,6 +7,7 @@ kube-openapi's validator. CEL (`x-kubernetes-validations`) is not evaluated.
 from __future__ import annotations
 
 import copy
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.apiserver.errors import Cause, required, shown, wrong, wrong_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -39,6 +40,7 @@ class Schema:
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     rules: Mapping[str, Any] = field(default_factory=dict)
+    defaults: bool = False  # whether a field somewhere below has one
 
     def field(self, key: str) -> Schema | None:
         """Schema of a map's entry, None when the schema does not know it."""
@@ -58,16 +60,21 @@ def compile_schema(spec: Mapping[str, Any]) -> Schema:
     """Turn an OpenAPI v3 schema (as in a CRD) into a `Schema`."""
     extra = spec.get("additionalProperties")
     int_or_string = bool(spec.get("x-kubernetes-int-or-string"))
+    properties = {name: compile_schema(child) for name, child in spec.get("properties", {}).items()}
+    values = compile_schema(extra) if isinstance(extra, dict) else (ANY if extra is True else None)
+    items = compile_schema(spec["items"]) if "items" in spec else None
+    below = [child for child in (*properties.values(), values, items) if child is not None]
     return Schema(
         type="" if int_or_string else spec.get("type", ""),
-        properties={name: compile_schema(child) for name, child in spec.get("properties", {}).items()},
-        values=compile_schema(extra) if isinstance(extra, dict) else (ANY if extra is True else None),
-        items=compile_schema(spec["items"]) if "items" in spec else None,
+        properties=properties,
+        values=values,
+        items=items,
         preserve=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
         atomic=spec.get("x-kubernetes-map-type") == "atomic",
         list_type=spec.get("x-kubernetes-list-type", "atomic"),
         list_keys=tuple(spec.get("x-kubernetes-list-map-keys", ())),
         rules=spec,
+        defaults=any("default" in child.rules or child.defaults for child in below),
     )
 
 
@@ -90,6 +97,8 @@ def prune(value: Any, schema: Schema, path: str = "") -> list[str]:
 
 def fill_defaults(value: Any, schema: Schema) -> None:
     """Write defaults into maps, in place, also over a null where none is allowed."""
+    if not schema.defaults:
+        return
     if isinstance(value, dict):
         for name, child in schema.properties.items():
             missing = name not in value or (value[name] is None and not child.rules.get("nullable"))
@@ -141,7 +150,7 @@ def validate(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
         yield from _validate_map(value, schema, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _validate_number(value, rules, path)
-    for keyword, met in (("allOf", all), ("anyOf", any), ("oneOf", _exactly_one)):
+    for keyword, met in _BRANCHING.items() if not _BRANCHING.keys().isdisjoint(rules) else ():
         branches = rules.get(keyword, ())
         if branches and not met(not list(validate(value, compile_schema(branch), path)) for branch in branches):
             yield wrong(path, value, f"{path} in body must validate {_BRANCHES[keyword]} ({keyword})")
@@ -152,6 +161,9 @@ _BRANCHES = {"allOf": "all the schemas", "anyOf": "at least one schema", "oneOf"
 
 def _exactly_one(outcomes: Iterable[bool]) -> bool:
     return sum(outcomes) == 1
+
+
+_BRANCHING: dict[str, Callable[[Iterable[bool]], bool]] = {"allOf": all, "anyOf": any, "oneOf": _exactly_one}
 
 
 def _type_mismatch(value: Any, rules: Mapping[str, Any]) -> str:
@@ -180,9 +192,14 @@ def _validate_string(value: str, rules: Mapping[str, Any], path: str) -> Iterato
         yield Cause("FieldValueTooLong", path, f"Too long: may not be more than {rules['maxLength']} bytes")
     if len(value) < rules.get("minLength", 0):
         yield wrong(path, value, f"{path} in body should be at least {rules['minLength']} chars long")
-    # Python's `$` also accepts a final newline, Go's does not.
-    if "pattern" in rules and not re.search(re.sub(r"\$$", r"\\Z", rules["pattern"]), value):
+    if "pattern" in rules and not _pattern(rules["pattern"]).search(value):
         yield wrong(path, value, f"{path} in body should match '{rules['pattern']}'")
+
+
+@functools.cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern as Go means it: Python's `$` also accepts a final newline."""
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
 
 
 def _validate_number(value: float, rules: Mapping[str, Any], path: str) -> Iterator[Cause]:

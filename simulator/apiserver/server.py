@@ -116,8 +116,7 @@ class EmbeddedApiServer:
         self.faults.thaw()
         self._http.shutdown()
         self._http.disconnect_all()
-        with self.store.changed:
-            self.store.changed.notify_all()
+        self.store.wake_watches()
         self._http.server_close()  # waits for the connections' threads
         self._thread.join()
 

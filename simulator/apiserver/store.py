@@ -74,9 +74,11 @@ class Change:
 class Collection:
     """All objects of one storage with their latest changes.
 
-    `start` is the absolute position of `changes[0]`; changes up to revision `compacted` are forgotten.
+    `start` is the absolute position of `changes[0]`; changes up to revision `compacted` are forgotten. `changed` is
+    notified of each change, with the store locked: a write wakes the watches of its own collection and no others.
     """
 
+    changed: threading.Condition
     objects: dict[Key, Stored] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     start: int = 0
@@ -89,7 +91,6 @@ class Store:
 
     def __init__(self, history: int) -> None:
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
         self.revision = 1
         self._history = history
         self._collections: dict[str, Collection] = {}
@@ -97,7 +98,17 @@ class Store:
     def collection(self, storage: str) -> Collection:
         """Return the collection of that name, made on first use."""
         with self.lock:
-            return self._collections.setdefault(storage, Collection(compacted=self.revision))
+            found = self._collections.get(storage)
+            if found is None:
+                found = Collection(threading.Condition(self.lock), compacted=self.revision)
+                self._collections[storage] = found
+            return found
+
+    def wake_watches(self) -> None:
+        """Have every watch look up from its wait though nothing has changed."""
+        with self.lock:
+            for collection in self._collections.values():
+                collection.changed.notify_all()
 
     def get(self, storage: str, key: Key) -> Stored | None:
         """Return the latest state of one object."""
@@ -140,7 +151,7 @@ class Store:
         # Forgotten in batches: dropping the head of a list one by one would copy it every time.
         if len(collection.changes) > self._history * 5 // 4:
             self._forget(collection, len(collection.changes) - self._history)
-        self.changed.notify_all()
+        collection.changed.notify_all()
 
     @staticmethod
     def _forget(collection: Collection, count: int) -> None:
@@ -157,7 +168,7 @@ class Store:
                 collection.start += len(collection.changes) + 1
                 collection.changes.clear()
                 collection.compacted = self.revision
-            self.changed.notify_all()
+            self.wake_watches()
 
     def snapshot(self, storage: str, revision: int | None = None) -> tuple[int, list[Stored]]:
         """Return a revision and the objects it had, in key order.

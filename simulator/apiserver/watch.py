@@ -81,6 +81,7 @@ def events(
     `initial` are the objects to send first (None: the client has them), which were current at `revision`.
     """
     storage = watch.resource.storage
+    changed = store.collection(storage).changed
     end = time.monotonic() + watch.timeout
     if initial is not None:
         yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
@@ -89,10 +90,10 @@ def events(
     next_bookmark = _next_bookmark(watch, end)
     while (now := time.monotonic()) < end:
         try:
-            with store.changed:
+            with changed:
                 changes = store.changes_from(storage, position)
                 if not changes:
-                    store.changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
+                    changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
                     changes = store.changes_from(storage, position)
                 revision = store.revision
         except ApiError as error:
