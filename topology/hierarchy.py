@@ -11,7 +11,7 @@ from operator import not_
 from typing import Final
 
 from topology.levels import Level
-from topology.node import OWN, Labelled, NodeFacts
+from topology.node import Labelled, NodeFacts
 from topology.platforms import PLACEHOLDERS
 from topology.table import Table, table_of
 
@@ -119,19 +119,11 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
 
 
 def _crossing(broad: Level, narrow: Level, table: Table) -> str:
-    parents: dict[str, set[str]] = {}
-    alone = 0
-    rows = zip(table.column(narrow.key).values, table.column(broad.key).values, table.weights, strict=True)
-    for inner, outer, nodes in rows:
-        if inner in OWN:
-            alone += nodes if outer is not None else 0
-        elif inner is not None and outer is not None:
-            parents.setdefault(inner, set()).add(outer)
-    several = sorted(inner for inner, outer in parents.items() if len(outer) > 1)
+    several, total = table.crossing(broad.key, narrow.key)
     if not several:
         return ""
-    total = len(parents) + alone
-    first, second = nsmallest(2, parents[several[0]])
+    name = min(several)
+    first, second = nsmallest(2, several[name])
     if table.nests(narrow.key, broad.key):
         advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
     elif len(several) == total:
@@ -143,6 +135,6 @@ def _crossing(broad: Level, narrow: Level, table: Table) -> str:
         advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
     many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
     return (
-        f"{narrow.domain} {several[0]!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
+        f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
         f"schedulers treat it as one {narrow.domain} domain in each; {advice}"
     )

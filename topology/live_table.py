@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from topology.node import OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
-from topology.table import Machines, Table, sums, words_of
-from topology.tally import Pairs, Tally, add
+from topology.table import Crossing, Machines, Table, sums, words_of
+from topology.tally import Pairs, Paths, Tally, add
 
 Changes: TypeAlias = Mapping[str, NodeFacts | None]
 """Nodes by name; None: it is gone."""
@@ -37,6 +37,8 @@ class LiveTable(Table):
         """Where each kind is among `kinds`, by its identity."""
         self._tallies: dict[str, Tally] = {}
         self._pairs: dict[tuple[str, str], Pairs] = {}
+        self._path_counts: dict[tuple[str, ...], Paths | None] = {}
+        """None where it is only known that somebody asked."""
         self._machines: dict[Hardware, int] | None = None
         self._words: set[str] = set()
         """What a node with its name unsaid may not be called: everything that nodes say, or said a while ago."""
@@ -100,6 +102,16 @@ class LiveTable(Table):
             self._machines = sums(super().machines())
         return self._machines.items()
 
+    def shared_paths(self, keys: tuple[str, ...]) -> int:
+        """How many paths there are whose last value nodes can share."""
+        paths = self._path_counts.setdefault(keys, None)
+        return super().shared_paths(keys) if paths is None else paths.different
+
+    def crossing(self, broad: str, narrow: str) -> Crossing:
+        """The values of `narrow` that lie under several of `broad`; no value of `broad` may be a node's own."""
+        pairs = self._pairs.get((broad, narrow))
+        return super().crossing(broad, narrow) if pairs is None else pairs.crossing()
+
     def _begin(self) -> None:
         """Start to keep count."""
         self.keeps_count = True
@@ -116,6 +128,8 @@ class LiveTable(Table):
         for broad, narrow in self._parents.keys() - self._pairs.keys():
             outer, inner = self.column(broad).values, self.column(narrow).values
             self._pairs[broad, narrow] = Pairs(outer, inner, self.weights)
+        for keys in [keys for keys, paths in self._path_counts.items() if paths is None]:
+            self._path_counts[keys] = Paths([self.column(key).values for key in keys], self.weights)
 
     def _count(self, kind: Traits, step: int) -> None:
         """Count one node in or out of its kind."""
@@ -143,7 +157,7 @@ class LiveTable(Table):
 
     def _anew(self) -> None:
         """Forget what is kept of the kinds, and take them as they are."""
-        self._tallies, self._pairs, self._machines = {}, {}, None
+        self._tallies, self._pairs, self._path_counts, self._machines = {}, {}, {}, None
         counts = self._counts.values()
         self._take([kind for kind, _ in counts], [weight for _, weight in counts])
         self._place = {id(kind): i for i, kind in enumerate(self.kinds)}
@@ -156,6 +170,9 @@ class LiveTable(Table):
             tally.shift(values[key], step)
         for (broad, narrow), pairs in self._pairs.items():
             pairs.shift(values[broad], values[narrow], step)
+        for keys, paths in self._path_counts.items():
+            if paths is not None:
+                paths.shift(tuple([values[key] for key in keys]), step)
         add(self.segments, kind.keys, step)
         if not before:
             self._append(kind, values)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, compress, repeat
 from operator import and_, attrgetter, eq, itemgetter, mul
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from topology.node import ITS_HOST, OWN, Hardware, NodeFacts, Traits
 from topology.platforms import PLACEHOLDERS
@@ -47,6 +47,15 @@ class Column:
     def uniform(self) -> bool:
         """Whether all nodes have the same value, as with the zone of a small cluster."""
         return self.different == 1 and not self.missing
+
+
+class Crossing(NamedTuple):
+    """The values of a narrow level that lie under several of a broad one."""
+
+    parents: Mapping[str, Collection[str]]
+    """Those of each such value."""
+    total: int
+    """How many values lie under some."""
 
 
 class Table:
@@ -256,6 +265,22 @@ class Table:
             self._parents[broad, narrow] = _parents(self.column(broad), self.column(narrow), self.weights)
         return self._parents[broad, narrow]
 
+    def crossing(self, broad: str, narrow: str) -> Crossing:
+        """The values of `narrow` that lie under several of `broad`; no value of `broad` may be a node's own."""
+        parents: dict[str, set[str]] = {}
+        alone = 0
+        for inner, outer, nodes in zip(
+            self.column(narrow).values, self.column(broad).values, self.weights, strict=True
+        ):
+            if outer is None or inner is None:
+                continue
+            if inner in OWN:
+                alone += nodes
+            else:
+                parents.setdefault(inner, set()).add(outer)
+        several = {inner: outer for inner, outer in parents.items() if len(outer) > 1}
+        return Crossing(several, len(parents) + alone)
+
     def domains(self, keys: Sequence[str]) -> list[int]:
         """How many domains each level has; `keys` from the broadest level down.
 
@@ -277,8 +302,12 @@ class Table:
     def _paths(self, keys: Sequence[str]) -> int:
         """How many different paths of values there are, from the broadest of `keys` down, that end in a value."""
         readable = self.readable(keys)
-        found = set(zip(*[readable.column(key).values for key in keys], strict=True))
-        return sum(path[-1] is not None and path[-1] not in OWN for path in found) + readable.column(keys[-1]).own
+        return readable.shared_paths(tuple(keys)) + readable.column(keys[-1]).own
+
+    def shared_paths(self, keys: tuple[str, ...]) -> int:
+        """How many of these paths there are whose last value nodes can share."""
+        found = set(zip(*[self.column(key).values for key in keys], strict=True))
+        return sum(path[-1] is not None and path[-1] not in OWN for path in found)
 
 
 def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOLDERS) -> Table:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from simulator.apiserver.errors import ApiError
-from simulator.apiserver.schema import ANY, Schema
+from simulator.apiserver.schema import ANY, CONTAINERS, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -172,6 +172,8 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
     newest = live if applied is _ABSENT else applied
     if schema.atomic or not (live or applied):
         return newest
+    if not isinstance(live, CONTAINERS) and not isinstance(applied, CONTAINERS):
+        return newest
     if _is_map(live, applied) and schema.type in ("object", ""):
         old, new = _items(live, dict), _items(applied, dict)
         return {
@@ -184,8 +186,9 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 def _is_map(live: Any, applied: Any) -> bool:
     """Both sides are maps, where null and absent fit any shape."""
-    maps = [side for side in (live, applied) if side is not _ABSENT and side is not None]
-    return bool(maps) and all(isinstance(side, dict) for side in maps)
+    sides = [side for side in (live, applied) if side is not _ABSENT and side is not None]
+    maps = [side for side in sides if isinstance(side, dict)]
+    return bool(maps) and len(maps) == len(sides)
 
 
 def _items(value: Any, kind: type) -> Any:

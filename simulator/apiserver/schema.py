@@ -25,6 +25,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
 }
+CONTAINERS = (dict, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def prune(value: Any, schema: Schema, path: str = "") -> list[str]:
             if child is None:
                 del value[key]
                 dropped.append(join(path, key))
-            elif child is not ANY:
+            elif child is not ANY and isinstance(value[key], CONTAINERS):
                 dropped += prune(value[key], child, join(path, key))
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
