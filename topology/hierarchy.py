@@ -65,7 +65,7 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
     column = table.column(level.key)
     carrying = len(table) - column.missing
     if not column.missing:
-        return Coverage(level, domains, carrying, sum(table.usable), 0, ())
+        return Coverage(level, domains, carrying, table.usable_nodes, 0, ())
     there = [value is not None for value in column.values]
     return Coverage(
         level=level,

@@ -123,6 +123,7 @@ class Table:
         """Forget what depends on every single node, and what is quickly made anew."""
         self._distinct: dict[str, set[str | None]] = {}
         self._places: list[int] | None = None
+        self._usable_nodes: int | None = None
         self._by_node: Table | None = None
 
     def __iter__(self) -> Iterator[NodeFacts]:
@@ -158,6 +159,13 @@ class Table:
         if not column.own:
             return list(found)
         return [node.own(value) if value in OWN else value for node, value in zip(self, found, strict=True)]
+
+    @property
+    def usable_nodes(self) -> int:
+        """How many nodes a scheduler would place a pod on."""
+        if self._usable_nodes is None:
+            self._usable_nodes = sum(self.usable)
+        return self._usable_nodes
 
     def labels(self, key: str) -> list[str | None]:
         """Each kind's value of the label, whatever it says; None where there is none."""
@@ -237,11 +245,16 @@ class Table:
 
         `values` are those that matter, if not all do.
         """
-        if all(OWN.isdisjoint(self.labels(key)) for key in keys):
+        if not any(map(self._tells_apart, keys)):
             return self
         if values is not None and not any(node.name in values or node.host in values for node in self):
             return self
         return self._spelled_out()
+
+    def _tells_apart(self, key: str) -> bool:
+        """Whether the label is some node's own."""
+        column = self._columns.get(key)
+        return column.own > 0 if column else not OWN.isdisjoint(self.labels(key))
 
     def _spelled_out(self) -> "Table":
         if self._by_node is None:
