@@ -4,6 +4,7 @@ import argparse
 import os
 import platform
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -89,7 +90,15 @@ def _machine() -> str:
     """When and on what this run was made."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
-    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), Python {platform.python_version()}"
+    python = f"Python {platform.python_version()} ({_build()})"
+    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), {python}"
+
+
+def _build() -> str:
+    """How the interpreter was configured; that of the image has profile-guided and link-time optimization."""
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    found = [name for name, flag in (("PGO", "--enable-optimizations"), ("LTO", "--with-lto")) if flag in arguments]
+    return " and ".join(found) or "configured without PGO and LTO"
 
 
 if __name__ == "__main__":

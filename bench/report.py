@@ -28,14 +28,26 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A number to reach, in the figure's unit; `at_most` says on which side of it is good."""
+    """A number to reach, in the figure's unit; `at_most` says on which side of it is good.
+
+    `limit` is what the figure's first peer took where the target was set, if that is known: on another machine the
+    ratio of the two is what counts.
+    """
 
     value: float
     at_most: bool = True
+    limit: float | None = None
 
-    def met(self, value: float) -> bool:
-        """Whether a measured value reaches it."""
-        return value <= self.value if self.at_most else value >= self.value
+    def met(self, value: float, peer: float | None = None) -> bool:
+        """Whether a measured value reaches it, as a number or beside what the first peer took in the same run."""
+        reached = value <= self.value if self.at_most else value >= self.value
+        if reached or self.limit is None or not peer:
+            return reached
+        return self.met(value * self.limit / peer)
+
+    def __str__(self) -> str:
+        text = f"{'<=' if self.at_most else '>='} {number(self.value)}"
+        return text if self.limit is None else f"{text}, or a ratio of {number(self.value / self.limit)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +85,9 @@ def table(figures: Iterable[Figure]) -> str:
 def _target(figure: Figure) -> str:
     if figure.target is None:
         return ""
-    sign = "<=" if figure.target.at_most else ">="
-    verdict = "" if figure.target.met(figure.sample.value) else " missed"
-    return f"{sign} {number(figure.target.value)}{verdict}"
+    peer = figure.peers[0].sample.value if figure.peers else None
+    verdict = "" if figure.target.met(figure.sample.value, peer) else " missed"
+    return f"{figure.target}{verdict}"
 
 
 def _ratio(figure: Figure, peer: Peer) -> str:

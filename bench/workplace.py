@@ -162,10 +162,12 @@ def _with_bytecode() -> dict[str, str]:
     """This process' environment, changed so that programs keep their bytecode from the first run on.
 
     An image carries all bytecode; a source tree may have none, and compiling it would be most of a start. Like the
-    image's, it has neither docstrings nor columns, and no tables of a locale are loaded.
+    image's, it has neither docstrings nor columns, no tables of a locale are loaded, and nothing of setuptools, whose
+    hook for distutils every interpreter of a development environment loads.
     """
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C"}
+    stripped["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
     return kept | stripped | {"PYTHONPYCACHEPREFIX": _bytecode().name}
 
 

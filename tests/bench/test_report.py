@@ -46,6 +46,22 @@ def test_target_knows_its_good_side() -> None:
     assert not Target(5, at_most=False).met(4)
 
 
+def test_a_target_whose_limit_is_known_can_be_reached_as_a_ratio() -> None:
+    target = Target(120, limit=40)
+    assert target.met(120, 10)
+    assert target.met(180, 60)
+    assert not target.met(180, 59)
+    assert not target.met(180)
+    assert not target.met(180, 0)
+
+    def shown(peer: float) -> str:
+        figure = Figure("start", Sample((180.0,), "ms"), target, (Peer("limit", Sample((peer,), "ms")),))
+        return table([figure]).splitlines()[1]
+
+    assert "<= 120, or a ratio of 3  limit" in shown(60)
+    assert "<= 120, or a ratio of 3 missed  limit" in shown(59)
+
+
 def test_peer_of_nothing_gives_no_ratio() -> None:
     text = table([Figure("a", Sample((1,), ""), None, (Peer("b", Sample((0,), "")),))])
     assert text.splitlines()[1] == "a       1                 b: 0"
