@@ -55,7 +55,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
         if psutil.virtual_memory().available < nodes * NODE_IN_SERVER:
             print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
             continue
-        runs = 3 if nodes < max(_SIZES) else 1
+        runs = 7 if nodes < max(_SIZES) else 3
         with cluster(nodes) as (folder, server):
             controller = [_first_status(folder, server, nodes) for _ in range(runs)]
             drain, decode = ([until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))

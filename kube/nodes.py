@@ -30,9 +30,13 @@ class _Condition(msgspec.Struct, frozen=True, gc=False):
     status: str
 
 
+class _Allocatable(msgspec.Struct, frozen=True, gc=False):
+    gpus: str | None = msgspec.field(default=None, name=ALLOCATABLE_GPUS)
+
+
 class _Status(msgspec.Struct, frozen=True, gc=False):
     conditions: list[_Condition] | None = None
-    allocatable: dict[str, str] | None = None
+    allocatable: _Allocatable | None = None
 
 
 class _Node(msgspec.Struct, frozen=True, gc=False):
@@ -85,14 +89,14 @@ class NodeDecoder:
         labels = node.metadata.labels or {}
         name = node.metadata.name
         keys = tuple(sorted(self._tracked.intersection(labels)))
-        offered = _count((node.status.allocatable or {}).get(ALLOCATABLE_GPUS))
+        offered = _count(node.status.allocatable.gpus if node.status.allocatable else None)
         host = host_of(name, labels.get(HOSTNAME))
         traits = Traits(
             keys,
             tuple([unsaid(labels[key], name, host) for key in keys])
             if host
             else tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
-            any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
+            _ready(node.status.conditions or ()),
             not node.spec.unschedulable,
             offered,
             _hardware(labels, offered),
@@ -123,6 +127,11 @@ class NodeDecoder:
         grew = tracked != self._tracked
         self._tracked = tracked
         return grew
+
+
+def _ready(conditions: Iterable[_Condition]) -> bool:
+    """Whether the kubelet says that the node is."""
+    return "True" in [each.status for each in conditions if each.type == "Ready"]
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
