@@ -15,22 +15,30 @@ from typing import Any, Final
 import msgspec
 import psutil
 
+from bench.recompute import cpu
 from bench.report import Figure, Peer, Sample, Target
 from bench.usage import cpu_seconds, idle, peak_memory
 from bench.workplace import ApiServer, Program, program
+from controller.garbage import look_rarely
 from controller.loop import RESYNC_SECONDS
 from controller.publishers.sharing import GROVE_API as GROVE
 from controller.spec import PATH
 from kube.apply import get
 from kube.client import ApiClient, Request
+from kube.nodes import NODE_JSON
 from kube.paths import NODES
-from simulator.cluster import RACK_KEY
+from simulator.cluster import RACK_KEY, large_cluster
 
 _MIB: Final = 1 << 20
 _MERGE: Final = "application/merge-patch+json"
 STATUS: Final = ("PATCH", "/status")
-_SIZES: Final = {1_000: None, 15_000: (1.5, 64), 100_000: (10, 96)}
-"""Nodes to the targets for CPU seconds and MiB."""
+_SIZES: Final = {
+    1_000: (),
+    15_000: (Target(1.5, limit=0.14), Target(64)),
+    100_000: (Target(10, limit=0.9), Target(96)),
+}
+"""Nodes to the targets for CPU seconds and MiB; the limit is to decode as many Nodes that lie in memory."""
+_DECODED: Final = 2_000
 REST: Final = RESYNC_SECONDS + 5
 NODE_IN_SERVER: Final = 40_000
 """Bytes that one Node takes in the server, with room for what it sends."""
@@ -46,8 +54,10 @@ def cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
 def sync_figures(*, quick: bool) -> Iterator[Figure]:
     """From the controller's start to its first status: CPU, peak memory, time; no debounce, metrics port open.
 
-    Beside it: a process that only reads the same bytes, and one that reads, decodes and keeps the facts.
+    Beside it: to decode Nodes alone, as msgspec does it, a process that only reads the same bytes, and one that reads,
+    decodes and keeps the facts.
     """
+    look_rarely()  # as the controller does
     compile_programs()
     for nodes, targets in _SIZES.items():
         if quick and nodes > min(_SIZES):
@@ -63,12 +73,21 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
             yield Figure(
                 f"first look at {nodes:,} nodes, {name}",
                 _column(controller, i, unit),
-                Target(targets[i]) if targets and i < len(targets) else None,
+                targets[i] if i < len(targets) else None,
                 (
+                    *([] if i else [Peer("decode Nodes in memory", _decoding(nodes, runs))]),
                     Peer("read the bytes only", _column(drain, i, unit)),
                     Peer("read, decode, keep", _column(decode, i, unit)),
                 ),
             )
+
+
+def _decoding(nodes: int, runs: int) -> Sample:
+    """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them and nothing else."""
+    objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
+    decode = NODE_JSON.decode
+    some = cpu(lambda: [decode(each) for each in objects], runs)
+    return Sample(tuple(each / 1000 * nodes / len(objects) for each in some.values), "s")
 
 
 def compile_programs() -> None:

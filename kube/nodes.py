@@ -45,6 +45,9 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
     status: _Status = _Status()
 
 
+NODE_JSON: Final = msgspec.json.Decoder(_Node)
+"""Of a Node's JSON the fields that anything is made of; raises msgspec.ValidationError for what is no Node."""
+
 _T = TypeVar("_T")
 
 
@@ -76,7 +79,6 @@ class NodeDecoder:
 
     def __init__(self, tracked: Iterable[str]) -> None:
         self._tracked = frozenset(tracked)
-        self._decoder = msgspec.json.Decoder(_Node)
         self._strings: _Shared[str] = _Shared()
         self._hardware: _Shared[Hardware] = _Shared()
         self._keys: _Shared[tuple[str, ...]] = _Shared()
@@ -85,7 +87,7 @@ class NodeDecoder:
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
         """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
-        node = self._decoder.decode(raw)
+        node = NODE_JSON.decode(raw)
         labels = node.metadata.labels or {}
         name = node.metadata.name
         keys = tuple(sorted(self._tracked.intersection(labels)))
