@@ -62,7 +62,10 @@ class Pairs:
         add(around, broad, step)
         if narrow is not None:
             self._placed += _placed(around) - before
-        (self._several.add if _several(around) else self._several.discard)(narrow)
+        if _several(around):
+            self._several.add(narrow)
+        else:
+            self._several.discard(narrow)
         if around:
             self._one[narrow] = next(iter(around))
         else:
