@@ -276,4 +276,6 @@ class Controller:
         """Let the loop end after the pass in hand."""
         self._stop.set()
         self._wake.set()
+        for following in (self._follow_topologies, self._follow_nodes):
+            following.relist()  # nothing else ends a stream that is silent
         self._surroundings.close()

@@ -300,6 +300,27 @@ def test_a_label_that_a_new_spec_names_is_found_without_a_restart(api: ApiUnderT
     assert running.ready() == ""
 
 
+def test_what_follows_the_cluster_ends_with_the_controller_though_nothing_comes(
+    api: ApiUnderTest, controller: Controller
+) -> None:
+    make_nodes(api)
+    make_topology(api)
+    before = set(threading.enumerate())
+
+    def names() -> set[str]:
+        return {each.name for each in set(threading.enumerate()) - before}
+
+    loop = threading.Thread(target=controller.run, name="loop")
+    loop.start()
+    try:
+        wait_until(lambda: {"topologies", "nodes", "crds"} <= names(), "everything is followed")
+        wait_until(lambda: not controller.ready(), "all has been read")
+    finally:
+        controller.end()
+        loop.join()
+    wait_until(lambda: not names() & {"topologies", "nodes", "crds"}, "nobody follows any more")
+
+
 def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_told(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
 ) -> None:
