@@ -120,6 +120,17 @@ class Turns:
         """When a controller wrote last, and which."""
         self._other: dict[str, str] = {}
         """When somebody else than a pod wrote last."""
+        self._stops: list[tuple[datetime, datetime | None]] = []
+        """When the server stood still, and until when."""
+
+    def server_stops(self, now: datetime) -> None:
+        """From now on the server reads nothing: what was sent before is read when it goes on, and nobody claims."""
+        self._stops.append((now, None))
+
+    def server_goes_on(self, now: datetime) -> None:
+        """It reads what is waiting for it."""
+        if self._stops:
+            self._stops[-1] = self._stops[-1][0], now
 
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
@@ -139,12 +150,17 @@ class Turns:
         claimed = max((when for when, pod in self._claims if pod == write.pod and when <= write.came), default="")
         if not claimed:
             self._findings.add("writer", f"{write.pod} did {write.what} and had never claimed the Lease")
-        elif _moment(write.came) - _moment(claimed) > self._term:
+        elif self._served(_moment(claimed), _moment(write.came)) > self._term:
             self._findings.add("writer", f"{write.pod} did {write.what}; its last claim was at {claimed}")
         elif claimed < self._other.get(write.pod, ""):
             self._findings.add(
                 "writer", f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
             )
+
+    def _served(self, began: datetime, ended: datetime) -> timedelta:
+        """How much of the time between the server did not stand still."""
+        still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
+        return ended - began - sum((max(each, timedelta()) for each in still), timedelta())
 
 
 def _moment(text: str) -> datetime:

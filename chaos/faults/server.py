@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from chaos.faults.model import Fault, Scope
@@ -22,6 +23,16 @@ def _stop(name: str, world: World, _target: str) -> None:
 
 def _continue(name: str, world: World, _target: str) -> None:
     world.servers.signal(name, signal.SIGCONT)
+
+
+def _stop_serving(world: World, _target: str) -> None:
+    _stop("kube-apiserver", world, "")
+    world.turns.server_stops(datetime.now(UTC))
+
+
+def _go_on_serving(world: World, _target: str) -> None:
+    world.turns.server_goes_on(datetime.now(UTC))
+    _continue("kube-apiserver", world, "")
 
 
 def _start(world: World, _target: str) -> None:
@@ -54,8 +65,8 @@ FAULTS = (
         "kube-apiserver stopped (SIGSTOP): every connection half open",
         Scope.CLUSTER,
         (2.0, 10.0),
-        functools.partial(_stop, "kube-apiserver"),
-        functools.partial(_continue, "kube-apiserver"),
+        _stop_serving,
+        _go_on_serving,
     ),
     Fault(
         "etcd-stopped",

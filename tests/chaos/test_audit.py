@@ -1,6 +1,7 @@
 """Whose turn it was, from lines as a kube-apiserver writes them."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,23 @@ def test_a_claim_alone_ends_no_term(tmp_path: Path) -> None:
     log.claim("b", 2)
     log.add("a", STATUS, 3)
     assert judged(log) == []
+
+
+def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(tmp_path: Path) -> None:
+    def judged_after(stop: int, last: int) -> list[str]:
+        findings = Findings()
+        turns = Turns(findings, term=8.0)
+        turns.server_stops(datetime(2026, 1, 1, 12, 0, stop, tzinfo=UTC))
+        turns.server_goes_on(datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC))
+        log = Log(tmp_path / "log")
+        log.claim("a", 1)
+        log.add("a", STATUS, last)
+        turns.judge(*log.read())
+        return [each.what for each in findings.take()]
+
+    assert judged_after(stop=3, last=30) == []
+    assert judged_after(stop=3, last=38) != []  # 1.5 seconds before and 8 after it
+    assert judged_after(stop=10, last=30) != []  # its term was over before
 
 
 def test_who_never_claimed_may_not_write(tmp_path: Path) -> None:
