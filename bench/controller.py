@@ -39,6 +39,7 @@ _SIZES: Final = {
 }
 """Nodes to the targets for CPU seconds and MiB; the limit is to decode as many Nodes that lie in memory."""
 _DECODED: Final = 2_000
+"""Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
 REST: Final = RESYNC_SECONDS + 5
 NODE_IN_SERVER: Final = 40_000
 """Bytes that one Node takes in the server, with room for what it sends."""

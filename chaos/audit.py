@@ -128,8 +128,8 @@ class Turns:
         self._stops.append((now, None))
 
     def server_goes_on(self, now: datetime) -> None:
-        """It reads what is waiting for it."""
-        if self._stops:
+        """It reads what is waiting for it; of no account where it did not stand still."""
+        if self._stops and self._stops[-1][1] is None:
             self._stops[-1] = self._stops[-1][0], now
 
     def judge(self, done: list[Write], lost: list[Write]) -> None:

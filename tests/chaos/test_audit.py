@@ -107,7 +107,8 @@ def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(
         findings = Findings()
         turns = Turns(findings, term=8.0)
         turns.server_stops(datetime(2026, 1, 1, 12, 0, stop, tzinfo=UTC))
-        turns.server_goes_on(datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC))
+        for second in (30, 50):  # healing may come twice
+            turns.server_goes_on(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC))
         log = Log(tmp_path / "log")
         log.claim("a", 1)
         log.add("a", STATUS, last)
