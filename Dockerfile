@@ -15,10 +15,10 @@ ARG NODE_DIGEST=
 
 # The page of `toposcope ui`: files that browsers load. Nothing of Node gets into the image.
 FROM node:${NODE_TAG}${NODE_DIGEST:+@${NODE_DIGEST}} AS page
-WORKDIR /src/ui/page
-COPY ui/page/package.json ui/page/package-lock.json ./
+WORKDIR /src/toposcope/ui/page
+COPY toposcope/ui/page/package.json toposcope/ui/page/package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY ui/page ./
+COPY toposcope/ui/page ./
 RUN node build.mjs
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}} AS build
@@ -29,7 +29,7 @@ COPY image image
 RUN image/assemble.sh dependencies /opt/toposcope
 
 COPY . .
-COPY --from=page /src/ui/static ui/static
+COPY --from=page /src/toposcope/ui/static toposcope/ui/static
 RUN image/assemble.sh program /opt/toposcope
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}

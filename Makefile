@@ -14,13 +14,13 @@ help: ## List the targets
 
 # With --keep there is time to look at the page.
 demo: $(VENV)/run $(if $(findstring --keep,$(ARGS)),ui) ## Simulate a cluster and watch the whole path (ARGS=--keep leaves it running for kubectl)
-	@$(BIN)/python -m cli.main demo $(ARGS)
+	@$(BIN)/python -m toposcope.cli.main demo $(ARGS)
 
 # Node comes with the virtual environment: nobody has to install it, and everybody builds with the same.
-PAGE := ui/page
+PAGE := toposcope/ui/page
 NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 
-ui: ui/static/index.html ## Build the page of `toposcope ui` (ui/page into ui/static)
+ui: toposcope/ui/static/index.html ## Build the page of `toposcope ui` (toposcope/ui/page into toposcope/ui/static)
 
 ui-test: $(PAGE)/node_modules/.ready ## Test the parts of the page that need no browser
 	cd $(PAGE) && $(NODE) npm test --silent
@@ -28,7 +28,7 @@ ui-test: $(PAGE)/node_modules/.ready ## Test the parts of the page that need no 
 pictures: ui ## Take the pictures of the page for the documentation
 	$(BIN)/python -m tests.ui.browser.pictures docs/pictures
 
-ui/static/index.html: $(PAGE)/node_modules/.ready $(PAGE)/build.mjs $(shell find $(PAGE)/src -type f 2>/dev/null)
+toposcope/ui/static/index.html: $(PAGE)/node_modules/.ready $(PAGE)/build.mjs $(shell find $(PAGE)/src -type f 2>/dev/null)
 	@echo "Building the page of toposcope ui ..."
 	@cd $(PAGE) && $(NODE) node build.mjs
 	@touch $@
@@ -60,13 +60,13 @@ format: $(VENV)/dev $(PAGE)/node_modules/.ready ## Put the code into its standar
 	cd $(PAGE) && $(NODE) npm run --silent format
 
 bench: $(VENV)/dev ## Measure, each figure beside its limit or peer (ARGS=--quick for a short run)
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m tools.bench $(ARGS)
 
 chaos: $(VENV)/dev ## Break a cluster at random for 10 minutes and judge it from outside (ARGS="--minutes 3 --seed 7")
-	$(BIN)/python -m chaos $(ARGS)
+	$(BIN)/python -m tools.chaos $(ARGS)
 
 fuzz: $(VENV)/dev ## Make up bad input of every kind for some minutes (ARGS="--seconds 60 --seed 7", or the names of subjects)
-	$(BIN)/python -m fuzz $(ARGS)
+	$(BIN)/python -m tools.fuzz $(ARGS)
 
 lock: $(VENV)/dev ## Pin the newest versions that pyproject.toml allows
 	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet --upgrade -o requirements.lock
@@ -83,10 +83,10 @@ rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for link
 	@sed -e '/^#/d' -e 's/^/  /' -e 's|docs/runbooks.md#|$(RUNBOOKS)#|' $(RULES)/rules.yaml | cat $(RULES)/header.yaml - > $(RULES)/prometheusrule.yaml
 
 chart: $(VENV)/run ## Write the Helm chart into dist/toposcope, out of what kubectl renders of the kustomize base
-	$(BIN)/python -m charts dist/toposcope
+	$(BIN)/python -m tools.chart dist/toposcope
 
 reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (labels, metrics, levels, flags, fields)
-	@$(BIN)/python -m reference $(ARGS)
+	@$(BIN)/python -m tools.docgen $(ARGS)
 
 docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
 	@# Not --quiet: a strict build counts only warnings that are logged.
@@ -94,13 +94,13 @@ docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or 
 
 # kubectl follows only where both are sure to speak of the same cluster: flags such as --context would be for one of them.
 uninstall: $(VENV)/run ## Show what Toposcope left in the cluster of your kubeconfig (ARGS=--yes removes all of it)
-	@$(BIN)/python -m cli.main uninstall $(ARGS)
+	@$(BIN)/python -m toposcope.cli.main uninstall $(ARGS)
 ifeq ($(strip $(ARGS)),--yes)
 	kubectl delete --ignore-not-found -k manifests/base
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules ui/static
+	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules toposcope/ui/static
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'

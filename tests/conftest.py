@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kube.client import ApiClient
-from kube.config import load
-from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import ApiUnderTest
 from tests.support.cleaning import clean
 from tests.support.real_apiserver import RealApiServer, UnavailableError, find_binaries
 from tests.support.scratch import use_memory
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 use_memory()
 
 THOROUGH = (
-    "tests/charts/test_release.py",
+    "tests/chart/test_release.py",
     "tests/controller/cases",
     "tests/controller/test_failover.py",
     "tests/explain/test_live.py",
-    "tests/guides/test_integrations.py",
+    "tests/docs/test_integrations.py",
     "tests/image",
     "tests/monitoring/test_live.py",
     "tests/ui/browser",

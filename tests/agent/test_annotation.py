@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.annotation import LIMIT, annotation_for
-from simulator.profile import load_profile
 from tests.support.machines import discovered
-from topology.hardware import NodeTopology, PathDispute
-from topology.matrix import LinkMatrix
+from toposcope.agent.annotation import LIMIT, annotation_for
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import NodeTopology, PathDispute
+from toposcope.topology.matrix import LinkMatrix
 
 
 def test_it_tells_devices_matrix_and_reasons(tmp_path: Path) -> None:

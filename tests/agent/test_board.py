@@ -1,4 +1,4 @@
-from agent.board import Board
+from toposcope.agent.nvml.board import Board
 
 
 def test_the_last_step_is_what_stands_there() -> None:

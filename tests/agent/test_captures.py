@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from simulator.capture import machine_from_capture
 from tests.support.machines import discovered
+from toposcope.simulator.capture import machine_from_capture
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
 COMPLETE = sorted(

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from agent.compat import KEYS, CompatPublisher, well_known
-from agent.describe import Description, describe, unknown
-from kube.client import ApiClient
-from kube.errors import ApiError
-from simulator.profile import load_profile
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.machines import probed
+from toposcope.agent.describe import Description, describe, unknown
+from toposcope.agent.nvidia_labels import KEYS, CompatPublisher, well_known
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError
+from toposcope.simulator.profile import load_profile
 
 CLIQUE = "nvidia.com/gpu.clique"
 

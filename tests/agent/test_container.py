@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.container import PATIENCE_SECONDS
-from simulator.faults import Faults
-from simulator.profile import load_profile
 from tests.support.living_agent import Node
+from toposcope.agent.restart_policy import PATIENCE_SECONDS
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.profile import load_profile
 
 H200 = "dgx-h200"
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.describe import describe
-from agent.labels import labels_for
-from simulator.faults import CallFault, Faults
-from simulator.machine import Fabric as FabricAnswer
-from simulator.machine import Machine
-from simulator.profile import load_profile, profile_names
 from tests.support.machines import discovered, probed
-from topology.hardware import Fabric, Interconnect, State
-from topology.keys import PREFIX
-from topology.values import is_label_value
+from toposcope.agent.describe import describe
+from toposcope.agent.labels import labels_for
+from toposcope.api.label_keys import PREFIX
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Fabric as FabricAnswer
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.topology.hardware import Fabric, Interconnect, State
+from toposcope.topology.label_values import is_label_value
 
 NO_LABEL = ""
 

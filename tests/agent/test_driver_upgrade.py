@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.isolation import ProbeProcess
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.support.nvml import PROFILE, upgradable
+from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 
 
 @pytest.fixture

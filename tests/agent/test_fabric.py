@@ -7,14 +7,14 @@ from typing import Any
 import pynvml
 import pytest
 
-from agent.fabric import fabric_reasons, health_bits, node_fabric, registration
-from agent.nvml import Nvml
-from agent.raw import RawFabric, RawGpu
-from agent.structs import read_fabric, read_platform
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
 from tests.support.machines import discovered
-from topology.hardware import Fabric
+from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric, registration
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.nvml.structs import read_fabric, read_platform
+from toposcope.agent.raw import RawFabric, RawGpu
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import Fabric
 
 UUID = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
 MEMBER = RawFabric(state=3, status=0, uuid=UUID, clique=32766, cliques=((0, 32766),))

@@ -7,18 +7,18 @@ from typing import Any
 import pynvml
 import pytest
 
-from agent.describe import describe
-from agent.labels import labels_for
-from agent.nvml import Nvml
-from agent.raw import RawFabric
-from agent.structs import read_fabric, read_platform
-from simulator.faults import CallFault, Faults
-from simulator.machine import Machine
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
 from tests.support.machines import discovered, probed
-from topology import keys
-from topology.hardware import Fabric, GpuFabric, State
+from toposcope.agent.describe import describe
+from toposcope.agent.labels import labels_for
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.nvml.structs import read_fabric, read_platform
+from toposcope.agent.raw import RawFabric
+from toposcope.api import label_keys
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import Fabric, GpuFabric, State
 
 TRAY = "gb200-nvl72-tray"
 
@@ -39,16 +39,16 @@ def started(module: SimulatedNvml) -> tuple[Nvml, Any]:
 def test_a_tray_whose_fabric_is_down_says_that_it_has_none(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
     machine = load_profile(TRAY)
-    before = describe(probed(machine, tmp_path), "n1").annotations[keys.REFERENCE]
+    before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
     down = probed(machine, tmp_path, Faults(fabric={i: {"state": 0} for i in range(4)}))
     found = describe(down, "n1", before)
     assert found.topology
     assert (found.topology.fabric, found.topology.state) == (Fabric.NOT_SUPPORTED, State.DEGRADED)
     assert found.topology.reasons == ("the node was in a multi-node NVLink fabric before and is in none now",)
-    assert found.labels.known[keys.NVLINK_DOMAIN] == "n1"
-    again = describe(probed(machine, tmp_path), "n1", found.annotations[keys.REFERENCE])
-    assert again.labels.known[keys.STATE] == "ok"
-    assert describe(down, "n1").labels.known[keys.STATE] == "ok"  # it never was in one: nothing is missing
+    assert found.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
+    again = describe(probed(machine, tmp_path), "n1", found.annotations[label_keys.REFERENCE])
+    assert again.labels.known[label_keys.STATE] == "ok"
+    assert describe(down, "n1").labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
 
 
 def test_a_lost_gpu_may_hold_up_the_others_registration(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_chassis_serial_that_is_no_text_is_no_label_and_no_crash(tmp_path: Pat
             return int(done)
 
     known = labels_for(discovered(load_profile(TRAY), tmp_path, kind=Garbled), "n1").known
-    assert keys.CHASSIS not in known
-    assert (known[keys.TRAY], known[keys.SLOT]) == ("0", "1")
+    assert label_keys.CHASSIS not in known
+    assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
 
 
 def test_a_driver_with_the_older_platform_layout_tells_the_same() -> None:

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import psutil
 import pytest
 
-from agent import isolation, worker_process
-from agent.frames import Frame, Kind, receive, send
-from agent.isolation import ProbeFailed, ProbeProcess
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.support import nvml
+from toposcope.agent.nvml import process, supervisor
+from toposcope.agent.nvml.frames import Frame, Kind, receive, send
+from toposcope.agent.nvml.supervisor import ProbeFailed, ProbeProcess
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 
 FOREVER = 3600.0
 HANG = "calls: [{call: nvmlDeviceGetHandleByIndex, gpu: 2, hang: true}]"
@@ -220,7 +220,7 @@ def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_
 ) -> None:
     """Stopped, and with SIGKILL kept from it, it is as good as one in an uninterruptible call."""
     kill = os.kill
-    monkeypatch.setattr(isolation, "_MOMENT", 0.01)
+    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         probe.probe()
         held = probe.worker
@@ -300,7 +300,7 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
         while receive(parent, timeout=None):
             send(parent, Frame(Kind.RESULT, said))
 
-    monkeypatch.setattr(worker_process, "work", lie)
+    monkeypatch.setattr(process, "work", lie)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         with pytest.raises(ProbeFailed, match=words) as seen:
             probe.probe()
@@ -319,8 +319,8 @@ def test_what_is_no_message_is_a_crash(
         parent.sendall(said)
         signal.pause()
 
-    monkeypatch.setattr(worker_process, "work", babble)
-    monkeypatch.setattr(isolation, "_MOMENT", 0.01)
+    monkeypatch.setattr(process, "work", babble)
+    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
     kill = os.kill
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         babbler = probe.worker
@@ -343,7 +343,7 @@ def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
         parent.sendall(b"\x02\x00")
         signal.pause()
 
-    monkeypatch.setattr(worker_process, "work", stop)
+    monkeypatch.setattr(process, "work", stop)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs, step_seconds=0.05) as probe:
         with pytest.raises(ProbeFailed, match="no answer within") as seen:
             probe.probe()
@@ -367,7 +367,7 @@ def test_an_answer_that_nobody_asked_for_ends_its_process(
         send(parent, Frame(Kind.RESULT, b"[]"))
         receive(parent, timeout=None)
 
-    monkeypatch.setattr(worker_process, "work", blurt)
+    monkeypatch.setattr(process, "work", blurt)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         assert probe.wait(FOREVER, wake) == "the probe's process sent what nobody asked for"
         assert len(probe.probe().gpus) == 4
@@ -376,7 +376,7 @@ def test_an_answer_that_nobody_asked_for_ends_its_process(
 def test_a_device_that_comes_or_goes_wakes_the_agent(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
 ) -> None:
-    monkeypatch.setattr(isolation, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.01)
     device = sysfs / "bus" / "pci" / "devices" / "0000:ff:00.0"
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         probe.probe()
@@ -413,7 +413,7 @@ def test_the_end_of_the_agent_is_not_held_up_by_waiting(sysfs: Path, faults: Pat
 def test_waiting_ends_when_its_time_is_over(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
 ) -> None:
-    monkeypatch.setattr(isolation, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         probe.probe()
         assert probe.wait(0.01, wake) == ""

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.loop import explain
-from kube.errors import ApiError, Unreachable
-from simulator.faults import Faults
-from simulator.profile import load_profile
 from tests.support.living_agent import Node
-from topology import keys
+from toposcope.agent.loop import explain
+from toposcope.api import label_keys
+from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.profile import load_profile
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def test_a_changed_clique_follows_within_a_probe_and_tells_old_and_new(tmp_path:
     assert [item.reason for item in node.cluster.told] == ["NVLinkDomainChanged"]
     assert node.cluster.told[0].note.endswith(".5")
     assert ".32766 to " in node.cluster.told[0].note
-    assert node.cluster.writes[-1].labels.known[keys.NVLINK_DOMAIN].endswith(".5")
+    assert node.cluster.writes[-1].labels.known[label_keys.NVLINK_DOMAIN].endswith(".5")
 
 
 def test_a_probe_that_fails_leaves_the_labels_and_says_so(node: Node) -> None:
     node.live(120)
     node.failure = "no answer within 60 s in step: nvmlInit"
     node.live(120)
-    assert node.cluster.writes[-1].labels.known == {keys.STATE: "unknown"}
+    assert node.cluster.writes[-1].labels.known == {label_keys.STATE: "unknown"}
     assert [item.reason for item in node.cluster.told] == ["TopologyUnknown"]
     node.failure = ""
     node.live(120)
@@ -95,7 +95,7 @@ def test_an_api_server_that_is_away_for_an_hour_is_not_hammered(node: Node) -> N
     assert node.probes - asked <= 3600 / 30
     node.cluster.fails = None
     node.live(120)
-    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
 
 
 def test_retry_after_is_honoured(node: Node) -> None:
@@ -133,29 +133,29 @@ def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None
     node.live(120)
     node.faults = Faults(links_down={0: None})
     node.live(120)
-    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
     accepting = Node(node.machine, tmp_path, once=True, accept_degraded=True)
     accepting.cluster.remembered = node.cluster.remembered
     accepting.faults = node.faults
     assert accepting.agent.turn()
-    assert accepting.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+    assert accepting.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
     node.cluster.remembered = accepting.cluster.remembered
     node.live(120)
-    assert node.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
 
 
 def test_without_its_annotation_a_degraded_node_begins_anew(node: Node) -> None:
     node.live(120)
     node.faults = Faults(links_down={0: None})
     node.live(120)
-    assert node.cluster.writes[-1].labels.known[keys.STATE] == "degraded"
+    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
     node.cluster.remembered = None  # as the next read of the Node finds it once somebody deleted it
     node.live(120)
-    assert node.cluster.writes[-1].labels.known[keys.STATE] == "ok"
+    assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
     for faults, state in ((Faults(), "ok"), (Faults(links_down={0: None}), "degraded")):  # and learns again
         node.faults = faults
         node.live(120)
-        assert node.cluster.writes[-1].labels.known[keys.STATE] == state
+        assert node.cluster.writes[-1].labels.known[label_keys.STATE] == state
 
 
 def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:

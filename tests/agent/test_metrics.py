@@ -12,22 +12,22 @@ from typing import get_args
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from agent.describe import Description, describe, unknown
-from agent.exposition import AgentCollector
-from agent.fabric import HEALTH_BITS
-from agent.isolation import ProbeProcess
-from agent.metrics import REASONS, AgentMetrics, Outcome
-from agent.process import usage
-from controller.leader_metrics import LeaderMetrics
-from controller.metrics import ControllerMetrics
-from simulator.faults import Faults
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.support.machines import probed
-from topology.hardware import Fabric, State
-from topology.keys import REFERENCE
-from topology.version import __version__
+from toposcope import __version__
+from toposcope.agent.collector import AgentCollector
+from toposcope.agent.describe import Description, describe, unknown
+from toposcope.agent.fabric import HEALTH_BITS
+from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
+from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.agent.resource_usage import usage
+from toposcope.api.label_keys import REFERENCE
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics.leader import LeaderMetrics
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.hardware import Fabric, State
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 PREFIX = "toposcope_agent_"

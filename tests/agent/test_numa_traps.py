@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from agent.discover import discover
-from agent.labels import labels_for
-from agent.raw import RawNode
-from agent.sysfs import Sysfs
-from simulator.faults import Faults
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.support.machines import discovered, probed
-from topology import keys
-from topology.hardware import NodeTopology, State
+from toposcope.agent.discover import discover
+from toposcope.agent.labels import labels_for
+from toposcope.agent.raw import RawNode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.hardware import NodeTopology, State
 
 H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
 
@@ -43,7 +43,7 @@ def test_an_unknown_numa_node_follows_from_local_cpus_where_they_tell(tmp_path: 
     assert {gpu.numa for gpu in near.gpus} == {1}
     everywhere = numbered(raw, numa=None, local_cpus="0-223")
     assert {gpu.numa for gpu in everywhere.gpus} == {None}
-    assert keys.GPUS_PER_NUMA not in labels_for(everywhere, "n1").known
+    assert label_keys.GPUS_PER_NUMA not in labels_for(everywhere, "n1").known
     straddling = numbered(raw, numa=None, local_cpus="50-60")
     assert {gpu.numa for gpu in straddling.gpus} == {None}
 
@@ -60,7 +60,7 @@ def test_node_numbers_have_gaps(tmp_path: Path) -> None:
     topology = discovered(load_profile(POWER9), tmp_path)
     assert [node.id for node in topology.numa if node.cpus] == [0, 8]
     known = labels_for(topology, "n1").known
-    assert (known[keys.NUMA_NODES], known[keys.GPUS_PER_NUMA]) == ("2", "1-1")
+    assert (known[label_keys.NUMA_NODES], known[label_keys.GPUS_PER_NUMA]) == ("2", "1-1")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_nodes_without_cpus_are_not_counted(
 ) -> None:
     topology = discovered(load_profile(profile), tmp_path)
     known = labels_for(topology, "n1").known
-    assert (len(topology.numa), known[keys.NUMA_NODES]) == (nodes, with_cpus)
-    assert gpus in (None, known[keys.GPUS_PER_NUMA])
+    assert (len(topology.numa), known[label_keys.NUMA_NODES]) == (nodes, with_cpus)
+    assert gpus in (None, known[label_keys.GPUS_PER_NUMA])
 
 
 def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -
     bare = discover(raw._replace(numa=(), nics=(), gpu_functions=(), switch_functions=(), bus_visible=False))
     assert [row[:8] for row in bare.matrix.cells] == [row[:8] for row in whole.matrix.cells[:8]]
     assert bare.state is State.OK
-    assert keys.NUMA_NODES not in labels_for(bare, "n1").known
+    assert label_keys.NUMA_NODES not in labels_for(bare, "n1").known
 
 
 # The bus

@@ -8,12 +8,12 @@ from typing import Any
 import pynvml
 import pytest
 
-from agent.labels import labels_for
-from simulator.faults import Faults
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
 from tests.support.machines import discovered
-from topology.hardware import Interconnect, LinkEnd, LinkState, State
+from toposcope.agent.labels import labels_for
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import Interconnect, LinkEnd, LinkState, State
 
 H200, TRAY, MESH, POWER9 = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100", "power9-v100"
 DRIVER_470 = "470.256.02"

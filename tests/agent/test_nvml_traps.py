@@ -9,19 +9,19 @@ from typing import Any
 
 import pynvml
 
-from agent.describe import describe
-from agent.events import EventWatch
-from agent.labels import labels_for
-from agent.nvml import Nvml
-from agent.raw import RawFabric
-from agent.structs import read_fabric
-from simulator.faults import CallFault, Faults
-from simulator.machine import Machine
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
 from tests.support.machines import discovered, probed
-from topology import keys
-from topology.hardware import State
+from toposcope.agent.describe import describe
+from toposcope.agent.labels import labels_for
+from toposcope.agent.nvml.events import EventWatch
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.nvml.structs import read_fabric
+from toposcope.agent.raw import RawFabric
+from toposcope.api import label_keys
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import State
 
 H200, TRAY, MESH = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100"
 DRIVER_470 = "470.256.02"
@@ -51,7 +51,9 @@ def test_an_index_that_gives_no_handle_costs_that_gpu_alone(tmp_path: Path) -> N
 def test_gpus_are_known_by_address_though_indices_close_up(tmp_path: Path) -> None:
     machine = load_profile(MESH)
     whole = describe(probed(machine, tmp_path), "n1")
-    less = describe(probed(machine, tmp_path, Faults(vanished=frozenset({0}))), "n1", whole.annotations[keys.REFERENCE])
+    less = describe(
+        probed(machine, tmp_path, Faults(vanished=frozenset({0}))), "n1", whole.annotations[label_keys.REFERENCE]
+    )
     assert less.topology
     assert [gpu.index for gpu in less.topology.gpus] == list(range(7))
     # Had the past been kept by index, the GPUs would look as if their paths had changed. The lost one's peers each lost

@@ -7,17 +7,17 @@ from typing import Any
 import pynvml
 import pytest
 
-from agent.discover import discover
-from agent.labels import labels_for
-from agent.sysfs import Sysfs
-from simulator.faults import Faults
-from simulator.machine import Ancestor
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.support.machines import discovered, probed
-from topology import keys
-from topology.hardware import Interconnect, NodeTopology, PathDispute, Port, State
+from toposcope.agent.discover import discover
+from toposcope.agent.labels import labels_for
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Ancestor
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.hardware import Interconnect, NodeTopology, PathDispute, Port, State
 
 H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
 
@@ -68,7 +68,9 @@ def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> 
     vm = described(VM, tmp_path)
     assert {cell for i, row in enumerate(vm.matrix.cells) for cell in row[:i]} == {"PHB"}
     assert vm.gpus[0].numa is None
-    assert labels_for(vm, "n1").known[keys.GPUS_PER_NUMA] == "2"  # where there is one node, there is no other place
+    assert (
+        labels_for(vm, "n1").known[label_keys.GPUS_PER_NUMA] == "2"
+    )  # where there is one node, there is no other place
 
 
 def test_nvmls_word_stands_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_two_nodes_of_one_socket_are_sys(tmp_path: Path) -> None:
     topology = discovered(load_profile(A100), tmp_path)
     assert [gpu.numa for gpu in topology.gpus] == [3, 3, 1, 1, 7, 7, 5, 5]  # in no order, either
     assert topology.pci_levels.sysfs[2][0] == "SYS"
-    assert labels_for(topology, "n1").known[keys.GPUS_PER_NUMA] == "0-2-0-2-0-2-0-2"
+    assert labels_for(topology, "n1").known[label_keys.GPUS_PER_NUMA] == "0-2-0-2-0-2-0-2"
 
 
 @pytest.mark.parametrize(("profile", "cell"), [(H200, "PXB"), (TRAY, "SYS"), ("hgx-b300-8", "PXB"), (A100, "PXB")])

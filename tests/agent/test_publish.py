@@ -5,17 +5,18 @@ from typing import Any
 
 import pytest
 
-from agent.describe import Description, unknown
-from agent.labels import NO_GPUS, Labels
-from agent.news import News
-from agent.publish import MANAGER, Publisher
-from kube.client import ApiClient
-from kube.errors import ApiError
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
-from topology import keys
+from toposcope.agent.describe import Description, unknown
+from toposcope.agent.events import News
+from toposcope.agent.labels import NO_GPUS, Labels
+from toposcope.agent.publish import MANAGER, Publisher
+from toposcope.api import label_keys
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError
 
 GOOD = Description(
-    Labels({keys.GPUS: "8", keys.NVLINK_DOMAIN: "n1", keys.STATE: "ok"}), annotations={keys.MATRIX: '{"version":1}'}
+    Labels({label_keys.GPUS: "8", label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "ok"}),
+    annotations={label_keys.MATRIX: '{"version":1}'},
 )
 
 
@@ -28,7 +29,7 @@ def publisher(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Publisher:
 def ours(api: ApiUnderTest) -> dict[str, str]:
     labels = api.get(f"{NODES}/n1")["metadata"]["labels"]
     assert labels["foreign"] == "stays"
-    return {key: value for key, value in labels.items() if key.startswith(keys.PREFIX)}
+    return {key: value for key, value in labels.items() if key.startswith(label_keys.PREFIX)}
 
 
 def version(api: ApiUnderTest) -> Any:
@@ -39,7 +40,7 @@ def test_labels_and_annotation_are_ours_on_the_node(api: ApiUnderTest, publisher
     assert publisher.publish(GOOD) is not None
     assert ours(api) == GOOD.labels.known
     metadata = api.get(f"{NODES}/n1")["metadata"]
-    assert metadata["annotations"][keys.MATRIX] == '{"version":1}'
+    assert metadata["annotations"][label_keys.MATRIX] == '{"version":1}'
     assert [entry["operation"] for entry in metadata["managedFields"] if entry["manager"] == MANAGER] == ["Apply"]
 
 
@@ -62,30 +63,33 @@ def test_a_new_agent_that_finds_it_right_writes_nothing(
 def test_a_label_that_is_no_longer_true_goes(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert publisher.publish(
-        Description(Labels({keys.GPUS: "7", keys.STATE: "degraded"}), annotations={keys.MATRIX: '{"version":1}'})
+        Description(
+            Labels({label_keys.GPUS: "7", label_keys.STATE: "degraded"}),
+            annotations={label_keys.MATRIX: '{"version":1}'},
+        )
     )
-    assert ours(api) == {keys.GPUS: "7", keys.STATE: "degraded"}
+    assert ours(api) == {label_keys.GPUS: "7", label_keys.STATE: "degraded"}
 
 
 def test_what_is_not_known_stays_as_it_was(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert publisher.publish(unknown("hang", "NVML hangs")) is not None
-    assert ours(api) == {**GOOD.labels.known, keys.STATE: "unknown"}
-    assert api.get(f"{NODES}/n1")["metadata"]["annotations"][keys.MATRIX] == '{"version":1}'
+    assert ours(api) == {**GOOD.labels.known, label_keys.STATE: "unknown"}
+    assert api.get(f"{NODES}/n1")["metadata"]["annotations"][label_keys.MATRIX] == '{"version":1}'
 
 
 def test_a_node_without_gpus_carries_nothing_of_ours(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert publisher.publish(Description(NO_GPUS)) is not None
     assert ours(api) == {}
-    assert keys.MATRIX not in api.get(f"{NODES}/n1")["metadata"]["annotations"]
+    assert label_keys.MATRIX not in api.get(f"{NODES}/n1")["metadata"]["annotations"]
 
 
 def test_what_somebody_else_wrote_under_our_prefix_is_repaired_at_the_next_look(
     api: ApiUnderTest, publisher: Publisher
 ) -> None:
     publisher.publish(GOOD)
-    patch = {"metadata": {"labels": {keys.GPUS: "99", keys.NVLINK_DOMAIN: None}}}
+    patch = {"metadata": {"labels": {label_keys.GPUS: "99", label_keys.NVLINK_DOMAIN: None}}}
     assert api.request("PATCH", f"{NODES}/n1", patch, content_type="application/merge-patch+json")[0] == 200
     publisher.refresh()
     assert publisher.publish(GOOD) is not None
@@ -96,7 +100,9 @@ def test_a_node_made_anew_under_the_same_name_is_labelled_again(api: ApiUnderTes
     publisher.publish(GOOD)
     assert api.request("DELETE", f"{NODES}/n1")[0] == 200
     api.create(NODES, node("n1", labels={"foreign": "stays"}))
-    changed = Description(Labels({keys.GPUS: "4", keys.STATE: "ok"}), annotations={keys.MATRIX: '{"version":1}'})
+    changed = Description(
+        Labels({label_keys.GPUS: "4", label_keys.STATE: "ok"}), annotations={label_keys.MATRIX: '{"version":1}'}
+    )
     assert publisher.publish(changed) is not None
     assert ours(api) == changed.labels.known
 
@@ -112,17 +118,19 @@ def test_a_node_that_is_gone_is_an_error_and_not_made_again(api: ApiUnderTest, p
 
 def test_cleanup_removes_everything_of_ours_whoever_owns_it_too(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    also = {"metadata": {"labels": {keys.GPUS: "8", f"{keys.PREFIX}old": "x"}}}
+    also = {"metadata": {"labels": {label_keys.GPUS: "8", f"{label_keys.PREFIX}old": "x"}}}
     assert api.request("PATCH", f"{NODES}/n1?fieldManager=somebody", also, content_type=MERGE)[0] == 200
     code, _ = api.apply(
-        f"{NODES}/n1", {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {keys.STATE: "ok"}}}, "co-owner"
+        f"{NODES}/n1",
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {label_keys.STATE: "ok"}}},
+        "co-owner",
     )
     assert code == 200
     assert publisher.cleanup() == 5
     assert ours(api) == {}
     metadata = api.get(f"{NODES}/n1")["metadata"]
     assert metadata["annotations"]["foreign"] == "stays"
-    assert keys.MATRIX not in metadata["annotations"]
+    assert label_keys.MATRIX not in metadata["annotations"]
     assert publisher.cleanup() == 0
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.describe import describe
-from agent.reference import Reference, best, decode, degradations, encode, observed
-from simulator.faults import Faults
-from simulator.machine import Machine
-from simulator.profile import load_profile
 from tests.support.machines import discovered, probed
-from topology.hardware import State
-from topology.keys import REFERENCE
+from toposcope.agent.baseline import Reference, best, decode, degradations, encode, observed
+from toposcope.agent.describe import describe
+from toposcope.api.label_keys import REFERENCE
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import State
 
 BRIDGE = "rtx3090-2-nvlink"
 

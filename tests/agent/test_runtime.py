@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.describe import describe
-from agent.raw import RawFault, RawNode, RawPci
-from agent.runtime import advice, withheld
-from agent.sysfs import Sysfs
-from agent.worker import container_facts
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
-from topology import keys
+from toposcope.agent.describe import describe
+from toposcope.agent.nvml.worker import container_facts
+from toposcope.agent.raw import RawFault, RawNode, RawPci
+from toposcope.agent.runtime import advice, withheld
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 
 GPU = RawPci("0000:01:00.0", ("pci0000:00", "0000:01:00.0"), 0, "", None)
 
@@ -66,7 +66,7 @@ def test_a_bus_that_cannot_be_seen_proves_nothing() -> None:
     found = describe(node(bus=False, gpus=0), "n1")
     assert "sysfs shows no PCI bus" in found.problem
     assert found.expected is None
-    assert keys.GPUS in found.labels.unknown
+    assert label_keys.GPUS in found.labels.unknown
 
 
 def test_what_this_container_was_given(tmp_path: Path) -> None:

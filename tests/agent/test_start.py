@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.loading import loading
+from toposcope.agent.gc_tuning import loading
 
 LATER = {"http.server", "prometheus_client", "psutil"}
 """What the first request for metrics or health brings."""
@@ -20,8 +20,11 @@ NEVER = {"asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "rich", "
 @pytest.mark.parametrize(
     ("loaded", "not_loaded"),
     [
-        ("cli.agent, agent.run", LATER | NEVER | {"pynvml"}),
-        ("agent.launch, agent.worker_process", LATER | NEVER | {"http.client", "logging", "ssl", "traceback"}),
+        ("toposcope.cli.agent, toposcope.agent.run", LATER | NEVER | {"pynvml"}),
+        (
+            "toposcope.agent.nvml.launch, toposcope.agent.nvml.process",
+            LATER | NEVER | {"http.client", "logging", "ssl", "traceback"},
+        ),
     ],
     ids=["agent", "worker"],
 )

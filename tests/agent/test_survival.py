@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kube.errors import ApiError, KubeError, Unreachable
-from simulator.faults import CallFault, Faults
-from simulator.profile import load_profile
 from tests.support.living_agent import Node
+from toposcope.kube.errors import ApiError, KubeError, Unreachable
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.profile import load_profile
 
 H200, TRAY = "dgx-h200", "gb200-nvl72-tray"
 LOST = "0000:1d:00.0"

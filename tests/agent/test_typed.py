@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agent.typed import NotOfType, reader
+from toposcope.agent.typed import NotOfType, reader
 
 
 class Inner(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli.main import main
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.cli.main import main
 
 PROBLEMS = """\
 {file}, document 1, line 1: podcliqueset/llm -n ml (Grove, topology cluster)

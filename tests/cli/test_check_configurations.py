@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import main
 from tests.support.saved import cluster_topology, demo_nodes, saved
+from toposcope.cli.main import main
 
 RACK = "cloud.google.com/gce-topology-subblock"
 WORKFLOW = f"""\

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.catalogue import CONFIG_MAP, KEY, NAMESPACE
-from cli.main import main
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.saved import Object, cluster_topology, saved
+from toposcope.cli.catalogue import CONFIG_MAP, KEY, NAMESPACE
+from toposcope.cli.main import main
 
 CONFIG = """\
 apiVersion: config.gpu.topology/v1alpha1

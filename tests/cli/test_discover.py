@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.annotation import LIMIT
-from cli.main import main
-from simulator.profile import load_profile, profile_names
-from simulator.sysfs import write_sysfs
+from toposcope.agent.annotation import LIMIT
+from toposcope.cli.main import main
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.sysfs import write_sysfs
 
 MATRIX = """\
         GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity

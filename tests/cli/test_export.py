@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from cli.main import main
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.saved import Object, cluster_topology, demo_nodes, saved
+from toposcope.cli.main import main
 
 Export = Callable[..., int]
 PATH = ["zone", "block", "rack", "nvlink-domain", "host"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.hardware import Source, source
+from toposcope.cli.hardware import Source, source
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "dgx-h200.json"
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from cli.main import main
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -164,7 +164,7 @@ FULL: Final = Path("/dev/full")
 def test_a_full_disk_is_told_in_one_line(words: list[str], files: dict[str, str]) -> None:
     with FULL.open("w") as out:
         ran = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "cli.main", *(files.get(word, word) for word in words)],
+            [sys.executable, "-W", "error", "-m", "toposcope.cli.main", *(files.get(word, word) for word in words)],
             cwd=ROOT, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
         )  # fmt: skip
     told = f"toposcope {words[0]}: the output cannot be written: No space left on device\n"
@@ -177,7 +177,7 @@ def test_nobody_reads_the_completion(files: dict[str, str]) -> None:
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         ran = subprocess.run(
-            [sys.executable, "-m", "cli.main", "completion", "zsh"],
+            [sys.executable, "-m", "toposcope.cli.main", "completion", "zsh"],
             cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False, timeout=60,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (141, b"")
@@ -186,7 +186,7 @@ def test_nobody_reads_the_completion(files: dict[str, str]) -> None:
 def test_in_a_real_bash_words_complete(tmp_path: Path) -> None:
     """The shell's own function, called as bash calls it when somebody presses Tab."""
     program = tmp_path / "toposcope"
-    program.write_text(f"#!{sys.executable}\nimport sys\nfrom cli.main import main\nsys.exit(main())\n")
+    program.write_text(f"#!{sys.executable}\nimport sys\nfrom toposcope.cli.main import main\nsys.exit(main())\n")
     program.chmod(0o755)
     script = """
     eval "$(toposcope completion bash)"

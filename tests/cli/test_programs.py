@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.main import main
 from tests.support.api import NODES, ApiUnderTest, node
-from topology import keys
+from toposcope.api import label_keys
+from toposcope.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 
 
-def toposcope(*arguments: str, module: str = "cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
+def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key not in ("NODE_NAME", "KUBECONFIG")}
     return subprocess.run(
         [sys.executable, "-W", "error", "-m", module, *arguments],
@@ -44,8 +44,8 @@ def test_agents_and_controller_make_a_topology(api: ApiUnderTest) -> None:
     ran = toposcope("controller", "--once", "--kubeconfig", str(api.kubeconfig))
     assert ran.returncode == 0, ran.stderr
     labels = api.get(f"{NODES}/dgx-1")["metadata"]["labels"]
-    assert labels[keys.GPU_PRODUCT] == "NVIDIA-H200"
-    assert labels[keys.SHAPE] == api.get(f"{NODES}/dgx-2")["metadata"]["labels"][keys.SHAPE]
+    assert labels[label_keys.GPU_PRODUCT] == "NVIDIA-H200"
+    assert labels[label_keys.SHAPE] == api.get(f"{NODES}/dgx-2")["metadata"]["labels"][label_keys.SHAPE]
     found = api.get("/apis/gpu.topology/v1alpha1/clustertopologies/cluster")["status"]
     assert (found["levelPath"], found["nodes"], found["gpus"]) == ("zone > nvlink-domain > host", 3, 20)
 
@@ -63,7 +63,9 @@ def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_the_node(
     assert ran.returncode == 1
     assert "modprobe nvidia" in ran.stderr
     labels = api.get(f"{NODES}/n1")["metadata"]["labels"]
-    assert {key: value for key, value in labels.items() if key.startswith(keys.PREFIX)} == {keys.STATE: "unknown"}
+    assert {key: value for key, value in labels.items() if key.startswith(label_keys.PREFIX)} == {
+        label_keys.STATE: "unknown"
+    }
 
 
 def test_an_agent_of_a_node_that_is_not_there_fails_with_the_fix(api: ApiUnderTest) -> None:

@@ -11,22 +11,22 @@ import pynvml
 import pytest
 import yaml
 
-from agent.discover import discover
-from agent.isolation import ProbeFailed
-from agent.nvml import Nvml
-from agent.probe import probe
-from agent.raw import RawNode
-from agent.sysfs import Sysfs
-from cli.hardware import Source
-from cli.main import main
-from cli.recording import record
-from cli.recording.nvml import RecordingNvml, calls_in
-from cli.recording.standins import StandIns
-from cli.recording.sysfs import recorded_sysfs
-from simulator.machine import Machine, with_identity
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile, profile_names
-from simulator.recording import (
+from toposcope.agent.discover import discover
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.nvml.supervisor import ProbeFailed
+from toposcope.agent.probe import probe
+from toposcope.agent.raw import RawNode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.cli.hardware import Source
+from toposcope.cli.main import main
+from toposcope.cli.recording import record
+from toposcope.cli.recording.nvml import RecordingNvml, calls_in
+from toposcope.cli.recording.standins import StandIns
+from toposcope.cli.recording.sysfs import recorded_sysfs
+from toposcope.simulator.machine import Machine, with_identity
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.recording import (
     Call,
     Device,
     Fields,
@@ -43,8 +43,8 @@ from simulator.recording import (
     Value,
     load_recording,
 )
-from simulator.replay import ReplayedNvml, write_recorded_sysfs
-from simulator.sysfs import write_sysfs
+from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.simulator.sysfs import write_sysfs
 
 TODAY = date(2025, 1, 31)
 NODE = "node-of-ours-7"
@@ -437,7 +437,7 @@ def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
 
 
 def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shipped = Path(__file__).parents[2] / "simulator/profiles/t4-1.yaml"
+    shipped = Path(__file__).parents[2] / "toposcope/simulator/profiles/t4-1.yaml"
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
     assert discover_command("--profile", str(file), "-o", "labels") == 0

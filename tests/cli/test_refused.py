@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.main import main
-from explain.kinds import AROUND, POD, SUBJECTS
-from simulator.apiserver import EmbeddedApiServer
-from simulator.apiserver.requests import Request
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.saved import cluster_topology, demo_nodes
+from toposcope.cli.main import main
+from toposcope.explain.kinds import AROUND, POD, SUBJECTS
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.requests import Request
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
@@ -188,7 +188,7 @@ def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
     commands: list[list[str]], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""
-    monkeypatch.setattr("survey.live._PAGE", 1)
+    monkeypatch.setattr("toposcope.snapshot.live._PAGE", 1)
     file = tmp_path / "kubeconfig"
     with EmbeddedApiServer() as server:
         server.write_kubeconfig(file)

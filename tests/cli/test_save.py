@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import main
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_what_cannot_be_saved_leaves_the_old_file(
     def full(_snapshot: object, _out: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cli.save.write_packed", full)
+    monkeypatch.setattr("toposcope.cli.save.write_packed", full)
     assert main(["save", str(file), "--from", demo]) == 2
     told = capsys.readouterr().err
     for words in ("there is no node in", "there is no folder", "is no file; name one to write", "No space left"):

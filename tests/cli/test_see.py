@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from cli.main import main
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -227,7 +227,9 @@ def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:
-    command = f"{sys.executable} -W error -m cli.main tree --all --from {demo} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    command = (
+        f"{sys.executable} -W error -m toposcope.cli.main tree --all --from {demo} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    )
     ran = subprocess.run(["/bin/bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     first, code = ran.stdout.splitlines()
     assert first.startswith("ClusterTopology cluster")
@@ -240,7 +242,7 @@ def test_nobody_reads_at_all(demo: str) -> None:
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         ran = subprocess.run(
-            [sys.executable, "-m", "cli.main", "tree", "--from", demo],
+            [sys.executable, "-m", "toposcope.cli.main", "tree", "--from", demo],
             cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False, timeout=60,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (141, b"")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import COMMANDS, main
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
 QUESTIONS = {
@@ -66,7 +66,7 @@ def test_a_pipe_that_nobody_reads(
 
 def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The command in which TOPOSCOPE stands for the program."""
-    script = command.replace("TOPOSCOPE", f"{sys.executable} -W error -m cli.main")
+    script = command.replace("TOPOSCOPE", f"{sys.executable} -W error -m toposcope.cli.main")
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         ["/bin/bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=60

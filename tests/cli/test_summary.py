@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import main
-from simulator.apiserver import EmbeddedApiServer
-from simulator.apiserver.requests import Request, Response
-from simulator.manifests import cluster_topology_crd
 from tests.support.saved import Object, cluster_topology, saved
+from toposcope.cli.main import main
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.manifests import cluster_topology_crd
 
 STATUS: Object = {
     "nodes": 100_000,

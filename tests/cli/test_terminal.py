@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import completion
-from cli.main import COMMANDS, main
-from cli.progress import Progress
-from cli.terminal import Screen, columns, complain, safe, shortened, wants_colour
-from cli.tree import _fitted
 from tests.support.saved import demo_nodes, pod, saved
+from toposcope.cli import completion
+from toposcope.cli.main import COMMANDS, main
+from toposcope.cli.progress import Progress
+from toposcope.cli.terminal import Screen, columns, complain, safe, shortened, wants_colour
+from toposcope.cli.tree import _fitted
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +95,7 @@ def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 200, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LINES", "COLUMNS")}
     with subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *words],
+        [sys.executable, "-m", "toposcope.cli.main", *words],
         cwd=ROOT, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={**environment, **environ},
     ) as process:  # fmt: skip
         os.close(theirs)
@@ -147,7 +147,7 @@ def test_to_check_many_workloads_takes_a_while_and_shows(
     seconds = iter(map(float, range(100)))
     shown = Terminal()
     monkeypatch.setattr(
-        "cli.check.Progress",
+        "toposcope.cli.check.Progress",
         lambda _stream, doing="reading": Progress(shown, lambda: next(seconds), doing=doing, ticking=False),
     )
     cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
@@ -236,7 +236,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
 
 def kubectl_asks(*words: str) -> list[str]:
     """A process of its own, as when kubectl asks: argcomplete takes file descriptors for itself."""
-    start = "from cli.completion import kubectl; kubectl()"
+    start = "from toposcope.cli.completion import kubectl; kubectl()"
     ran = subprocess.run(
         [sys.executable, "-c", start, *words], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )

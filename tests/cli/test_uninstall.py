@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.main import main
-from cli.removal.carry_out import Remover, Waited
-from cli.removal.plan import look
-from kube.client import ApiClient, Request
-from kube.errors import Unreachable
-from kube.listing import everything
 from tests.manifests.support import MANIFESTS
 from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
+from toposcope.cli.main import main
+from toposcope.cli.removal.carry_out import Remover, Waited
+from toposcope.cli.removal.plan import look
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import Unreachable
+from toposcope.kube.listing import everything
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
@@ -244,7 +244,7 @@ def test_no_answer_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_long_list_is_read_page_by_page_and_a_wrong_one_refused(
     api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kube.listing._PAGE", 2)
+    monkeypatch.setattr("toposcope.kube.listing._PAGE", 2)
     for i in range(5):
         api.create(NODES, node(f"n{i}", labels={"odd": str(i % 2)}))
     client = clients()

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from controller.announce import announcements
-from controller.budget import Budget
-from controller.requirements.model import WorkloadRef
-from controller.requirements.resolve import Resolved
 from tests.support.cluster import topology
+from toposcope.controller.event_rate_limit import Budget
+from toposcope.controller.events import announcements
+from toposcope.controller.requirements.resolve import Resolved
+from toposcope.integrations.framework.level_requests import WorkloadRef
 
 GONE = "Topology level 'rack' is no longer available in the cluster topology"
 

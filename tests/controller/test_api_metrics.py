@@ -2,11 +2,11 @@
 
 from prometheus_client import CollectorRegistry
 
-from controller.api_metrics import RequestMetrics, WatchMetrics
-from controller.wake import Wake
-from kube.apply import apply, get
-from kube.client import Request
 from tests.support.publishing import Time
+from toposcope.controller.metrics.requests import RequestMetrics, WatchMetrics
+from toposcope.controller.trigger import Wake
+from toposcope.kube.client import Request
+from toposcope.kube.requests import apply, get
 
 DGD = "/apis/nvidia.com/{}/dynamographdeployments"
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from controller.assess import Assessment, assess
-from controller.conditions import Condition
-from controller.effective import Absences
-from controller.spec import Topology
-from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
-from topology.node import NodeFacts, node_facts
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import Condition
+from toposcope.api.effective_levels import Absences
+from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.topology.node import NodeFacts, node_facts
 
 FULL = "zone > block > rack > nvlink-domain > host"
 NO_RACK = "zone > block > nvlink-domain > host"

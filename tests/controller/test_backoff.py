@@ -1,8 +1,8 @@
 """How often something that was refused is tried."""
 
-from controller.publishers.backoff import Backoff
-from controller.publishers.target import Published
 from tests.support.publishing import Time
+from toposcope.controller.publishers.backoff import Backoff
+from toposcope.integrations.framework.published import Published
 
 REFUSED = Published("a/v1", "A", "cluster", "Rejected", "no")
 BUSY = Published("a/v1", "A", "cluster", "Waiting", "later", 7.0)

@@ -9,19 +9,19 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.children import child_name
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kueue import KueuePublisher
-from controller.reconcile import Reconciler
-from controller.spec import PATH
-from kube.client import ApiClient, Request
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import KAI, Time, WatchedClient, found, install, node_labels
-from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.segment_topologies import child_name
+from toposcope.kube.client import ApiClient, Request
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"

@@ -9,18 +9,18 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.publishers.rehearsal import Rehearsal
-from controller.publishers.watched import Watched
-from controller.reconcile import Reconciler
-from controller.run import make_publishers
-from controller.spec import PATH
-from kube.client import ApiClient
-from kube.errors import KubeError
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
+from toposcope.api.cluster_topology import PATH
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import KubeError
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"

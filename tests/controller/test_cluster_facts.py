@@ -8,20 +8,20 @@ import msgspec
 import pytest
 import yaml
 
-from controller import spec
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kueue import KueuePublisher
-from controller.reconcile import Reconciler
-from controller.requirements.model import Need, WorkloadRef
-from kube.client import ApiClient
-from kube.nodes import NodeDecoder
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
 from tests.support.grove_operator import start_grove
 from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
-from topology.catalogue import BUILT_IN
-from topology.keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.api import cluster_topology
+from toposcope.api.label_keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.reconcile import Reconciler
+from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.kube.client import ApiClient
+from toposcope.topology.catalogue import BUILT_IN
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
@@ -47,8 +47,13 @@ class Cluster:
         api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
 
     def topology(self, name: str = "cluster", **parts: Any) -> None:
-        body = {"apiVersion": spec.API_VERSION, "kind": spec.KIND, "metadata": {"name": name}, "spec": parts}
-        self.api.create(spec.PATH, body)
+        body = {
+            "apiVersion": cluster_topology.API_VERSION,
+            "kind": cluster_topology.KIND,
+            "metadata": {"name": name},
+            "spec": parts,
+        }
+        self.api.create(cluster_topology.PATH, body)
 
     def node(self, name: str, rack: str, domain: str, product: str = "GB200", **more: str) -> None:
         places = {ZONE: "z", BLOCK: "b", RACK: rack, HOSTNAME: name}
@@ -56,13 +61,13 @@ class Cluster:
         self.api.create(NODES, node(name, labels=places | ours | {f"gpu.topology/{k}": v for k, v in more.items()}))
 
     def look(self) -> None:
-        topologies = [spec.read(each) for each in self.api.get(spec.PATH)["items"]]
+        topologies = [cluster_topology.read(each) for each in self.api.get(cluster_topology.PATH)["items"]]
         decode = NodeDecoder(TRACKED)
         nodes = [decode(msgspec.json.encode(each))[2] for each in self.api.get(NODES)["items"]]
         self.reconciler.reconcile(topologies, nodes, NoWorkloads())
 
     def status(self, name: str = "cluster") -> dict[str, Any]:
-        found: dict[str, Any] = self.api.get(f"{spec.PATH}/{name}")["status"]
+        found: dict[str, Any] = self.api.get(f"{cluster_topology.PATH}/{name}")["status"]
         return found
 
     def condition(self, kind: str, name: str = "cluster") -> dict[str, Any]:
@@ -105,9 +110,9 @@ def test_what_is_amiss_in_the_fabric_is_in_the_status(cluster: Cluster) -> None:
     assert racks["degraded"] == [{"name": "r2", "nodes": 2}, {"name": "r3", "nodes": 1}]
     assert cluster.condition("FabricHealthy")["reason"] == "DomainsSplit"
     assert "FabricHealthy" not in cluster.condition("Ready")["message"]
-    before = cluster.versions(spec.PATH)
+    before = cluster.versions(cluster_topology.PATH)
     cluster.look()
-    assert cluster.versions(spec.PATH) == before
+    assert cluster.versions(cluster_topology.PATH) == before
 
 
 def overlapping(cluster: Cluster) -> None:
@@ -138,10 +143,10 @@ def test_topologies_that_share_nodes_are_all_published_and_all_told(cluster: Clu
     assert told["everything"]["message"].startswith("Of 4 nodes, 3 with 'gb200', 1 with 'h200' are shared")
     assert told["gb200"]["message"].startswith("Of 3 nodes, 3 with 'everything' are shared")
     assert all(cluster.condition("Ready", name)["status"] == "True" for name in told)
-    before = cluster.versions(spec.PATH, BINDINGS, KUEUE)
+    before = cluster.versions(cluster_topology.PATH, BINDINGS, KUEUE)
     for _ in range(3):
         cluster.look()
-    assert cluster.versions(spec.PATH, BINDINGS, KUEUE) == before
+    assert cluster.versions(cluster_topology.PATH, BINDINGS, KUEUE) == before
 
 
 def test_kai_gets_a_topology_of_each_where_grove_is_not_served(cluster: Cluster) -> None:
@@ -150,9 +155,9 @@ def test_kai_gets_a_topology_of_each_where_grove_is_not_served(cluster: Cluster)
     cluster.look()
     for name, keys in (("everything", LEVELS), ("gb200", (RACK, HOSTNAME)), ("h200", LEVELS)):
         assert node_labels(cluster.api, f"{KAI}/{name}") == keys
-    before = cluster.versions(spec.PATH, KAI)
+    before = cluster.versions(cluster_topology.PATH, KAI)
     cluster.look()
-    assert cluster.versions(spec.PATH, KAI) == before
+    assert cluster.versions(cluster_topology.PATH, KAI) == before
 
 
 def test_topologies_that_stop_sharing_say_so(cluster: Cluster) -> None:
@@ -161,7 +166,7 @@ def test_topologies_that_stop_sharing_say_so(cluster: Cluster) -> None:
     cluster.topology("two")
     cluster.look()
     assert cluster.condition("SelectorsDisjoint", "one")["reason"] == "NodesShared"
-    assert cluster.api.request("DELETE", f"{spec.PATH}/two")[0] == 200
+    assert cluster.api.request("DELETE", f"{cluster_topology.PATH}/two")[0] == 200
     cluster.look()
     assert cluster.condition("SelectorsDisjoint", "one")["reason"] == "NoSharedNodes"
     assert set(cluster.reconciler.reports) == {"one"}

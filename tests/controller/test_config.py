@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.config import Config, UnreadableError, read_config
-from topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED
-from topology.levels import INSIDE_A_NODE, Level
+from toposcope.controller.config import Config, UnreadableError, read_config
+from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED
+from toposcope.topology.levels import INSIDE_A_NODE, Level
 
 HEAD = "apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue:\n"
 LONG = "example.com/" + "k" * 60

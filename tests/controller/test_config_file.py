@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.config_file import ConfigFile
-from topology.catalogue import BUILT_IN
+from toposcope.controller.config_file import ConfigFile
+from toposcope.topology.catalogue import BUILT_IN
 
 HEAD = "apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\n"
 

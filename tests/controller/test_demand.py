@@ -1,8 +1,8 @@
 """How many workloads ask for each level, also while not all of them are listed."""
 
-from controller.demand import Demand, demand_of
-from controller.requirements.model import WorkloadRef
-from controller.requirements.resolve import Resolved
+from toposcope.controller.requirements.resolve import Resolved
+from toposcope.controller.status.demand import Demand, demand_of
+from toposcope.integrations.framework.level_requests import WorkloadRef
 
 
 def refs(count: int) -> tuple[WorkloadRef, ...]:

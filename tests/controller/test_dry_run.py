@@ -10,21 +10,6 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from cli.main import main as toposcope
-from controller.dry_run import ReadOnlyClient
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.publishers.diff import shortened, unified
-from controller.publishers.rehearsal import Rehearsal
-from controller.publishers.target import Published
-from controller.reconcile import Reconciler
-from controller.run import make_publishers
-from controller.spec import PATH
-from kube.client import ApiClient, Request
-from kube.config import load
-from kube.errors import KubeError
-from simulator import manifests
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.publishing import (
@@ -42,6 +27,20 @@ from tests.support.publishing import (
     node_labels,
     patch,
 )
+from toposcope.api.cluster_topology import PATH
+from toposcope.cli.main import main as toposcope
+from toposcope.controller.dry_run import ReadOnlyClient
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.dry_run import Rehearsal, shortened, unified
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
+from toposcope.integrations.framework.published import Published
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.config import load
+from toposcope.kube.errors import KubeError
+from toposcope.simulator import manifests
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 GROVE_CRD, KAI_CRD, KUEUE_CRD = (

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from controller.election import Election, LeaderElector, Timing, boot_time
-from kube.client import ApiClient
-from kube.config import load
-from kube.lease import Lease, new_lease
-from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import MERGE, ApiUnderTest
 from tests.support.clock import START
+from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.lease import Lease, new_lease
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/leader"

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 import yaml
 
-from controller.spec import PATH
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.http_client import HttpClient
 from tests.support.proxy import RecordingProxy
+from toposcope.api.cluster_topology import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +65,7 @@ class Replica:
         ]
         with (self._folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-W", "error", "-m", "controller", *flags], cwd=ROOT, stdout=log, stderr=log
+                [sys.executable, "-W", "error", "-m", "toposcope.controller", *flags], cwd=ROOT, stdout=log, stderr=log
             )
         return self
 

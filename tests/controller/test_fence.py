@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import Gauge, generate_latest
 
-from controller.fence import Alone, Fence, FencedClient, NotLeading
-from controller.leader_metrics import LeaderMetrics, LeadersView
-from kube.apply import get
-from kube.client import Request
-from kube.config import load
-from simulator.apiserver import EmbeddedApiServer
-from telemetry.exposition import new_registry
 from tests.support.turns import Turns
+from toposcope.controller.fence import Alone, Fence, FencedClient, NotLeading
+from toposcope.controller.metrics.leader import LeaderMetrics, LeadersView
+from toposcope.kube.client import Request
+from toposcope.kube.config import load
+from toposcope.kube.requests import get
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.telemetry.handler import new_registry
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 MAKE = Request("POST", LEASES, {}, b'{"metadata":{"name":"x","namespace":"default"}}')

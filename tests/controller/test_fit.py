@@ -4,15 +4,15 @@ from typing import Any
 
 import msgspec
 
-from controller.assess import assess
-from controller.demand import Demand
-from controller.effective import Absences
-from controller.fit import MOST_BYTES, fitted
-from controller.publishers.target import Published
-from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import fabric, gpu_node, topology
-from topology.keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.assess.assessment import assess
+from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.controller.status.demand import Demand
+from toposcope.controller.status.status_size import MOST_BYTES, fitted
+from toposcope.integrations.framework.published import Published
 
 
 def size(status: dict[str, Any]) -> int:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.garbage import look_rarely
-from controller.options import Options
-from controller.run import run
+from toposcope.controller.gc_tuning import look_rarely
+from toposcope.controller.options import Options
+from toposcope.controller.run import run
 
 
 @pytest.fixture(autouse=True)

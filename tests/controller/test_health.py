@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from controller.assess import Assessment, assess
-from controller.conditions import Condition
-from controller.degraded import MOST_VALUES
-from controller.effective import Absences
-from controller.fabric_facts import Small, Split
-from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import fabric, gpu_node, topology
-from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.node import NodeFacts
+from toposcope.api.conditions import Condition
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.assess.degraded import MOST_VALUES
+from toposcope.controller.assess.fabric import Small, Split
+from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.topology.node import NodeFacts
 
 
 def tray(rack: int, place: int, *, domain: str | None = None, block: str = "b", **more: Any) -> NodeFacts:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from controller.config import read_config
-from controller.hints import MOST
 from tests.support.cluster import BLOCK, RACK, gpu_node
 from tests.support.history import History
-from topology.catalogue import BUILT_IN
-from topology.node import NodeFacts
+from toposcope.controller.assess.diagnostics import MOST
+from toposcope.controller.config import read_config
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.node import NodeFacts
 
 LABELS = Path(__file__).parents[3] / "shared" / "captures" / "labels"
 CLIQUE = "nvidia.com/gpu.clique"

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from controller.config import read_config
-from controller.segments import MOST
-from topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
-from topology.levels import INSIDE_A_NODE
+from toposcope.controller.config import read_config
+from toposcope.controller.segments import MOST
+from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
+from toposcope.topology.levels import INSIDE_A_NODE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "levels.md").read_text(encoding="utf-8")
 

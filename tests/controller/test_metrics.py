@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.assess import assess
-from controller.effective import Absences
-from controller.metrics import ControllerMetrics
-from controller.publishers.target import Published
-from controller.report import Report, report
-from controller.status import conditions_of
-from kube.client import Request
 from tests.support.cluster import fabric, gpu_node, topology
-from topology.keys import NVLINK_DOMAIN
-from topology.node import NodeFacts
-from topology.version import __version__
+from toposcope import __version__
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import NVLINK_DOMAIN
+from toposcope.controller.assess.assessment import assess
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics.topology import Report, report
+from toposcope.controller.status.compose import conditions_of
+from toposcope.integrations.framework.published import Published
+from toposcope.kube.client import Request
+from toposcope.topology.node import NodeFacts
 
 IN_SYNC = Published("grove.io/v1alpha1", "ClusterTopologyBinding", "cluster")
 CONFLICT = Published("kai.scheduler/v1alpha1", "Topology", "cluster", "Conflict", "somebody else's")

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from controller.overlaps import disjoint_condition, overlaps
-from controller.spec import Topology
 from tests.support.cluster import BLOCK, RACK, gpu_node, topology
-from topology.table import Table
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.assess.overlaps import disjoint_condition, overlaps
+from toposcope.topology.table import Table
 
 NODES = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))
 

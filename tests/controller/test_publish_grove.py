@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from kube.client import ApiClient, Request
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import RACK, ZONE, topology
 from tests.support.publishing import (
@@ -27,6 +24,9 @@ from tests.support.publishing import (
     patch,
     upstream_crd,
 )
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.kube.client import ApiClient, Request
 
 OURS = f"{BINDINGS}/cluster"
 OLDER = "/apis/grove.io/v1alpha1/clustertopologies"

@@ -7,9 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from controller.publishers.kai import KaiPublisher
-from kube.client import ApiClient, Request
-from kube.errors import ApiError, Unreachable
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
 from tests.support.publishing import (
@@ -27,7 +24,10 @@ from tests.support.publishing import (
     node_labels,
     patch,
 )
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Unreachable
 
 OURS = f"{KAI}/cluster"
 CRDS = ["kai-topologies-v0.12", "kai-topologies-v0.14", "kai-topologies-v0.17"]

@@ -7,22 +7,12 @@ from typing import Any
 
 import pytest
 
-from controller.publishers.kueue import KueuePublisher
-from kube.client import ApiClient
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import RACK, ZONE, topology
-from tests.support.publishing import (
-    FOUR,
-    THREE,
-    Time,
-    finalizer,
-    found,
-    install,
-    levels,
-    node_labels,
-    upstream_crd,
-)
-from topology.keys import HOSTNAME
+from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, levels, node_labels, upstream_crd
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.kube.client import ApiClient
 
 GROUP = "/apis/kueue.x-k8s.io"
 FLAVORS = f"{GROUP}/v1beta2/resourceflavors"

@@ -7,15 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.naming import NAMED
-from controller.publishers.rehearsal import Rehearsal
-from controller.publishers.target import Published
-from controller.run import make_publishers
-from controller.spec import Topology
-from kube.client import ApiClient, Request
-from kube.errors import ApiError, Unreachable
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, topology
 from tests.support.grove_operator import GroveExitError, start_grove
@@ -34,6 +25,15 @@ from tests.support.publishing import (
     patch,
     upstream_crd,
 )
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.grove_kai_reference import NAMED
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.run import make_publishers
+from toposcope.integrations.framework.published import Published
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Unreachable
 
 BINDING = f"{BINDINGS}/cluster"
 OURS = f"{KAI}/cluster"

@@ -8,19 +8,19 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.reconcile import Reconciler
-from controller.spec import API_VERSION, KIND, PATH
-from kube.client import ApiClient, Request
-from simulator import manifests
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import BINDINGS, Time, WatchedClient, found, install, install_narrowed, patch
-from topology.keys import GPUS, HOSTNAME
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.label_keys import GPUS, HOSTNAME
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.reconcile import Reconciler
+from toposcope.kube.client import ApiClient, Request
+from toposcope.simulator import manifests
 
 OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, log_format="text")
 LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]

@@ -10,18 +10,18 @@ from typing import Any, cast
 
 import pytest
 
-from controller.discovery import discover
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kinds import ALL, KAI_TOPOLOGIES
-from controller.publishers.kueue import KueuePublisher
-from controller.publishers.target import Published
-from controller.publishers.watched import Watched
-from kube.client import ApiClient, Request
-from kube.errors import ApiError
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import RACK, topology
 from tests.support.publishing import BINDINGS, FOUR, KAI, THREE, Time, WatchedClient, found, install, levels, patch
+from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.integrations.framework.published import Published
+from toposcope.integrations.framework.published_kinds import ALL, KAI_TOPOLOGIES
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.discovery import discover
+from toposcope.kube.errors import ApiError
 
 TOPOLOGY = topology()
 CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")

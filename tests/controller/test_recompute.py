@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from controller.assess import assess
-from controller.effective import Absences
 from tests.support.cluster import topology
-from topology.catalogue import BUILT_IN
-from topology.hierarchy import cover, crossings, level_value
-from topology.keys import GPU_PRESENT, GPUS, HOSTNAME
-from topology.node import Hardware, NodeFacts, node_facts
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
+from toposcope.controller.assess.assessment import assess
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.hierarchy import cover, crossings, level_value
+from toposcope.topology.node import Hardware, NodeFacts, node_facts
 
 SELECTORS: tuple[dict[str, Any], ...] = (
     {},

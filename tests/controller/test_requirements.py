@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.requirements import dynamo, grove, jobset, kai, kueue, leaderworkerset, workloads
-from controller.requirements.model import Need, WorkloadRef, need
-from controller.requirements.source import MOST_NEEDS, Source, read
-from controller.requirements.sources import SOURCES
+from toposcope.controller.requirements.informers import SOURCES
+from toposcope.integrations.dynamo import level_requests as dynamo
+from toposcope.integrations.framework.level_requests import MOST_NEEDS, Need, Source, WorkloadRef, need, read
+from toposcope.integrations.grove import level_requests as grove
+from toposcope.integrations.jobset import level_requests as jobset
+from toposcope.integrations.kai import level_requests as kai
+from toposcope.integrations.kubernetes import level_requests as workloads
+from toposcope.integrations.kueue import level_requests as kueue
+from toposcope.integrations.lws import level_requests as leaderworkerset
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.provider.com/topology-block"

@@ -2,11 +2,10 @@
 
 import pytest
 
-from controller.requirements.model import Need, Reading, WorkloadRef
-from controller.requirements.ownership import roll_up
-from controller.requirements.resolve import resolve
 from tests.support.cluster import BLOCK, RACK, ZONE
-from topology.levels import Level
+from toposcope.controller.requirements.resolve import resolve
+from toposcope.integrations.framework.level_requests import Need, Reading, WorkloadRef, roll_up
+from toposcope.topology.levels import Level
 
 HOST = "kubernetes.io/hostname"
 LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", RACK), Level("host", HOST))

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.requirements.model import Need
-from controller.requirements.sources import SOURCES, Requirements
-from kube.client import ApiClient
-from kube.config import load
-from kube.errors import KubeError
-from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
+from toposcope.controller.requirements.informers import SOURCES, Requirements
+from toposcope.integrations.framework.level_requests import Need
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.errors import KubeError
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 RACK = "cloud.provider.com/topology-rack"

@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from controller.config import read_config
-from controller.fit import MOST_BYTES
 from tests.support.cluster import BLOCK, RACK, gpu_node
 from tests.support.history import History
-from topology.catalogue import BUILT_IN
-from topology.keys import NVLINK_DOMAIN
-from topology.node import NodeFacts
+from toposcope.api.label_keys import NVLINK_DOMAIN
+from toposcope.controller.config import read_config
+from toposcope.controller.status.status_size import MOST_BYTES
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.node import NodeFacts
 
 TIER = "fabric.topograph.run/tier-0"
 SPINE = "fabric.topograph.run/tier-1"

@@ -1,8 +1,8 @@
 import pytest
 
-from controller.spec import DEFAULT_GRACE, Requirement, seconds
 from tests.support.cluster import gpu_node, topology
-from topology.levels import Level
+from toposcope.api.cluster_topology import DEFAULT_GRACE, Requirement, seconds
+from toposcope.topology.levels import Level
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,19 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.fence import Fence, FencedClient
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.publishers.grove import GrovePublisher
-from controller.reconcile import Reconciler
-from controller.spec import PATH
-from kube.client import Request
-from kube.config import load
 from tests.controller.test_cluster import CRD, OPTIONS
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import RACK, ZONE
 from tests.support.publishing import BINDINGS, Time, install
 from tests.support.turns import Turns
+from toposcope.api.cluster_topology import PATH
+from toposcope.controller.fence import Fence, FencedClient
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.reconcile import Reconciler
+from toposcope.kube.client import Request
+from toposcope.kube.config import load
 
 GRACE = 600.0
 
@@ -319,7 +319,7 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
         wait_until(lambda: "have not been listed yet: 404" in replica.controller.ready(), "it says what is missing")
         turned = replica.controller._turned
         wait_until(lambda: api.request("GET", "/version")[0] == 200 and replica.controller._turned > turned, "it turns")
-        monkeypatch.setattr("controller.loop._SILENCE", 0.0)
+        monkeypatch.setattr("toposcope.controller.loop._SILENCE", 0.0)
         assert "has not turned for" in replica.controller.healthy()
     finally:
         replica.controller.end()

@@ -9,18 +9,18 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.reconcile import Reconciler
-from controller.requirements.model import Need, WorkloadRef
-from controller.spec import PATH, Topology, read
-from kube.client import ApiClient
-from kube.config import load
-from simulator.apiserver import EmbeddedApiServer
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import gpu_node
 from tests.support.publishing import Time
+from toposcope.api.cluster_topology import PATH, Topology, read
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.reconcile import Reconciler
+from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")

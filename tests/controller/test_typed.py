@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.spec import read
 from tests.support.cluster import topology
+from toposcope.api.cluster_topology import read
 
 
 @pytest.mark.parametrize(

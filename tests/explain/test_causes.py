@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import main
 from tests.explain.causes import CAUSES, Cause
 from tests.support.saved import saved
+from toposcope.cli.main import main
 
 PAGES = Path(__file__).parent / "pages"
 each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)

@@ -9,11 +9,6 @@ import msgspec
 import pytest
 import yaml
 
-from cli.main import main
-from explain.kinds import CLUSTER_QUEUE
-from explain.live import shelf_of
-from kube.client import Request
-from kube.errors import ApiError
 from tests.explain.waiting import (
     Object,
     around,
@@ -28,6 +23,11 @@ from tests.explain.waiting import (
     pod_spec,
 )
 from tests.support.saved import saved
+from toposcope.cli.main import main
+from toposcope.explain.kinds import CLUSTER_QUEUE
+from toposcope.explain.live import shelf_of
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError
 
 
 def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:

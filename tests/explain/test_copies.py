@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from demand.model import Group, Pods
-from demand.systems.exclusive import GROUP_KEY, SUBGROUP_KEY
-from explain.copies import copies_of
-from survey.snapshot import NOTHING, PodView
-from topology.levels import Level
+from toposcope.explain.copies import copies_of
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.integrations.framework.exclusive import GROUP_KEY, SUBGROUP_KEY
+from toposcope.snapshot.snapshot import NOTHING, PodView
+from toposcope.topology.levels import Level
 
 RACK = Level("rack", "example.com/rack")
 PODS = (Pods("pods", 2, ()),)

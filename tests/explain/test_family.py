@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from explain.family import NoSuchObject, family_of, subject_of
-from explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
-from explain.shelf import FromFiles, Object, Ref, Shelf, owner_of
-from survey.snapshot import NOTHING, Owner, PodView, Snapshot
 from tests.explain.waiting import named, of_grove, owned, pod_clique_set
+from toposcope.explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
+from toposcope.explain.object_store import FromFiles, Object, Ref, Shelf, owner_of
+from toposcope.explain.ownership import NoSuchObject, family_of, subject_of
+from toposcope.snapshot.snapshot import NOTHING, Owner, PodView, Snapshot
 
 
 def shelf(*documents: Object) -> Shelf:

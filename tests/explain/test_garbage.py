@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cli.main import main
 from tests.explain.causes import CAUSES, Cause
 from tests.support.saved import saved
+from toposcope.cli.main import main
 
 RUBBISH: tuple[Any, ...] = (None, 7, -1, True, "text", "", [], {}, [[]], [None], {"a": {"b": []}}, ["rack", {"x": 1}])
 KEPT = {"apiVersion", "kind"}

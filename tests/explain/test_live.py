@@ -11,18 +11,18 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from cli.main import main
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.reconcile import Reconciler
-from explain.kinds import AROUND, POD, SUBJECTS
-from kube.client import ApiClient
 from tests.explain.causes import CAUSES, Cause
 from tests.explain.test_causes import PAGES
 from tests.explain.waiting import NOW, Object
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.publishing import Time, install, patch
+from toposcope.cli.main import main
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.reconcile import Reconciler
+from toposcope.explain.kinds import AROUND, POD, SUBJECTS
+from toposcope.kube.client import ApiClient
 
 UPSTREAM = (
     "grove-clustertopologybindings-alpha10",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cli.main import main
 from tests.explain.waiting import RACK, Object, around, busy, named, nodes, pod, pod_spec
 from tests.support.saved import saved
+from toposcope.cli.main import main
 
 SUB_GROUP = "kai.scheduler/subgroup-name"
 ONE_RACK = {"topology": "cluster", "requiredTopologyLevel": RACK}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explain.translation import meaning
+from toposcope.explain.scheduler_messages import meaning
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topology.version import __version__
+from toposcope import __version__
 
 LIST = """
 import importlib.metadata as m, json

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from simulator.apiserver import EmbeddedApiServer
-from simulator.ports import free_port
-from simulator.profile import load_profile
-from simulator.sysfs import write_sysfs
 from tests.image.confined import USER, Confinement
 from tests.manifests.support import MANIFESTS, TOPOLOGIES
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until
 from tests.support.http_client import HttpClient
-from topology.keys import GPUS, HOSTNAME, STATE
-from topology.version import __version__
+from toposcope import __version__
+from toposcope.api.label_keys import GPUS, HOSTNAME, STATE
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.ports import free_port
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 
 PROBE = """
 import json, os

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from kube.client import ApiClient, Request, Stream
-from kube.errors import KubeError
-from kube.reflector import Raw
+from toposcope.kube.client import ApiClient, Request, Stream
+from toposcope.kube.errors import KubeError
+from toposcope.kube.reflector import Raw
 
 PATIENCE = 30.0  # seconds until a test gives up
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Self
 
-from kube.client import ApiClient
-from kube.cluster import Cluster
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import Cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import random
 
-from kube.backoff import Backoff
-from kube.errors import ApiError, Unreachable
+from toposcope.kube.backoff import Backoff
+from toposcope.kube.errors import ApiError, Unreachable
 
 AWAY = Unreachable("away")
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-import kube.client
-from kube.apply import apply, get
-from kube.client import ApiClient, Request, Stream
-from kube.cluster import Cluster
-from kube.errors import ApiError, ConfigError, Expired, KubeError, Unreachable
+import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
+from toposcope.kube.client import ApiClient, Request, Stream
+from toposcope.kube.config import Cluster
+from toposcope.kube.errors import ApiError, ConfigError, Expired, KubeError, Unreachable
+from toposcope.kube.requests import apply, get
 
 NODE = "/api/v1/nodes/n1"
 PATCH = apply(NODE, {"metadata": {"name": "n1"}}, "tester", force=True)
@@ -126,7 +126,7 @@ class TestErrors:
     def test_an_answer_without_end(
         self, scripted: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kube.client, "_LARGEST_ANSWER", 1000)
+        monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
         client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
         with pytest.raises(Unreachable, match="not a Kubernetes API server"):
             client.call(get(NODE))
@@ -292,7 +292,7 @@ class TestStreams:
         assert lines(scripted(Reply(chunked(), close=True))) == []
 
     def test_a_line_without_end(self, scripted: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(kube.client, "_LARGEST_LINE", 1 << 20)
+        monkeypatch.setattr(toposcope.kube.client, "_LARGEST_LINE", 1 << 20)
         endless = Reply(chunked(*[b"x" * 70_000] * 30, complete=False))
         with pytest.raises(Unreachable, match="not a Kubernetes API server"):
             lines(scripted(endless))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kube.apply import get
-from kube.client import ApiClient
-from kube.config import load, pod_namespace
-from kube.errors import ConfigError, Unreachable
 from tests.kube.scripted import Reply, ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load, pod_namespace
+from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.requests import get
 
 VERSION = get("/version")
 
@@ -163,8 +163,8 @@ def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:
     """The `kubernetes` package alone weighs more than the agent."""
     heavy = {"kubernetes", "urllib3", "yaml", "asyncio", "tempfile", "msgspec", "dataclasses"}
     program = (
-        "import sys, pathlib, kube.client, kube.config\n"
-        f"kube.config.load(None, {environment()!r}, pathlib.Path({str(account)!r}))\n"
+        "import sys, pathlib, toposcope.kube.client, toposcope.kube.config\n"
+        f"toposcope.kube.config.load(None, {environment()!r}, pathlib.Path({str(account)!r}))\n"
         f"print(*sorted({heavy!r} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]

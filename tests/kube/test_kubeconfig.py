@@ -17,14 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kube.apply import get
-from kube.client import ApiClient
-from kube.cluster import Cluster
-from kube.config import load
-from kube.errors import ConfigError, Unreachable
-from simulator.apiserver import EmbeddedApiServer
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.certificates import Certificates
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import Cluster, load
+from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.requests import get
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 VERSION = get("/version")
 

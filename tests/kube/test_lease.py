@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kube.client import ApiClient
-from kube.errors import ApiError, Unreachable
-from kube.lease import Lease, new_lease, read, write, write_request
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import MERGE, ApiUnderTest
 from tests.support.clock import START
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.lease import Lease, new_lease, read, write, write_request
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kube.apply import apply, create, get
-from kube.client import Request
-from kube.naming import resource_of, verb_of
+from toposcope.kube.client import Request
+from toposcope.kube.request_names import resource_of, verb_of
+from toposcope.kube.requests import apply, create, get
 
 STATUS = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube import nodes
-from kube.nodes import NodeDecoder
-from simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
-from topology import keys
-from topology.node import Hardware, NodeFacts, node_facts
+from toposcope.api import label_keys
+from toposcope.controller import node_decoder
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.simulator.cluster import RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
+from toposcope.topology.node import Hardware, NodeFacts, node_facts
 
-TRACKED = [ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN, keys.HOSTNAME]
+TRACKED = [ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN, label_keys.HOSTNAME]
 
 
 def facts(node: dict[str, Any], tracked: list[str] | None = None) -> NodeFacts:
@@ -39,7 +39,7 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
         ready=True,
         schedulable=True,
         gpus=4,
-        hardware=Hardware(labels[keys.NVLINK_DOMAIN], labels[keys.CHASSIS], "ok", 4),
+        hardware=Hardware(labels[label_keys.NVLINK_DOMAIN], labels[label_keys.CHASSIS], "ok", 4),
     )
 
 
@@ -79,7 +79,7 @@ def test_a_cordoned_node_is_not_schedulable() -> None:
     ("quantity", "gpus"), [("8", 8), ("0", 0), ("", 0), ("-1", 0), ("1.5", 0), ("8Gi", 0), ("\u0668", 0), ("²", 0)]
 )
 def test_quantities(quantity: str, gpus: int) -> None:
-    assert facts(smallest(status={"allocatable": {keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
+    assert facts(smallest(status={"allocatable": {label_keys.ALLOCATABLE_GPUS: quantity, "cpu": "2"}})).gpus == gpus
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_nodes_share_keys_and_values_but_not_names() -> None:
     decoder = NodeDecoder(TRACKED)
     first, second = (decoder(msgspec.json.encode(node))[2] for node in large_cluster(2))
     assert first.keys is second.keys
-    for key in (ZONE_KEY, RACK_KEY, keys.NVLINK_DOMAIN):
+    for key in (ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN):
         assert first.label(key) is second.label(key)
-    assert first.label(keys.HOSTNAME) is first.name
+    assert first.label(label_keys.HOSTNAME) is first.name
 
 
 def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
@@ -122,7 +122,7 @@ def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
         4,
         4,
     ]
-    assert [node.label(keys.HOSTNAME) for node in kept] == [node.name for node in kept]
+    assert [node.label(label_keys.HOSTNAME) for node in kept] == [node.name for node in kept]
 
 
 def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
@@ -135,7 +135,7 @@ def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
 
 
 def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_GENERATION", 100)
+    monkeypatch.setattr(node_decoder, "_GENERATION", 100)
     decoder = NodeDecoder(["rack"])
 
     def read(rack: str) -> NodeFacts:
@@ -150,7 +150,7 @@ def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nodes_share_from_one_generation_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "_GENERATION", 50)
+    monkeypatch.setattr(node_decoder, "_GENERATION", 50)
     decoder = NodeDecoder(["rack"])
     order = random.Random(3).sample(range(1000), 1000)
     kept = [
@@ -176,8 +176,8 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
     ("label", "gpus"), [("4", 4), ("0", 0), (None, 8), ("", 8), ("eight", 8), ("\u0664", 8), ("-1", 8), ("1.5", 8)]
 )
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
-    labels = {} if label is None else {keys.GPUS: label}
-    node = {"metadata": {"name": "n1", "labels": labels}, "status": {"allocatable": {keys.ALLOCATABLE_GPUS: "8"}}}
+    labels = {} if label is None else {label_keys.GPUS: label}
+    node = {"metadata": {"name": "n1", "labels": labels}, "status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}
     assert facts(node).hardware.gpus == gpus
 
 
@@ -189,7 +189,7 @@ def test_nodes_of_one_kind_share_what_their_agents_say() -> None:
 
 
 def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
-    ours = {keys.NVLINK_DOMAIN: "n1", keys.STATE: "degraded"}
+    ours = {label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "degraded"}
     assert facts({"metadata": {"name": "n1", "labels": ours}}).hardware == Hardware(None, "", "degraded", 0)
 
 
@@ -202,7 +202,11 @@ def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() ->
                 {
                     "metadata": {
                         "name": f"node-{i}",
-                        "labels": {keys.HOSTNAME: f"ip-{i}", keys.NVLINK_DOMAIN: f"node-{i}", RACK_KEY: "r"},
+                        "labels": {
+                            label_keys.HOSTNAME: f"ip-{i}",
+                            label_keys.NVLINK_DOMAIN: f"node-{i}",
+                            RACK_KEY: "r",
+                        },
                     }
                 }
             )
@@ -210,4 +214,4 @@ def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() ->
         for i in range(2)
     )
     assert first.traits is second.traits
-    assert second.labels == {keys.HOSTNAME: "ip-1", keys.NVLINK_DOMAIN: "node-1", RACK_KEY: "r"}
+    assert second.labels == {label_keys.HOSTNAME: "ip-1", label_keys.NVLINK_DOMAIN: "node-1", RACK_KEY: "r"}

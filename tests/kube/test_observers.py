@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from kube.client import ApiClient, Request
-from kube.cluster import Cluster
-from kube.errors import KubeError, Unreachable
-from kube.reflector import Reflector
 from tests.kube.reflecting import Answer, Item, Mirror, ScriptedClient, Waits, bookmark, decode, event, failure
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.config import Cluster
+from toposcope.kube.errors import KubeError, Unreachable
+from toposcope.kube.reflector import Reflector
 
 NODES = Request("GET", "/api/v1/nodes", {})
 

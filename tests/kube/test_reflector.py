@@ -7,10 +7,6 @@ from itertools import product
 
 import pytest
 
-from kube.client import Request, Stream
-from kube.errors import ApiError, Expired, KubeError, Unreachable
-from kube.reflector import Reflector
-from kube.restores import Restores
 from tests.kube.reflecting import (
     Answer,
     Item,
@@ -24,6 +20,10 @@ from tests.kube.reflecting import (
     page,
     thing,
 )
+from toposcope.kube.client import Request, Stream
+from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.etcd_restore import Restores
+from toposcope.kube.reflector import Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]

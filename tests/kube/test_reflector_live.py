@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import pytest
 
-from kube.apply import apply
-from kube.client import JSON, METADATA, ApiClient, Request, Stream
-from kube.config import load
-from kube.errors import ApiError, Unreachable
-from kube.reflector import Reflector
-from simulator.apiserver import EmbeddedApiServer, Tls
 from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.certificates import Certificates
+from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
+from toposcope.kube.config import load
+from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.reflector import Reflector
+from toposcope.kube.requests import apply
+from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
 
 
 class Live:
@@ -165,7 +165,7 @@ def test_a_frozen_server_is_noticed_and_left(
     server.load([node("a")])
     with Live(make()) as live:
         live.wait_for_names("a")
-        monkeypatch.setattr("kube.reflector._IDLE_SECONDS", 0.05)
+        monkeypatch.setattr("toposcope.kube.reflector._IDLE_SECONDS", 0.05)
         server.faults.freeze()
         server.faults.cut_watches()
         live.reflector.relist()
@@ -186,7 +186,7 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
         live = Live(client)
         live.start()
         live.wait_for_names("a b c d e f")
-        monkeypatch.setattr("kube.reflector._IDLE_SECONDS", 0.2)
+        monkeypatch.setattr("toposcope.kube.reflector._IDLE_SECONDS", 0.2)
     with EmbeddedApiServer(int(old.url.rpartition(":")[2])) as new:
         new.load([node("z")])
         live.wait_for_names("z")

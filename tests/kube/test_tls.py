@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kube.apply import get
-from kube.client import ApiClient
-from kube.config import load
-from kube.errors import ConfigError, Unreachable
-from kube.tls import RotatingTls
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.requests import get
+from toposcope.kube.tls import RotatingTls
 
 VERSION = get("/version")
 

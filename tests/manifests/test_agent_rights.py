@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent.compat import KEYS as NVIDIA_LABELS
-from cli.main import main
 from tests.manifests.rights import (
     EVENTS,
     OTHER,
@@ -27,6 +25,8 @@ from tests.manifests.rights import (
 )
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token
+from toposcope.agent.nvidia_labels import KEYS as NVIDIA_LABELS
+from toposcope.cli.main import main
 
 ANEW = f"{NODES}/confined-anew"
 ONLY_LABELS = "the agent may only write labels under gpu.topology/"

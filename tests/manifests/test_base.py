@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from controller.election import Timing
-from controller.options import HOME_NAMESPACE, LEASE
 from tests.manifests.support import Manifests
-from topology.version import __version__
+from toposcope import __version__
+from toposcope.controller.election import Timing
+from toposcope.controller.options import HOME_NAMESPACE, LEASE
 
 PROGRAMS = ("agent", "controller")
 SELECTED_BY = {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"}

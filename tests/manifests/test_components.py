@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.compat import KEYS
 from tests.manifests.support import MANIFESTS, NAMESPACE, Manifests, built, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
+from toposcope.agent.nvidia_labels import KEYS
 
 COMPONENTS = MANIFESTS / "components"
 NAMES = sorted(folder.parent.name for folder in COMPONENTS.glob("*/kustomization.yaml"))

@@ -243,7 +243,7 @@ def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTes
     api.create(LEASES, lease("toposcope-controller") | {"spec": {"leaseDurationSeconds": 1}})
     flags = ["--kubeconfig", str(kubeconfig_with(api, token, tmp_path)), "--leader-elect", "--debounce", "0"]
     with (tmp_path / "log").open("wb") as log:
-        program = subprocess.Popen([sys.executable, "-m", "controller", *flags], stdout=log, stderr=log)
+        program = subprocess.Popen([sys.executable, "-m", "toposcope.controller", *flags], stdout=log, stderr=log)
     try:
         wait_until(lambda: "conditions" in api.get(f"{TOPOLOGIES}/cluster").get("status", {}), "it writes")
         assert api.get(LEASE)["spec"]["holderIdentity"]

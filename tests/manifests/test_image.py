@@ -45,10 +45,10 @@ def test_all_stages_start_from_the_same_pinned_base() -> None:
 
 def test_the_page_is_built_from_its_lock_file_alone_and_ends_in_the_wheel() -> None:
     assert any(line.startswith("RUN npm ci --ignore-scripts") for line in RECIPE)
-    assert "COPY --from=page /src/ui/static ui/static" in RECIPE
+    assert "COPY --from=page /src/toposcope/ui/static toposcope/ui/static" in RECIPE
     ignored = (REPO / ".dockerignore").read_text().splitlines()
-    assert {"ui/page/node_modules", "ui/static"} <= set(ignored)
-    assert (REPO / "ui" / "page" / "package-lock.json").exists()
+    assert {"toposcope/ui/page/node_modules", "toposcope/ui/static"} <= set(ignored)
+    assert (REPO / "toposcope" / "ui" / "page" / "package-lock.json").exists()
 
 
 def test_the_build_is_what_the_tests_run_and_both_stages_agree_on_the_bytecode() -> None:

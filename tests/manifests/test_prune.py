@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.compat import KEYS
-from cli.main import main
 from tests.manifests.rights import (
     FOREIGN,
     OTHER,
@@ -25,7 +23,9 @@ from tests.manifests.rights import (
 from tests.manifests.support import MANIFESTS, NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
 from tests.support.schedulers import PUBLISHED, published, serve_all
-from topology.version import __version__
+from toposcope import __version__
+from toposcope.agent.nvidia_labels import KEYS
+from toposcope.cli.main import main
 
 APPS = "/apis/apps/v1/namespaces/toposcope-system"
 AGENTS, CONTROLLERS = f"{APPS}/daemonsets", f"{APPS}/deployments"

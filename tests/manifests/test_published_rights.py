@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cli.main import main
 from tests.manifests.rights import Attempt, kubeconfig_with, surprises, unbound_token, wait_for
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
 from tests.support.schedulers import PUBLISHED, published, serve_all
-from topology.keys import GPUS, HOSTNAME
+from toposcope.api.label_keys import GPUS, HOSTNAME
+from toposcope.cli.main import main
 
 ONLY_OURS = "the controller may only write topologies that it published from a ClusterTopology"
 NO_OTHER_OWNER = "the controller may not give what it published another owner"

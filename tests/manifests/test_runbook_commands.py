@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.options import HOME_NAMESPACE, LEASE
 from tests.manifests.support import MANIFESTS
 from tests.monitoring.troubled_cluster import topologies_crd
 from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
+from toposcope.controller.options import HOME_NAMESPACE, LEASE
 
 ROOT = MANIFESTS.parent
 COMMANDS = re.findall(r"^ *\$ (.*)$", (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -37,7 +37,9 @@ def incident(installed: ApiUnderTest) -> ApiUnderTest:
         "--kubeconfig",
         str(installed.kubeconfig),
     ]
-    subprocess.run([sys.executable, "-m", "cli.main", *agent], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-m", "toposcope.cli.main", *agent], cwd=ROOT, check=True, capture_output=True, timeout=60
+    )
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     code, answer = installed.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=STRATEGIC)
     assert code == 200, answer

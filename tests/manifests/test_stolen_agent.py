@@ -7,19 +7,19 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from controller.reconcile import Reconciler
-from controller.requirements.model import Need, WorkloadRef
-from controller.run import make_publishers
-from controller.spec import PATH, read
-from kube.client import ApiClient
-from kube.config import load
-from kube.nodes import NodeDecoder
 from tests.manifests.rights import Attempt, apply_metadata, wait_for
 from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import BINDINGS, Time, found, install, patch
-from topology.keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.api.cluster_topology import PATH, read
+from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
+from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
 
 FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"

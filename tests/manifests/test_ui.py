@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.config import load
 from tests.manifests.support import MANIFESTS, NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
-from ui.facts import Facts
-from ui.live import EXPECTED, LiveSource
-from ui.program import listening
+from toposcope.kube.config import load
+from toposcope.ui.facts import Facts
+from toposcope.ui.live import EXPECTED, LiveSource
+from toposcope.ui.program import listening
 
 ACCOUNT = f"{NAMESPACE}/serviceaccounts/toposcope-ui/token"
 PODS = "/api/v1/pods"

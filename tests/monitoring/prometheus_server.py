@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import yaml
 
-from simulator.ports import free_port
 from tests.monitoring.support import documented_configuration, rule_groups
 from tests.support.api import wait_until
 from tests.support.http_client import HttpClient
+from toposcope.simulator.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

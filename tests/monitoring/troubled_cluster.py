@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 
-from controller.api_metrics import WatchMetrics
-from controller.spec import PATH
-from simulator.ports import free_port
-from telemetry.exposition import new_registry, page
-from telemetry.server import TelemetryServer
 from tests.monitoring.prometheus_server import Pod
 from tests.monitoring.support import ROOT
 from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric
-from topology.keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.metrics.requests import WatchMetrics
+from toposcope.simulator.ports import free_port
+from toposcope.telemetry.handler import new_registry, page
+from toposcope.telemetry.server import TelemetryServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -199,7 +199,7 @@ class TroubledCluster:
         self._start(name, "controller", kubeconfig, "--debounce", "0", *flags)
 
     def _start(self, name: str, program: str, kubeconfig: Path, *flags: str) -> None:
-        command = [sys.executable, "-W", "error", "-m", "cli.main", program, "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", program, "--kubeconfig", str(kubeconfig)]
         command += ["--metrics-port", str(self._ports[name]), *flags]
         with (self._folder / f"{name}.log").open("wb") as log:
             self._running[name] = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from demand.model import Group, Pods
-from topology.levels import Level
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.topology.levels import Level
 
 Unit = tuple[Pods, tuple[tuple[int, Level], ...]]
 """One pod, and the (group copy, level) pairs that it has to share a domain with."""

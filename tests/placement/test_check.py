@@ -2,11 +2,11 @@
 
 import pytest
 
-from demand.document import Part
-from placement.check import Checked, Checker
-from survey.snapshot import NodeView, Owner, PodView, Published, Snapshot
 from tests.support.workloads import HOST, RACK, ZONE, Object, job, jobset, leader_worker_set, replicated
-from topology.levels import Level
+from toposcope.integrations.framework.document import Part
+from toposcope.placement.check import Checked, Checker
+from toposcope.snapshot.snapshot import NodeView, Owner, PodView, Published, Snapshot
+from toposcope.topology.levels import Level
 
 LABELS = (ZONE.key, RACK.key, HOST.key)
 PLACES = {key: number for number, key in enumerate(LABELS)}

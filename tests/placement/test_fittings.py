@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from demand.model import Group, Pods
-from placement.bounds import is_exact
-from placement.verdict import fittings, judge
 from tests.placement.bruteforce import possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.placement.bounds import is_exact
+from toposcope.placement.verdict import fittings, judge
 
 GPU = "nvidia.com/gpu"
 
@@ -65,7 +65,7 @@ def test_only_what_has_to_stay_together_has_domains() -> None:
 
 
 def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placement.verdict._LOOKED_AT", 0)
+    monkeypatch.setattr("toposcope.placement.verdict._LOOKED_AT", 0)
     dice = random.Random(9)
     mixed = Group("g", (Pods("a", 1, ((GPU, 1),)), Pods("b", 1, (("cpu", 1),))), required=RACK)
     found = next(each for each in (fittings([mixed], LEVELS, cluster(dice)) for _ in range(50)) if each and each.found)

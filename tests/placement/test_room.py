@@ -1,9 +1,9 @@
 """Nodes that lack a level: out of the topology for schedulers that know topologies, of use elsewhere for the others."""
 
-from demand.model import Group, Pods
-from placement.room import Node
-from placement.verdict import judge
-from topology.levels import Level
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.placement.room import Node
+from toposcope.placement.verdict import judge
+from toposcope.topology.levels import Level
 
 RACK = Level("rack", "example.com/rack")
 GPU = (("nvidia.com/gpu", 8),)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from demand.model import Group, Pods, simplified
-from placement.room import Node, Room
-from placement.search import Placed, Search
-from placement.verdict import judge
 from tests.placement.bruteforce import possible
-from topology.levels import Level
+from toposcope.integrations.framework.constraints import Group, Pods, simplified
+from toposcope.placement.room import Node, Room
+from toposcope.placement.search import Placed, Search
+from toposcope.placement.verdict import judge
+from toposcope.topology.levels import Level
 
 BLOCK = Level("block", "example.com/block")
 RACK = Level("rack", "example.com/rack")

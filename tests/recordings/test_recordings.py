@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.describe import describe
-from agent.nvml import Nvml
-from agent.probe import probe
-from agent.sysfs import Sysfs
-from simulator.recording import load_recording
-from simulator.replay import ReplayedNvml, write_recorded_sysfs
-from topology.matrix import table
+from toposcope.agent.describe import describe
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Sysfs
+from toposcope.simulator.recording import load_recording
+from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.topology.matrix import table
 
 HERE = Path(__file__).parent
 RECORDINGS = sorted(file.stem for file in HERE.glob("*.json"))

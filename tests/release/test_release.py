@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from reference.release import CHANGELOG, NoReleaseError, main, notes
-from topology.version import __version__
+from tools.docgen.release import CHANGELOG, NoReleaseError, main, notes
+from toposcope import __version__
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -66,7 +66,7 @@ def test_the_notes_of_a_release_are_its_section() -> None:
 @pytest.mark.parametrize(
     ("version", "changelog", "said"),
     [
-        ("9.9.9", RELEASED, f"the tag says 9.9.9 and topology/version.py {__version__}"),
+        ("9.9.9", RELEASED, f"the tag says 9.9.9 and toposcope.py {__version__}"),
         (__version__, RELEASED.replace(" - 2026-12-01", ""), "has no section"),
         (__version__, RELEASED.replace("### Added\n\n- Everything.\n", ""), "has no section"),
         (__version__, "# Changelog\n", "has no section"),

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from simulator.capture import CaptureError, machine_from_capture
-from simulator.machine import Ancestor, ancestor
+from toposcope.simulator.capture import CaptureError, machine_from_capture
+from toposcope.simulator.machine import Ancestor, ancestor
 
 TABS = (
     "\x1b[4m\tGPU0\tGPU1\tNIC0\tNIC1\tNIC2\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"

@@ -4,9 +4,9 @@ import json
 from collections import defaultdict
 from itertools import islice, pairwise
 
-from simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
-from topology import keys
-from topology.catalogue import BUILT_IN
+from toposcope.api import label_keys
+from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY, demo_cluster, large_cluster
+from toposcope.topology.catalogue import BUILT_IN
 
 LEVELS = (ZONE_KEY, BLOCK_KEY, RACK_KEY)
 
@@ -16,7 +16,7 @@ def test_the_demo_has_three_kinds_of_nodes() -> None:
     kinds = [(node.machine.gpus[0].name, node.gpus) for node in nodes]
     assert kinds == [("NVIDIA GB200", 4)] * 18 + [("NVIDIA L40S", 4)] * 4 + [("NVIDIA H200", 8)] * 8
     assert nodes == demo_cluster()
-    assert {node.labels[keys.HOSTNAME] for node in nodes} == {node.name for node in nodes}
+    assert {node.labels[label_keys.HOSTNAME] for node in nodes} == {node.name for node in nodes}
 
 
 def test_no_two_gpus_or_nics_of_the_demo_are_the_same() -> None:
@@ -41,7 +41,11 @@ def test_levels_are_known_keys_and_nest() -> None:
     demo = [node.labels for node in demo_cluster()]
     large = [node["metadata"]["labels"] for node in large_cluster(2000)]
     for labels in (demo, large):
-        chain = (*LEVELS, *([keys.NVLINK_DOMAIN] if keys.NVLINK_DOMAIN in labels[0] else []), keys.HOSTNAME)
+        chain = (
+            *LEVELS,
+            *([label_keys.NVLINK_DOMAIN] if label_keys.NVLINK_DOMAIN in labels[0] else []),
+            label_keys.HOSTNAME,
+        )
         for broad, narrow in pairwise(chain):
             parents = defaultdict(set)
             for node in labels:
@@ -66,5 +70,5 @@ def test_a_demo_node_becomes_a_node_object() -> None:
     made = node.node_object()
     assert made["metadata"]["name"] == node.name
     assert node.labels.items() <= made["metadata"]["labels"].items()
-    assert made["status"]["allocatable"][keys.ALLOCATABLE_GPUS] == "4"
-    assert not [key for key in made["metadata"]["labels"] if key.startswith(keys.PREFIX)]
+    assert made["status"]["allocatable"][label_keys.ALLOCATABLE_GPUS] == "4"
+    assert not [key for key in made["metadata"]["labels"] if key.startswith(label_keys.PREFIX)]

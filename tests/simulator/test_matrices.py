@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import pynvml
 import pytest
 
-from simulator.capture import machine_from_capture
-from simulator.machine import Machine
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile, profile_names
-from simulator.sysfs import write_sysfs
+from toposcope.simulator.capture import machine_from_capture
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.sysfs import write_sysfs
 
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
 PLEDGE = "matrix complete"

@@ -9,10 +9,10 @@ from typing import Any
 import pynvml
 import pytest
 
-from simulator.faults import CallFault, Faults, Misbehaviour
-from simulator.machine import Fabric, Machine, Remote
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
+from toposcope.simulator.faults import CallFault, Faults, Misbehaviour
+from toposcope.simulator.machine import Fabric, Machine, Remote
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
 
 SPEED, COUNT, SPEED_COMMON, STATE, REMOTE_LINK, SWITCH_LINKS = 164, 91, 90, 165, 146, 147
 C2C_COUNT, C2C_STATUS, C2C_BANDWIDTH = 170, 171, 172

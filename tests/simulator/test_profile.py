@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.faults import CallFault, FaultError, Misbehaviour, load_faults
-from simulator.machine import Remote
-from simulator.profile import ProfileError, load_profile, profile_names
+from toposcope.simulator.faults import CallFault, FaultError, Misbehaviour, load_faults
+from toposcope.simulator.machine import Remote
+from toposcope.simulator.profile import ProfileError, load_profile, profile_names
 
 GOOD = """
 name: bench

@@ -6,7 +6,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from simulator.recording import (
+from toposcope.simulator.recording import (
     Answer,
     Call,
     Device,
@@ -29,7 +29,7 @@ from simulator.recording import (
     encode,
     is_recording,
 )
-from simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
 
 GPU = Handle("gpu:0")
 

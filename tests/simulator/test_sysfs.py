@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.machine import Machine
-from simulator.profile import load_profile, profile_names
-from simulator.sysfs import write_sysfs
-from topology.ranges import parse_list
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.ranges import parse_list
 
 VIRTUAL = """
 name: virtual

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from simulator.apiserver import EmbeddedApiServer
+    from toposcope.simulator.apiserver import EmbeddedApiServer
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"

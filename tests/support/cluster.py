@@ -4,10 +4,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from controller.spec import Topology, read
-from topology.fabric import spans_nodes
-from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.node import Hardware, NodeFacts, node_facts
+from toposcope.api.cluster_topology import Topology, read
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.topology.node import Hardware, NodeFacts, node_facts, spans_nodes
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"

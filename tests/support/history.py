@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.assess import Assessment, assess
-from controller.children import Child
-from controller.effective import Absences
-from controller.status import conditions_of, status_of
 from tests.support.clock import START
 from tests.support.cluster import topology
-from topology.catalogue import BUILT_IN, Catalogue
-from topology.node import NodeFacts
+from toposcope.api.effective_levels import Absences
+from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.segment_topologies import Child
+from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.node import NodeFacts
 
 
 class History:

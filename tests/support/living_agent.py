@@ -7,19 +7,19 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from agent.describe import Description
-from agent.exposition import AgentCollector
-from agent.isolation import ProbeFailed
-from agent.loop import Agent
-from agent.metrics import AgentMetrics
-from agent.news import News, news
-from agent.options import Options
-from agent.raw import RawNode
-from kube.errors import KubeError
-from simulator.faults import Faults
-from simulator.machine import Machine
 from tests.support.machines import probed
-from topology import keys
+from toposcope.agent.collector import AgentCollector
+from toposcope.agent.describe import Description
+from toposcope.agent.events import News, news
+from toposcope.agent.loop import Agent
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.nvml.supervisor import ProbeFailed
+from toposcope.agent.options import Options
+from toposcope.agent.raw import RawNode
+from toposcope.api import label_keys
+from toposcope.kube.errors import KubeError
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine
 
 OPTIONS = Options(
     node_name="n1",
@@ -67,7 +67,7 @@ class Cluster:
         kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
         self.labels = {**kept, **description.labels.known}
         self.writes.append(description)
-        self.remembered = description.annotations.get(keys.REFERENCE, self.remembered)
+        self.remembered = description.annotations.get(label_keys.REFERENCE, self.remembered)
         because = description.topology.reasons if description.topology else (description.problem,)
         return news(before, description.labels.known, because)
 
@@ -121,7 +121,7 @@ class Node:
     @property
     def labels(self) -> dict[str, str]:
         """What the Node carries by now, keys without their prefix."""
-        return {key.removeprefix(keys.PREFIX): value for key, value in self.cluster.labels.items()}
+        return {key.removeprefix(label_keys.PREFIX): value for key, value in self.cluster.labels.items()}
 
     def live(self, seconds: float) -> None:
         """Let so much time pass; nothing happens that would wake the agent early."""

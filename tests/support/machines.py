@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from agent.discover import discover
-from agent.nvml import Nvml
-from agent.probe import probe
-from agent.raw import RawNode
-from agent.sysfs import Sysfs
-from simulator.faults import Faults
-from simulator.machine import Machine
-from simulator.nvml import SimulatedNvml
-from simulator.sysfs import write_sysfs
-from topology.hardware import NodeTopology
+from toposcope.agent.discover import discover
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.raw import RawNode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.hardware import NodeTopology
 
 
 def probed(

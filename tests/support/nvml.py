@@ -7,9 +7,9 @@ from typing import Any
 
 import pynvml
 
-from simulator.faults import Faults
-from simulator.nvml import SimulatedNvml
-from simulator.profile import load_profile
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
 
 PROFILE = "l40s-4"
 

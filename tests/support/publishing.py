@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kube.client import ApiClient, Request
 from tests.support.api import CRDS, MERGE, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
-from topology.keys import HOSTNAME
-from topology.levels import Level
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.kube.client import ApiClient, Request
+from toposcope.topology.levels import Level
 
 UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 

@@ -21,10 +21,10 @@ from typing import Any, Self
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from simulator.ports import free_ports
 from tests.apiserver.build import BuildError, build, cache_folder, is_built
 from tests.support.certificates import make_certificates, private_pem
 from tests.support.http_client import HttpClient
+from toposcope.simulator.ports import free_ports
 
 _START_TIMEOUT = 60.0  # seconds; it takes two on an idle machine
 # Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for some hundred MiB.

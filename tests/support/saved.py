@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent.describe import describe
-from simulator.cluster import SimulatedNode, demo_cluster
-from simulator.faults import Faults
 from tests.support.machines import probed
+from toposcope.agent.describe import describe
+from toposcope.simulator.cluster import SimulatedNode, demo_cluster
+from toposcope.simulator.faults import Faults
 
 Object = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.api import CRDS, ApiUnderTest
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
 
 PUBLISHED = {
     "/apis/grove.io/v1alpha1/clustertopologybindings": "ClusterTopologyBinding",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from demand.reading import Known, Ladder, Reading
-from topology.levels import Level
+from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.topology.levels import Level
 
 Object = dict[str, Any]
 

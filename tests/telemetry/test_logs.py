@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from telemetry.formats import FORMATS
-from telemetry.logs import set_up
+from toposcope.telemetry.logs import FORMATS, set_up
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from telemetry.exposition import page
-from telemetry.server import Page, TelemetryServer
+from toposcope.telemetry.handler import page
+from toposcope.telemetry.server import Page, TelemetryServer
 
 
 def bare() -> Page:

@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from topology.aliases import aliases
-from topology.hierarchy import cover, level_value
-from topology.keys import HOSTNAME, NVLINK_DOMAIN
-from topology.levels import Level
-from topology.live_table import LiveTable
-from topology.node import NodeFacts, node_facts
+from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
+from toposcope.topology.ambiguous_values import aliases
+from toposcope.topology.hierarchy import cover, level_value
+from toposcope.topology.levels import Level
+from toposcope.topology.live_table import LiveTable
+from toposcope.topology.node import NodeFacts, node_facts
 
 ZONE, BLOCK, RACK = Level("zone", "x/zone"), Level("block", "x/block"), Level("rack", "x/rack")
 DOMAIN, HOST = Level("nvlink-domain", NVLINK_DOMAIN), Level("host", HOSTNAME)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from topology.catalogue import BUILT_IN, NEAR_MISS, RETIRED_KEY
-from topology.keys import GPU_PRESENT, GPUS
-from topology.platforms import MISTAKEN, RETIRED, UNKNOWN
+from toposcope.api.label_keys import GPU_PRESENT, GPUS
+from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, RETIRED_KEY
+from toposcope.topology.platforms import MISTAKEN, RETIRED, UNKNOWN
 
 
 def test_every_successor_is_a_level_and_no_near_miss_is_one() -> None:

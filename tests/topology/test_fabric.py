@@ -2,7 +2,7 @@
 
 import pytest
 
-from topology.fabric import fabric_of, spans_nodes
+from toposcope.topology.node import fabric_of, spans_nodes
 
 UUID = "55c2d310-3b8d-4a8e-9a7e-0123456789ab"
 

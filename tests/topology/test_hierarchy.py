@@ -1,8 +1,8 @@
 from typing import Any
 
-from topology.hierarchy import cover, crossings, fully_covered, tree
-from topology.levels import Level
-from topology.node import NodeFacts, node_facts
+from toposcope.topology.hierarchy import cover, crossings, fully_covered, tree
+from toposcope.topology.levels import Level
+from toposcope.topology.node import NodeFacts, node_facts
 
 BLOCK, RACK, HOST = Level("block", "x/block"), Level("rack", "x/rack"), Level("host", "kubernetes.io/hostname")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from topology.json_text import compact, parse
+from toposcope.topology.text import compact, parse
 
 
 def test_what_is_written_reads_back() -> None:

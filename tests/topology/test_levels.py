@@ -1,7 +1,7 @@
 import pytest
 
-from topology.catalogue import BUILT_IN
-from topology.levels import Level, level_problems
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.levels import Level, level_problems
 
 
 def test_everything_that_inference_can_name_can_be_published() -> None:

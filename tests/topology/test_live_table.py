@@ -7,19 +7,18 @@ from typing import Any
 
 import pytest
 
-from controller.assess import Assessment, assess
-from controller.effective import Absences
-from controller.index import Index
-from controller.node_index import NodeIndex
 from tests.support.cluster import topology
-from topology import live_table
-from topology.hierarchy import cover, crossings
-from topology.keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.levels import Level
-from topology.live_table import LiveTable
-from topology.node import OWN, Hardware, NodeFacts, node_facts
-from topology.sizes import LevelSize, level_sizes
-from topology.table import Table, sums
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.cache import Index
+from toposcope.controller.node_cache import NodeIndex
+from toposcope.topology import live_table
+from toposcope.topology.hierarchy import LevelSize, cover, crossings, level_sizes
+from toposcope.topology.levels import Level
+from toposcope.topology.live_table import LiveTable
+from toposcope.topology.node import OWN, Hardware, NodeFacts, node_facts
+from toposcope.topology.table import Table, sums
 
 ZONE, BLOCK = "topology.kubernetes.io/zone", "cloud.google.com/gce-topology-block"
 RACK = "cloud.google.com/gce-topology-subblock"

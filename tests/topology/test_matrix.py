@@ -1,7 +1,7 @@
 import random
 
-from topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, table
-from topology.shape import shape
+from toposcope.topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, table
+from toposcope.topology.shape import shape
 
 
 def matrix(text: str) -> LinkMatrix:

@@ -1,6 +1,6 @@
 import pytest
 
-from topology.pci import card, normal_address, pci_level
+from toposcope.topology.pci import card, normal_address, pci_level
 
 
 @pytest.mark.parametrize(

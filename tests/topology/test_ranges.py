@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from topology.ranges import format_list, parse_list
+from toposcope.topology.ranges import format_list, parse_list
 
 
 @pytest.mark.parametrize(

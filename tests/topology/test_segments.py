@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from topology.catalogue import BUILT_IN
-from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.levels import Level
-from topology.node import Hardware, NodeFacts, node_facts
-from topology.segments import Segment, divide, whole
-from topology.table import Table
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.levels import Level
+from toposcope.topology.node import Hardware, NodeFacts, node_facts
+from toposcope.topology.segments import Segment, divide, whole
+from toposcope.topology.table import Table
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"

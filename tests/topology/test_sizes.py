@@ -6,12 +6,11 @@ from collections import Counter
 import pytest
 
 from tests.support.cluster import gpu_node
-from topology.hierarchy import level_value
-from topology.keys import GPUS, HOSTNAME, NVLINK_DOMAIN
-from topology.levels import Level
-from topology.node import NodeFacts
-from topology.sizes import LevelSize, level_sizes
-from topology.table import Table
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.topology.hierarchy import LevelSize, level_sizes, level_value
+from toposcope.topology.levels import Level
+from toposcope.topology.node import NodeFacts
+from toposcope.topology.table import Table
 
 LEVELS = (
     Level("zone", "topology.kubernetes.io/zone"),

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
-from topology.keys import HOSTNAME
-from topology.levels import Level
-from topology.node import NodeFacts, node_facts
-from topology.table import Table, sums
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
+from toposcope.topology.levels import Level
+from toposcope.topology.node import NodeFacts, node_facts
+from toposcope.topology.table import Table, sums
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
 LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)

@@ -1,6 +1,6 @@
 import pytest
 
-from topology.values import is_label_value, label_safe, short_name
+from toposcope.topology.label_values import is_label_value, label_safe, short_name
 
 
 @pytest.mark.parametrize("text", ["", "a", "4-4", "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766", "x" * 63])

@@ -1,6 +1,6 @@
 import pytest
 
-from topology.words import not_utf8, plural, printable, type_words, yaml_words
+from toposcope.topology.text import not_utf8, plural, printable, type_words, yaml_words
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ui import wire
-from ui.teller import Event, Teller
+from toposcope.ui import protocol
+from toposcope.ui.broadcaster import Event, Teller
 
 
 def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -38,8 +38,8 @@ def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
     found = {}
     for key, column in columns.items():
         code = column["codes"][i]
-        if code != wire.ABSENT:
-            found[key] = name if code == wire.ITS_NAME else column["values"][code]
+        if code != protocol.ABSENT:
+            found[key] = name if code == protocol.ITS_NAME else column["values"][code]
     return found
 
 
@@ -73,7 +73,7 @@ class Page:
 
     def _take(self, event: Event) -> None:
         delta = msgspec.json.decode(event.data)
-        msgspec.convert(delta, wire.Delta)
+        msgspec.convert(delta, protocol.Delta)
         for row in delta["put"]:
             self.rows[row["name"]] = row
         for name in delta["gone"]:

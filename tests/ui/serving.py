@@ -12,17 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from survey.snapshot import NodeView, Published
-from tests.survey.clusters import snapshot, view
-from ui.bundle import Bundle
-from ui.facts import Facts
-from ui.guard import LOCAL
-from ui.program import listening
-from ui.saved import fill
-from ui.server import Server, application
-from ui.source import Seen
-from ui.stream import Stream
-from ui.teller import Teller
+from tests.snapshot.clusters import snapshot, view
+from toposcope.snapshot.snapshot import NodeView, Published
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.facts import Facts
+from toposcope.ui.guard import LOCAL
+from toposcope.ui.program import listening
+from toposcope.ui.saved import fill
+from toposcope.ui.server import Server, application
+from toposcope.ui.source import Seen
+from toposcope.ui.stream import Stream
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 PAGE = (

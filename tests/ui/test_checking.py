@@ -12,12 +12,12 @@ import msgspec
 import pytest
 import yaml
 
+from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
-from tests.survey.clusters import pod_of, view
 from tests.ui.serving import Served, facts_of, served
-from ui import wire
-from ui.checking import Busy, Checks, TookTooLong, written_out
-from ui.deadline import TooLong, within
+from toposcope.ui import protocol
+from toposcope.ui.checking import Busy, Checks, TookTooLong, written_out
+from toposcope.ui.deadline import TooLong, within
 
 GPUS = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
 
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def _one(server: Served, document: Any) -> dict[str, Any]:
     status, found = server.check(yaml.safe_dump(document))
     assert status == 200, found
-    msgspec.convert(found, wire.CheckAnswer)
+    msgspec.convert(found, protocol.CheckAnswer)
     assert found["problems"] == []
     (check,) = found["checks"]
     return dict(check)
@@ -170,7 +170,7 @@ def test_a_check_without_end_is_stopped_and_the_next_one_runs(server: Served, mo
 
     checks = Checks(server.facts.snapshot, lambda: ((), ()), 0.05)
     with monkeypatch.context() as patch:
-        patch.setattr("ui.checking._checked", for_ever)
+        patch.setattr("toposcope.ui.checking._checked", for_ever)
         with pytest.raises(TookTooLong):
             checks.check("", (), None)
     assert checks.check("", (), None).checks == []

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from survey.decode import Decoder
-from survey.snapshot import NodeView
+from tests.snapshot.clusters import pod_of, snapshot
 from tests.support.saved import cluster_topology, demo_nodes, pod
-from tests.survey.clusters import pod_of, snapshot
-from topology import keys
-from ui import wire
-from ui.annotations import gpu_uuids, last_write
-from ui.detail import detail
-from ui.source import Seen
-from ui.views import sights_of
+from toposcope.api import label_keys
+from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.snapshot import NodeView
+from toposcope.ui import protocol
+from toposcope.ui.annotations import gpu_uuids, last_write
+from toposcope.ui.detail import detail
+from toposcope.ui.source import Seen
+from toposcope.ui.views import sights_of
 
 WHOLE = Decoder(lambda _name, _not_ok: True)
 MATRIX = {
@@ -37,12 +37,12 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
     text = annotation if isinstance(annotation, str) else json.dumps(annotation)
     changed = metadata | {
         "labels": metadata["labels"] | labels,
-        "annotations": {} if annotation is None else {keys.MATRIX: text},
+        "annotations": {} if annotation is None else {label_keys.MATRIX: text},
     }
     return WHOLE.node(lambda kind: msgspec.convert(document | {"metadata": changed}, kind))
 
 
-def _told(node: NodeView, since: str | None = None, written: str = "") -> wire.Node:
+def _told(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
     return detail(Seen(node, written), sights_of(snapshot((node,))), (), None, since)
 
 
@@ -113,7 +113,7 @@ def test_an_annotation_that_is_none_is_said_to_be(annotation: Any, problem: str)
 def test_since_when_a_node_is_as_it_is(
     state: str, seen: str | None, written: str, since: tuple[str, bool] | None
 ) -> None:
-    found = _told(_node(**{keys.STATE: state}), seen, written)
+    found = _told(_node(**{label_keys.STATE: state}), seen, written)
 
     assert (found.since and (found.since.at, found.since.exact)) == since
 

@@ -12,15 +12,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cli.main import main
-from survey.snapshot import Snapshot
+from tests.snapshot.clusters import snapshot, view
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.survey.clusters import snapshot, view
 from tests.ui.serving import bundle, rack_nodes
-from topology import keys
-from ui import wire
-from ui.bundle import Bundle, NotBuilt
-from ui.export import DATA, document, escaped, export
+from toposcope.api import label_keys
+from toposcope.cli.main import main
+from toposcope.snapshot.snapshot import Snapshot
+from toposcope.ui import protocol
+from toposcope.ui.bundle import Bundle, NotBuilt
+from toposcope.ui.export import DATA, document, escaped, export
 
 HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u2029&'\"`${x}"
 
@@ -65,7 +65,7 @@ def test_hostile_text_stays_data(tmp_path: Path) -> None:
     assert (script, code) == ({}, '"use strict";\n')
     assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
     found = json.loads(text)
-    msgspec.convert(found, wire.Export)
+    msgspec.convert(found, protocol.Export)
     assert found["snapshot"]["sourceName"] == HOSTILE
     assert found["snapshot"]["nodes"]["reasons"] == {"0": [HOSTILE]}
     assert found["snapshot"]["views"][0]["conditions"][0]["message"] == HOSTILE
@@ -126,7 +126,7 @@ def test_the_command_writes_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = bundle(tmp_path / "b")
-    monkeypatch.setattr("ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", tmp_path / "b"))
+    monkeypatch.setattr("toposcope.ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", tmp_path / "b"))
     source, target = tmp_path / "cluster.json", tmp_path / "report.html"
     source.write_text(saved([*demo_nodes(most=3), cluster_topology()]))
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_shown_says_why(arguments: list[str], words: str, capsys:
 
 
 def test_a_port_that_is_taken_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from ui.program import listening  # noqa: PLC0415 - for the one test that listens
+    from toposcope.ui.program import listening  # noqa: PLC0415 - for the one test that listens
 
     source = tmp_path / "cluster.json"
     source.write_text(saved(demo_nodes(most=1)))
@@ -175,4 +175,4 @@ def test_keys_of_the_hardware_are_told_without_their_prefix() -> None:
     found = document(snapshot(rack_nodes(1)), "files").nodes["n0"]
 
     assert found.hardware == {"gpus": "8", "nvlink-domain": "n0", "state": "ok"}
-    assert found.labels[keys.GPUS] == "8"
+    assert found.labels[label_keys.GPUS] == "8"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from survey.snapshot import PodView
+from tests.snapshot.clusters import pod_of, snapshot, view
 from tests.support.saved import pod
-from tests.survey.clusters import pod_of, snapshot, view
 from tests.ui.serving import Ticks
-from ui.facts import Facts
+from toposcope.snapshot.snapshot import PodView
+from toposcope.ui.facts import Facts
 
 
 def _facts(clock: Ticks | None = None) -> tuple[Facts, list[int]]:

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from controller.spec import PATH
-from kube.client import Request
-from kube.config import load
-from kube.errors import KubeError
-from simulator import manifests
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.ui.pages import Page, decoded, fetched
-from topology import keys
-from ui.facts import Facts
-from ui.live import EXPECTED, GetClient, LiveSource
-from ui.teller import Teller
+from toposcope.api import label_keys
+from toposcope.api.cluster_topology import PATH
+from toposcope.kube.client import Request
+from toposcope.kube.config import load
+from toposcope.kube.errors import KubeError
+from toposcope.simulator import manifests
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.facts import Facts
+from toposcope.ui.live import EXPECTED, GetClient, LiveSource
 
 POD = "/api/v1/namespaces/default/pods"
-LABELS = {keys.GPUS: "8", keys.STATE: "ok", keys.HOSTNAME: "n1", "example.com/rack": "r1"}
+LABELS = {label_keys.GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: "n1", "example.com/rack": "r1"}
 
 
 class Watching:
@@ -59,15 +59,15 @@ def watching(api: ApiUnderTest) -> Iterator[Watching]:
 
 def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
     page = Page(watching.teller)
-    assert page.rows["n1"]["labels"] == {keys.HOSTNAME: "n1"}
+    assert page.rows["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
     assert [view["id"] for view in page.views] == ["c"]
 
-    api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {keys.STATE: "degraded"}}}, content_type=MERGE)
+    api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {label_keys.STATE: "degraded"}}}, content_type=MERGE)
     watching.until(lambda: watching.teller.since("n1"), "the node is degraded")
     page.follow()
     assert page.rows["n1"]["marks"] == ["not-ready", "degraded"]
 
-    api.create(NODES, node("n2", labels=LABELS | {keys.HOSTNAME: "n2"}))
+    api.create(NODES, node("n2", labels=LABELS | {label_keys.HOSTNAME: "n2"}))
     watching.until(lambda: watching.facts.node("n2"), "a node came")
     api.request("DELETE", f"{NODES}/n2")
     watching.until(lambda: not watching.facts.node("n2"), "a node went")
@@ -75,7 +75,7 @@ def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watchin
     assert page.rows == decoded(fetched(watching.teller))
     seen = watching.source.node("n1")
     assert seen
-    assert seen.node.label(keys.STATE) == "degraded"
+    assert seen.node.label(label_keys.STATE) == "degraded"
     assert watching.source.node("n2") is None
 
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cli.main import COMMANDS
 from tests.support.saved import cluster_topology, demo_nodes, saved
+from toposcope.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def test_it_names_its_address_answers_there_and_ends_at_a_signal(tmp_path: Path) -> None:
     source = tmp_path / "cluster.json"
     source.write_text(saved([*demo_nodes(most=2), cluster_topology()]))
-    command = [sys.executable, "-W", "error", "-m", "cli.main", "ui", "--from", str(source), "--port", "0"]
+    command = [sys.executable, "-W", "error", "-m", "toposcope.cli.main", "ui", "--from", str(source), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
         assert program.stdout
         assert program.stderr
@@ -41,9 +41,9 @@ def test_no_other_program_carries_a_web_framework() -> None:
     others = ", ".join(name for name in COMMANDS if name != "ui")
     text = (
         "import importlib, sys\n"
-        f"for name in '{others}'.split(', '): importlib.import_module('cli.' + name)\n"
-        "import agent.run, controller.run\n"
-        "print(sorted({'starlette', 'uvicorn', 'anyio', 'h11', 'ui'} & sys.modules.keys()))\n"
+        f"for name in '{others}'.split(', '): importlib.import_module('toposcope.cli.' + name)\n"
+        "import toposcope.agent.run, toposcope.controller.run\n"
+        "print(sorted({'starlette', 'uvicorn', 'anyio', 'h11', 'toposcope.ui'} & sys.modules.keys()))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from survey.problems import BadInput
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.ui.pages import fetched
 from tests.ui.serving import Ticks
-from ui.detail import detail
-from ui.facts import Facts
-from ui.saved import EXPECTED, SavedSource
-from ui.teller import Teller
+from toposcope.snapshot.problems import BadInput
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.detail import detail
+from toposcope.ui.facts import Facts
+from toposcope.ui.saved import EXPECTED, SavedSource
 
 
 class Never:

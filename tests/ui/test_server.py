@@ -12,15 +12,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kube.errors import Unreachable
-from survey.decode import Decoder
 from tests.support.saved import demo_nodes
 from tests.ui.serving import PAGE, Nodes, Served, facts_of, rack_nodes, served
-from ui import answers, wire
-from ui.bundle import Bundle
-from ui.checking import LARGEST
-from ui.guard import POLICY
-from ui.source import Seen
+from toposcope.kube.errors import Unreachable
+from toposcope.snapshot.decode import Decoder
+from toposcope.ui import protocol, routes
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.checking import LARGEST
+from toposcope.ui.guard import POLICY
+from toposcope.ui.source import Seen
 
 EVERYWHERE = {
     "content-security-policy": POLICY,
@@ -174,7 +174,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -
 
 
 def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(routes, "BODY_SECONDS", 0.05)
     with served(tmp_path) as found, socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
         head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         raw.sendall(head + b'Content-Length: 100\r\n\r\n{"work')
@@ -184,7 +184,7 @@ def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_request_that_is_never_finished_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ui.server.HEADER_SECONDS", 0.05)
+    monkeypatch.setattr("toposcope.ui.server.HEADER_SECONDS", 0.05)
     with served(tmp_path) as found:
         for part in (b"", b"GET /api/snap", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ag"):
             with socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
@@ -202,7 +202,7 @@ def test_a_snapshot_is_small_on_the_wire_and_the_same_without_gzip(server: Serve
     assert json.loads(gzip.decompress(packed)) == plain
     assert headers["etag"] == plain_headers["etag"]
     assert server.ask("/api/snapshot", If_None_Match=headers["etag"])[0] == 304
-    msgspec.convert(plain, wire.Snapshot)  # every field as it is written down
+    msgspec.convert(plain, protocol.Snapshot)  # every field as it is written down
 
 
 def test_a_snapshot_says_of_each_node_what_it_is_and_where(server: Served) -> None:
@@ -217,13 +217,13 @@ def test_a_snapshot_says_of_each_node_what_it_is_and_where(server: Served) -> No
     rack = nodes["labels"]["cloud.google.com/gce-topology-subblock"]
     assert rack["values"][rack["codes"][place]] == "rack-1"
     host = nodes["labels"]["kubernetes.io/hostname"]
-    assert (host["values"], set(host["codes"])) == ([], {wire.ITS_NAME})
+    assert (host["values"], set(host["codes"])) == ([], {protocol.ITS_NAME})
 
 
 def test_a_node_is_told_in_full(server: Served) -> None:
     found = server.ask("/api/node/gb200-02")[2]
 
-    msgspec.convert(found, wire.Node)
+    msgspec.convert(found, protocol.Node)
     assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
     assert found["since"] == {"at": "2026-01-01T00:00:00Z", "exact": False}
     assert [each["label"] for each in found["devices"] if each["kind"] == "gpu"] == ["GPU0", "GPU1", "GPU2", "GPU3"]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.survey.clusters import view
+from tests.snapshot.clusters import view
 from tests.ui.serving import Served, facts_of, rack_nodes, served
 
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from controller.spec import read
+from tests.snapshot.clusters import pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod
-from tests.survey.clusters import pod_of, view
 from tests.ui.pages import Page, decoded, fetched
 from tests.ui.serving import Ticks, facts_of, rack_nodes, teller_of
-from topology import keys
-from ui import teller as module
-from ui.facts import Facts
-from ui.views import sights_of
+from toposcope.api import label_keys
+from toposcope.api.cluster_topology import read
+from toposcope.ui import broadcaster as module
+from toposcope.ui.facts import Facts
+from toposcope.ui.views import sights_of
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
 
@@ -40,7 +40,7 @@ def _turn(dice: random.Random, facts: Facts) -> None:
             found = pod_of(pod(key, name, dice.randrange(1, 8)))
             facts.put_pod(f"train/{key}", dice.choice([found, found, None]))
         case 5:
-            facts.put_node(view(name, labels={keys.GPUS: "", "x": str(dice.random())}, gpus=0), "")
+            facts.put_node(view(name, labels={label_keys.GPUS: "", "x": str(dice.random())}, gpus=0), "")
         case 6:
             facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(dice.random())}]})))
         case 7 if dice.random() < 0.2:  # whom it selects: pages begin anew
@@ -97,7 +97,7 @@ def test_what_changed_is_told_in_words_and_kept() -> None:
 
 
 def test_a_level_that_goes_and_comes_back_is_told() -> None:
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}]
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     teller = teller_of(facts)
     page = Page(teller)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from survey.snapshot import NodeView, Snapshot
+from tests.snapshot.clusters import node_of, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
-from tests.survey.clusters import node_of, snapshot, view
 from tests.ui.pages import decoded, fetched
 from tests.ui.serving import facts_of, rack_nodes, teller_of
-from topology import keys
-from ui.nodes import NO_AGENT, NOT_SELECTED
-from ui.views import Sight, sights_of
+from toposcope.api import label_keys
+from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED
+from toposcope.ui.views import Sight, sights_of
 
 
 def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_segments_of_the_status_are_views_of_their_own() -> None:
         "segments": [
             {
                 "name": "rack",
-                "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}],
+                "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}],
                 "nodeSelector": {"matchExpressions": [{"key": RACK, "operator": "Exists"}]},
             },
         ]
@@ -113,7 +113,7 @@ def test_a_status_that_no_controller_wrote_hides_nothing(status: Any) -> None:
 def test_nodes_that_are_in_no_view_say_why() -> None:
     silent = node_of(
         {
-            "metadata": {"name": "silent", "labels": {keys.GPU_PRESENT: "true"}},
+            "metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}},
             "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
         }
     )
@@ -135,8 +135,8 @@ def test_nodes_that_are_in_no_view_say_why() -> None:
 
 def test_a_placeholder_is_no_domain() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
-    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": keys.HOSTNAME}]
+    levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     rows = decoded(fetched(teller_of(facts_of(nodes, cluster_topology(levels=levels)))))
 
-    assert rows["a"]["labels"] == {keys.HOSTNAME: "a"}
-    assert rows["b"]["labels"] == {keys.HOSTNAME: "b", RACK: "r1"}
+    assert rows["a"]["labels"] == {label_keys.HOSTNAME: "a"}
+    assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}

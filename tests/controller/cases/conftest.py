@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kube.client import ApiClient
-from kube.config import load
-from simulator.apiserver import EmbeddedApiServer
 from tests.controller.cases.world import World
 from tests.support.api import ApiUnderTest
 from tests.support.real_apiserver import RealApiServer
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from tests.controller.cases.grove_objects import (
     pcs,
 )
 from tests.controller.cases.model import Case, Machine, Says, Step, gone, levels
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
 
 
 def _segments() -> tuple[Machine, ...]:

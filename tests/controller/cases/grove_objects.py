@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tests.controller.cases.model import Case, Machine, Says, Workload, levels
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
 
 ZONE, BLOCK, RACK = "kubernetes.io/zone", "kubernetes.io/block", "kubernetes.io/rack"
 NVL_BLOCK, NVL_DOMAIN = "example.com/nvl-block", "example.com/nvlink-domain"

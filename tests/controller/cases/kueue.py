@@ -20,7 +20,7 @@ from tests.controller.cases.kueue_objects import (
     workload,
 )
 from tests.controller.cases.model import Case, Invalid, Machine, Says, Step
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
 
 _HELD: Final = (
     "False",

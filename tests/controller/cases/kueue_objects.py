@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.controller.cases.model import Machine, Says, Workload
-from topology.keys import HOSTNAME
+from toposcope.api.label_keys import HOSTNAME
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 _GROUP: Final = "/apis/kueue.x-k8s.io/v1beta2"

@@ -11,8 +11,8 @@ from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
 from tests.support.grove_operator import GroveExitError, start_grove
 from tests.support.publishing import BINDINGS, KAI, found
-from topology.keys import HOSTNAME
-from topology.levels import Level, level_problems
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.topology.levels import Level, level_problems
 
 HERE = {"levels": levels(*grove.THREE), "publish": {"kueue": "Never"}}
 INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}

@@ -8,20 +8,20 @@ from typing import Any, Final
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.conditions import ADVISORY
-from controller.loop import Controller
-from controller.metrics import ControllerMetrics
-from controller.options import Options
-from controller.publishers.grove import GrovePublisher
-from controller.publishers.kai import KaiPublisher
-from controller.publishers.kueue import KueuePublisher
-from controller.reconcile import Reconciler
-from controller.spec import API_VERSION, KIND, PATH
-from kube.client import ApiClient
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.grove_operator import start_grove
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.conditions import ADVISORY
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.grove import GrovePublisher
+from toposcope.controller.publishers.kai import KaiPublisher
+from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.reconcile import Reconciler
+from toposcope.kube.client import ApiClient
 
 KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 UPSTREAM: Final = (

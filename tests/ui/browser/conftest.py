@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.ui.browser.shown import Shown, demo_objects, shown
-from ui.bundle import Bundle
+from toposcope.ui.bundle import Bundle
 
 # A browser that is slow on a busy machine is not broken.
 _PATIENCE = 15_000

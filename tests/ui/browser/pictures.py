@@ -18,13 +18,13 @@ from typing import Any
 import msgspec
 from playwright.sync_api import Page, sync_playwright
 
-from bench.page import served
-from simulator.cluster import large_cluster
-from survey.decode import Decoder
-from survey.snapshot import NodeView
 from tests.support.saved import Object, cluster_topology, demo_nodes
 from tests.ui.browser.shown import condition
-from ui.source import Seen
+from tools.bench.page import served
+from toposcope.simulator.cluster import large_cluster
+from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.snapshot import NodeView
+from toposcope.ui.source import Seen
 
 NODES = 5_000
 _WHOLE = Decoder(lambda _name, _not_ok: True)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
-from ui.bundle import Bundle
-from ui.facts import Facts
-from ui.guard import LOCAL
-from ui.program import address_of, listening
-from ui.saved import EXPECTED, SavedSource
-from ui.server import Server, application
-from ui.stream import Stream
-from ui.teller import Teller
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.facts import Facts
+from toposcope.ui.guard import LOCAL
+from toposcope.ui.program import address_of, listening
+from toposcope.ui.saved import EXPECTED, SavedSource
+from toposcope.ui.server import Server, application
+from toposcope.ui.stream import Stream
 
 RACK = "cloud.google.com/gce-topology-subblock"
 FAULTY = "h200-3"

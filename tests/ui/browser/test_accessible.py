@@ -13,7 +13,7 @@ from tests.ui.browser.shown import FAULTY, Shown
 from tests.ui.browser.test_check import JOB, _ask
 from tests.ui.browser.test_map import domain
 
-AXE = Path(__file__).parents[3] / "ui" / "page" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[3] / "toposcope" / "ui" / "page" / "node_modules" / "axe-core" / "axe.min.js"
 PLACES = {"map": "", "node": f"#node={FAULTY}", "product": "#by=product&in=zone-1/block-1"}
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from survey.files import load_files
 from tests.support.saved import Object, saved
 from tests.ui.browser.shown import FAULTY, demo_objects
 from tests.ui.browser.test_hostile import objects, visit_everything
 from tests.ui.browser.test_map import click_head, domain
-from ui.bundle import Bundle
-from ui.export import export
+from toposcope.snapshot.files import load_files
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.export import export
 
 
 def _exported(folder: Path, found: list[Object]) -> str:

@@ -1,6 +1,0 @@
-"""The controller: turns the labels of all nodes into ClusterTopologies that are right, published and watched.
-
-    watch -> NodeIndex -> infer_levels() -> assess() -> desired resources + conditions -> diff -> apply
-
-Everything up to "desired" is pure; `controller.reconcile` does the reading and writing.
-"""

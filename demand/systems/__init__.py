@@ -1,1 +1,0 @@
-"""One file per scheduler or operator: which documents are its own, what they ask for, and what it would say to them."""

@@ -1,0 +1,51 @@
+"""docs/examples/: what is right is accepted and fits, and what is wrong is told, without any cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.guide import ROOT
+from tests.support.saved import cluster_topology, demo_nodes, saved
+from toposcope.cli.main import main
+
+EXAMPLES = ROOT / "docs" / "examples"
+GOOD = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.stem.endswith("-wrong"))
+WRONG = {
+    "grove-wrong.yaml": "is narrower than PodClique 'decode' topology constraint domain 'block'",
+    "kai-wrong.yaml": "label keys are taken here: write 'cloud.google.com/gce-topology-subblock'",
+    "kueue-wrong.yaml": "must not contain more than one topology annotation",
+    "osmo-wrong.yaml": "required 'block' is lost",
+    "runai-wrong.yaml": "does not contain a level with this name",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("cluster") / "cluster.json"
+    file.write_text(saved([*demo_nodes(), cluster_topology()]), encoding="utf-8")
+    return file
+
+
+def check(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(["check", "-f", str(EXAMPLES / example), "--from", str(cluster)])
+    return code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("example", GOOD)
+def test_a_good_one_fits(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, page = check(example, cluster, capsys)
+    assert code == 0, page
+    assert "error:" not in page
+    # A flavor asks for no room.
+    assert "fits: " in page or example == "kueue-flavor.yaml"
+
+
+@pytest.mark.parametrize("example", WRONG)
+def test_a_wrong_one_is_told(example: str, cluster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert WRONG[example] in check(example, cluster, capsys)[1]
+
+
+def test_every_example_is_one_or_the_other() -> None:
+    assert {path.name for path in EXAMPLES.iterdir()} == {*GOOD, *WRONG}

@@ -1,0 +1,119 @@
+"""docs/integrations/: every command was run and prints what the page shows.
+
+TOPOSCOPE_WRITE_GUIDES=1 writes what they print into the pages instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.docs.guide import ROOT, Shell, as_run
+from tests.explain.test_live import stand_in
+from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
+from tests.support.grove_operator import start_grove
+from tests.support.publishing import UPSTREAM, upstream_crd
+from tests.support.saved import demo_nodes
+from toposcope.cli.main import main
+
+PAGES = ROOT / "docs" / "integrations"
+SYSTEMS = {
+    "dynamo-grove": (
+        "grove-clustertopologybindings-alpha10",
+        "grove-podcliquesets-alpha12",
+        "kai-topologies-v0.17",
+        "dynamo-dynamographdeployments-v1beta1-reduced",
+    ),
+    "kai": ("kai-topologies-v0.17", "kai-podgroups-v0.17"),
+    "kueue": ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19"),
+    "runai": ("kai-topologies-v0.17",),
+    "osmo": ("kai-topologies-v0.17",),
+    "side-by-side": (),
+}
+"""Page to the CRDs of its system."""
+OURS = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+DEFAULT = ROOT / "manifests" / "base" / "clustertopology.yaml"
+TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+FOREIGN = {
+    "nvidia.com/gpu.clique": "gpu.topology/nvlink-domain",
+    "accelerator.topograph.run/domain": "gpu.topology/nvlink-domain",
+    "fabric.topograph.run/tier-1": "cloud.google.com/gce-topology-block",
+}
+"""What GFD and Topograph would write on the demo's nodes, to the label that has the same value."""
+
+pytestmark = pytest.mark.skipif(not UPSTREAM.is_dir(), reason=f"no CRDs of other projects in {UPSTREAM}")
+
+
+def nodes(page: str) -> list[dict[str, Any]]:
+    found = demo_nodes()
+    if page == "side-by-side":
+        for node in found:
+            labels = node["metadata"]["labels"]
+            # Neither writes a fabric where there is none.
+            in_fabric = labels["gpu.topology/fabric"] == "completed"
+            for key, same in FOREIGN.items():
+                if in_fabric or key.startswith("fabric"):
+                    labels[key] = labels[same]
+            labels["feature.node.kubernetes.io/pci-10de.present"] = "true"
+    return found
+
+
+def crds(page: str) -> list[dict[str, Any]]:
+    """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
+    found = [yaml.safe_load(OURS.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
+    if page == "kueue":
+        found.append(stand_in("kueue.x-k8s.io", "Workload", "workloads", "v1beta2", namespaced=True))
+    return found
+
+
+@pytest.mark.real_api("Jobs, and the validation that kubectl asks for before it applies")
+@pytest.mark.parametrize("page", SYSTEMS)
+def test_the_commands_of_a_guide(
+    api: ApiUnderTest, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        pytest.skip("kubectl is not on PATH")
+    path = PAGES / f"{page}.md"
+    for crd in crds(page):
+        api.install_crd(crd)
+    for node in nodes(page):
+        del node["metadata"]["resourceVersion"]
+        api.create(NODES, node)
+        # A new Node is tainted until its kubelet's conditions are seen by a controller that is not here.
+        code, answer = api.request(
+            "PATCH", f"{NODES}/{node['metadata']['name']}", {"spec": {"taints": None}}, content_type=MERGE
+        )
+        assert code == 200, answer
+    for namespace in ("ml", "runai-research"):
+        create_namespace(api, namespace)
+    api.create(TOPOLOGIES, yaml.safe_load(DEFAULT.read_bytes()))
+    monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+
+    def work() -> None:
+        """Do what the programs of the cluster would have done by now."""
+        main(["controller", "--once"])
+        if page == "dynamo-grove":
+            start_grove(api)
+            main(["controller", "--once"])
+
+    work()
+    text = path.read_text(encoding="utf-8")
+    try:
+        found = as_run(text, Shell(kubectl, capsys, work))
+    finally:
+        # Nobody collects garbage here: a Job would outlive its namespace, and be counted by the next guide.
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        api.request("DELETE", "/apis/batch/v1/namespaces/ml/jobs", options)
+    if os.environ.get("TOPOSCOPE_WRITE_GUIDES") == "1":
+        path.write_text(found, encoding="utf-8")
+    else:
+        assert found == text

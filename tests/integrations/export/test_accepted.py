@@ -1,0 +1,160 @@
+"""What is written, put to API servers: by other projects' CRDs in every version, and suggestions by our controller."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from tests.integrations.export.test_levels import a_hierarchy
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.publishing import Time, install
+from tests.support.saved import cluster_topology, demo_nodes, saved
+from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.cli.main import main
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
+from toposcope.kube.client import ApiClient
+from toposcope.simulator.manifests import cluster_topology_crd, kai_topology_crd
+
+OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+WRITTEN = [
+    ("grove-clustertopologybindings-alpha9", ("grove", "binding"), "clustertopologybindings"),
+    ("grove-clustertopologybindings-alpha10", ("grove", "binding"), "clustertopologybindings"),
+    ("grove-clustertopologies-alpha4", ("grove", "clustertopology"), "clustertopologies"),
+    ("kai-topologies-v0.12", ("kai", "plain"), "topologies"),
+    ("kai-topologies-v0.14", ("kai", "plain"), "topologies"),
+    ("kai-topologies-v0.17", ("kai", "plain"), "topologies"),
+    ("kai-topologies-v0.17", ("kai", "aliases"), "topologies"),
+    ("kueue-topologies-v0.9", ("kueue", "v1alpha1"), "topologies"),
+    ("kueue-topologies-v0.13", ("kueue", "v1alpha1"), "topologies"),
+    ("kueue-topologies-v0.14", ("kueue", "v1beta1"), "topologies"),
+    ("kueue-topologies-v0.19", ("kueue", "v1beta1"), "topologies"),
+    ("kueue-topologies-v0.19", ("kueue", "v1beta2"), "topologies"),
+    ("kueue-topologies-main", ("kueue", "v1beta2"), "topologies"),
+]
+
+
+@pytest.mark.parametrize(("crd", "form", "plural"), WRITTEN, ids="-".join)
+def test_what_is_exported_is_taken_and_read_back(
+    api: ApiUnderTest,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    crd: str,
+    form: tuple[str, str],
+    plural: str,
+) -> None:
+    install(api, crd)
+    files = tmp_path_factory.mktemp("files")
+    older = form == ("grove", "clustertopology")
+    for number, levels in enumerate([_demo_levels(), *([] if older else map(_random_levels, range(8)))]):
+        source = files / "source.json"
+        source.write_text(json.dumps(cluster_topology(levels=levels)))
+        name = f"t-{number}"
+        given = ["--convert", str(source), "--format", form[0], "--variant", form[1], "--name", name]
+        given += ["--without", "nvlink-domain"] if older else []
+        code = main(["export", *given])
+        written = capsys.readouterr()
+        if form[1] == "v1alpha1" and len(levels) > 8:
+            assert code == 1, "too many levels for it"
+            continue
+        assert code == 0, written.err
+        document = yaml.safe_load(written.out)
+        path = f"/apis/{document['apiVersion']}/{plural}"
+        answer, body = api.request("POST", f"{path}?fieldValidation=Strict", document)
+        assert answer == 201, body
+        stored = files / "stored.json"
+        stored.write_text(json.dumps(api.get(f"{path}/{document['metadata']['name']}")))
+        assert main(["export", "--convert", str(stored), "--format", "runai"]) == 0
+        keys = [level["key"] for level in levels if not (older and level["domain"] == "nvlink-domain")]
+        assert json.loads(capsys.readouterr().out)["levels"] == keys
+
+
+def _demo_levels() -> list[dict[str, str]]:
+    keys = {"zone": ZONE, "block": BLOCK, "rack": RACK, "nvlink-domain": NVLINK_DOMAIN, "host": HOSTNAME}
+    return [{"domain": domain, "key": key} for domain, key in keys.items()]
+
+
+def _random_levels(seed: int) -> list[dict[str, str]]:
+    return [{"domain": level.domain, "key": level.key} for level in a_hierarchy(seed).levels]
+
+
+def _make(api: ApiUnderTest, name: str, labels: dict[str, str]) -> dict[str, Any]:
+    api.create(NODES, node(name, labels={HOSTNAME: name, GPUS: "8", NVLINK_DOMAIN: name} | labels))
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+    status = {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}
+    code, made = api.request("PATCH", f"{NODES}/{name}/status", {"status": status}, content_type=MERGE)
+    assert code == 200, made
+    found: dict[str, Any] = made
+    return found
+
+
+def _controller(client: ApiClient) -> Controller:
+    time, stop = Time(), threading.Event()
+    published = Watched(client, stop)
+    publishers = make_publishers(published)
+    rehearsal = Rehearsal(published, make_publishers, time)
+    reconciler = Reconciler(client, publishers, time, instance="test", watched=published, rehearsal=rehearsal)
+    metrics = ControllerMetrics(CollectorRegistry())
+    return Controller(client, lambda: reconciler, metrics, OPTIONS, stop, published=published)
+
+
+CLUSTERS = {
+    "one kind": {f"n{i}": {ZONE: "z", RACK: f"r{i // 2}"} for i in range(4)},
+    "two kinds": {f"g{i}": {ZONE: "z", RACK: f"r{i}", GPU_PRODUCT: "NVIDIA-GB200"} for i in range(3)}
+    | {f"h{i}": {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"} for i in range(2)},
+    "levels that do not nest": {f"n{i:02}": {BLOCK: f"b{i // 10}", RACK: f"r{i // 7}"} for i in range(20)},
+    "a placeholder": {"a": {ZONE: "z", RACK: "r"}, "b": {ZONE: "z", RACK: "no-topology"}},
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_every_suggestion_is_taken_and_becomes_ready(
+    api: ApiUnderTest,
+    clients: Callable[[], ApiClient],
+    capsys: pytest.CaptureFixture[str],
+    cluster: str,
+) -> None:
+    api.share_crd(cluster_topology_crd())
+    api.install_crd(kai_topology_crd())
+    for name, labels in CLUSTERS[cluster].items():
+        _make(api, name, labels)
+    code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])
+    printed = capsys.readouterr()
+    assert code == (1 if cluster == "a placeholder" else 0), printed.err
+    suggestions = list(yaml.safe_load_all(printed.out))
+    assert len(suggestions) == (2 if cluster == "two kinds" else 1)
+    for document in suggestions:
+        answer, body = api.request("POST", f"{PATH}?fieldValidation=Strict", document)
+        assert answer == 201, body
+    _controller(clients()).once()
+    nodes = 0
+    for document in suggestions:
+        status = api.get(f"{PATH}/{document['metadata']['name']}")["status"]
+        conditions = {each["type"]: (each["status"], each["message"]) for each in status["conditions"]}
+        assert conditions["Ready"][0] == "True", conditions
+        assert [level["missing"] for level in status["levels"]] == [0] * len(document["spec"]["levels"])
+        nodes += status["nodes"]
+    assert nodes == len(CLUSTERS[cluster]) - (cluster == "a placeholder")
+
+
+def test_the_demo_needs_one_topology(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path_factory.mktemp("saved") / "demo.json"
+    file.write_text(saved(demo_nodes()))
+    assert main(["suggest", "--from", str(file)]) == 0
+    (only,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert only["spec"] == {"levels": _demo_levels()}

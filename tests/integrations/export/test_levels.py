@@ -1,0 +1,184 @@
+"""The formats that say which labels are the levels: there and back again, and what none of them can hold."""
+
+import random
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.integrations.framework.export import Hierarchy, Unreadable, Unwritable, named_levels
+from toposcope.integrations.grove import export as grove
+from toposcope.integrations.grove import helm as helm_grove
+from toposcope.integrations.kai import export as kai
+from toposcope.integrations.kueue import export as kueue
+from toposcope.integrations.osmo import export as osmo
+from toposcope.integrations.recognise import read as recognise
+from toposcope.integrations.runai import export as runai
+from toposcope.topology.levels import Level, level_problems
+from toposcope.topology.platforms import KEYS
+
+Write = Callable[[Hierarchy], Any]
+Read = Callable[[Any], Hierarchy]
+
+FORMATS: dict[str, tuple[Write, Read]] = {
+    "grove": (grove.write, grove.read),
+    "kai": (kai.write, kai.read),
+    "kai-aliases": (kai.write_aliases, kai.read),
+    "kueue": (kueue.write, kueue.read),
+    "runai": (runai.write, runai.read),
+    "osmo": (osmo.write, osmo.read),
+}
+WITH_DOMAINS = ("grove", "kai-aliases", "osmo")
+OLDER: dict[str, tuple[Write, Read]] = {
+    "grove": (grove.write_older, grove.read),
+    "helm-grove": (helm_grove.write_older, helm_grove.read),
+}
+ODD_KEYS = ("example.com/Rack_1", "rack", "a.b/numa", "example.com/9th.floor", "x/gpu", "example.com/UPS", "y/rack")
+GARBAGE: tuple[Any, ...] = (
+    None,
+    7,
+    "x",
+    [],
+    [{}],
+    {},
+    {"spec": 1},
+    {"metadata": {"name": "a"}, "spec": {"levels": {}}},
+)
+
+
+def a_hierarchy(seed: int) -> Hierarchy:
+    """Levels from the catalogue and from keys that nobody knows, each key and domain once, hostname last if at all."""
+    rng = random.Random(seed)
+    known = [Level(domain, rng.choice(keys)) for domain, keys in KEYS.items() if domain != "host"]
+    odd = [Level(f"level-{number}", key) for number, key in enumerate(ODD_KEYS) if "/" in key]
+    chosen = rng.sample(known + odd, rng.randint(1, 14))
+    return Hierarchy(f"t{seed}", (*chosen, *([Level("host", HOSTNAME)] if rng.random() < 0.5 else [])))
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(FORMATS, FORMATS)))
+def test_every_way_from_one_format_to_another_keeps_the_keys_in_their_order(first: str, second: str) -> None:
+    write, read = FORMATS[first]
+    write_on, read_on = FORMATS[second]
+    for seed in range(60):
+        hierarchy = a_hierarchy(seed)
+        there = read(write(hierarchy))
+        assert there.keys == hierarchy.keys
+        assert not level_problems(there.levels)
+        again = read_on(write_on(there))
+        assert again.keys == hierarchy.keys
+        assert write(read(write(again))) == write(again)
+
+
+@pytest.mark.parametrize("name", WITH_DOMAINS)
+def test_formats_with_domains_lose_nothing(name: str) -> None:
+    write, read = FORMATS[name]
+    for seed in range(60):
+        hierarchy = a_hierarchy(seed)
+        assert read(write(hierarchy)).levels == hierarchy.levels
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_groves_take_their_seven_domains(name: str) -> None:
+    levels = (Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack"), Level("host", HOSTNAME))
+    write, read = OLDER[name]
+    assert read(write(Hierarchy("x", levels))) == Hierarchy("grove-topology", levels)
+    with pytest.raises(Unwritable, match=r"level 'nvlink-domain': Grove before v0\.1\.0-alpha\.9 knows region, zone"):
+        write(Hierarchy("x", (*levels[:2], Level("nvlink-domain", "gpu.topology/nvlink-domain"))))
+
+
+def test_newer_values_of_the_chart_switch_on_and_hold_no_levels() -> None:
+    values = helm_grove.write(Hierarchy("x", (Level("host", HOSTNAME),)))
+    assert values == {"config": {"topologyAwareScheduling": {"enabled": True}}}
+    with pytest.raises(Unreadable, match="missing required field `levels`"):
+        helm_grove.read(values)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_a_scheduler_would_refuse_is_not_written(name: str) -> None:
+    write, _ = FORMATS[name]
+    with pytest.raises(Unwritable) as wrong:
+        write(Hierarchy("x", (Level("host", HOSTNAME), Level("Rack", "example.com/rack"), Level("a", "a b"))))
+    assert [problem.partition(":")[0] for problem in wrong.value.problems] == [
+        "spec.levels[0].key",
+        "spec.levels[1].domain",
+        "spec.levels[2].key",
+    ]
+    with pytest.raises(Unwritable, match="there is no level"):
+        write(Hierarchy("x", ()))
+
+
+def test_an_alias_must_not_be_a_key() -> None:
+    with pytest.raises(Unwritable, match="level 'rack': KAI takes no alias that is a label key"):
+        kai.write_aliases(Hierarchy("x", (Level("rack", "example.com/rack"), Level("b", "rack"))))
+
+
+def test_kueue_before_v0_13_takes_eight_levels() -> None:
+    levels = tuple(Level(f"d{i}", f"example.com/l{i}") for i in range(9))
+    assert kueue.write(Hierarchy("x", levels))["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    with pytest.raises(Unwritable, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
+        kueue.write(Hierarchy("x", levels), "v1alpha1")
+
+
+def test_runai_gets_its_cluster_id() -> None:
+    hierarchy = Hierarchy("default-topology", (Level("host", HOSTNAME),))
+    assert runai.write(hierarchy, "7") == {"name": "default-topology", "clusterId": "7", "levels": [HOSTNAME]}
+    assert runai.read({**runai.write(hierarchy, "7"), "id": "1", "phase": "Ready"}) == hierarchy
+
+
+def test_domains_of_bare_keys_come_from_the_catalogue_or_from_the_key() -> None:
+    keys = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", *ODD_KEYS)
+    domains = [level.domain for level in named_levels(keys)]
+    assert domains == [
+        "zone",
+        "zone-2",
+        "rack-1",
+        "rack",
+        "level-numa",
+        "level-9th-floor",
+        "level-gpu",
+        "ups",
+        "rack-2",
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("document", GARBAGE)
+def test_garbage_is_named_and_never_a_crash(name: str, document: Any) -> None:
+    _, read = FORMATS[name]
+    with pytest.raises(Unreadable, match=r"^this is no .+: (Expected|Object missing)"):
+        read(document)
+
+
+def test_the_field_is_named() -> None:
+    document = {"metadata": {"name": "a"}, "spec": {"levels": [{"nodeLabel": "a"}, {"nodeLabel": 3}]}}
+    words = "this is no Topology of KAI's or Kueue's: Expected `str`, got `int` - at `spec.levels[1].nodeLabel`"
+    with pytest.raises(Unreadable, match=re.escape(words)):
+        kai.read(document)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_document_tells_whose_it_is(name: str) -> None:
+    write, read = FORMATS[name]
+    document = write(a_hierarchy(3))
+    assert recognise(document) == read(document)
+
+
+def test_our_own_topology_is_known_too() -> None:
+    document = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": [{"domain": "host", "key": HOSTNAME}]},
+    }
+    assert recognise(document) == Hierarchy("cluster", (Level("host", HOSTNAME),))
+    with pytest.raises(Unreadable, match=r"ClusterTopology with spec\.levels"):
+        recognise({**document, "spec": {}})
+
+
+@pytest.mark.parametrize("document", [*GARBAGE[:5], {"apiVersion": "v1", "kind": "Node"}, {"kind": ["x"]}])
+def test_other_documents_are_of_nobody(document: Any) -> None:
+    with pytest.raises(Unreadable, match=r"no topology"):
+        recognise(document)

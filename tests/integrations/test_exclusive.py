@@ -1,0 +1,215 @@
+"""Exclusive placement: groups of a LeaderWorkerSet and Jobs of a JobSet, each alone in its domain."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.support.workloads import HOST, KNOWN, RACK, Object, jobset, leader_worker_set, replicated, said, workload
+from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY
+from toposcope.integrations.framework.node_affinity import Expression, Toleration
+from toposcope.integrations.framework.reading import Holder, Known, Reading
+from toposcope.integrations.jobset.workload import MOST_JOBS, JobSet
+from toposcope.integrations.lws.workload import LeaderWorkerSet
+from toposcope.topology.levels import Level
+
+GROUPS = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+SUBGROUPS = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+JOBS = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+STRATEGY = "alpha.jobset.sigs.k8s.io/node-selector"
+POOL = Level("example.com/pool", "example.com/pool")
+SIZE = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
+
+
+def lws(document: Object, before: Object | None = None, known: Known = KNOWN) -> Reading:
+    assert LeaderWorkerSet().claims(document)
+    return LeaderWorkerSet().read(document, known, before)
+
+
+def jobs(document: Object, known: Known = KNOWN) -> Reading:
+    assert JobSet().claims(document)
+    return JobSet().read(document, known)
+
+
+def of(subgroup: int, kind: str = "LeaderWorker") -> Object:
+    return {"subGroupPolicy": {"subGroupSize": subgroup, "subGroupPolicyType": kind}}
+
+
+def test_each_group_has_a_rack_of_its_own() -> None:
+    reading = lws(leader_worker_set(3, 5, {GROUPS: RACK.key}))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert (reading.workload.topology, reading.workload.levels) == (None, (RACK,))
+    (group,) = reading.workload.groups
+    assert (group.copies, group.required, group.total()["pods"]) == (3, RACK, 5)
+    assert group.apart
+
+
+def test_any_node_label_will_do() -> None:
+    known = Known(KNOWN.ladders, frozenset({POOL.key}))
+    reading = lws(leader_worker_set(3, 5, {GROUPS: POOL.key}), known=known)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.levels == (POOL,)
+
+
+def test_each_sub_group_has_a_host_of_its_own() -> None:
+    reading = lws(leader_worker_set(2, 5, {GROUPS: RACK.key, SUBGROUPS: HOST.key}, **of(2)))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.levels == (RACK, HOST)
+    (group,) = reading.workload.groups
+    assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
+    assert len({each.apart for each in group.groups}) == 1
+    assert group.groups[0].apart != group.apart
+
+
+def test_a_leader_that_is_in_no_sub_group() -> None:
+    reading = lws(leader_worker_set(2, 5, {SUBGROUPS: HOST.key}, **of(2, "LeaderExcluded")))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    (group,) = reading.workload.groups
+    assert (group.required, group.apart, [pods.name for pods in group.pods]) == (None, "", ["leader"])
+    assert [(each.copies, each.total()["pods"]) for each in group.groups] == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "message"),
+    [
+        (
+            leader_worker_set(1, 5, {GROUPS: "example.com/rak"}),
+            f"metadata.annotations[{GROUPS}]",
+            "node does not have topology label: ",
+        ),
+        (
+            leader_worker_set(1, 5, {SUBGROUPS: HOST.key}),
+            f"metadata.annotations[{SUBGROUPS}]",
+            "cannot have subgroup-exclusive-topology without subGroupSize set",
+        ),
+        (
+            leader_worker_set(1, 5, {GROUPS: RACK.key, SUBGROUPS: RACK.key}, **of(2)),
+            f"metadata.annotations[{SUBGROUPS}]",
+            "sub-groups cannot have a rack each and share the one of their group",
+        ),
+        (leader_worker_set(1, 5, **of(0)), SIZE, "subGroupSize must be equal or greater than 1"),
+        (leader_worker_set(1, 6, **of(4)), SIZE, "size or size - 1 must be divisible by subGroupSize"),
+        (leader_worker_set(1, 2, **of(3)), SIZE, "subGroupSize cannot be larger than size"),
+        (
+            leader_worker_set(1, 6, **of(3, "LeaderExcluded")),
+            SIZE,
+            "size-1 must be divisible by subGroupSize when using LeaderExcluded",
+        ),
+    ],
+)
+def test_what_leader_worker_set_refuses(document: Object, field: str, message: str) -> None:
+    reading = lws(document)
+    assert ("error", field, message) in said(reading)
+    assert all(finding.fix for finding in reading.findings)
+
+
+def test_the_fix_for_a_label_that_no_node_has() -> None:
+    (near,) = lws(leader_worker_set(1, 5, {GROUPS: "example.com/rak"})).findings
+    assert near.fix == "no node carries the label 'example.com/rak'; did you mean 'example.com/rack'?"
+    (domain,) = lws(leader_worker_set(1, 5, {GROUPS: "rack"})).findings
+    assert domain.fix == "no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'"
+    assert lws(leader_worker_set(1, 5, {GROUPS: "rack"}), known=Known()).findings == ()
+
+
+def test_sub_groups_do_not_change_once_the_set_exists() -> None:
+    before = leader_worker_set(1, 5, **of(2))
+    assert lws(copy.deepcopy(before), before).findings == ()
+    without = leader_worker_set(1, 5, {GROUPS: RACK.key})
+    assert said(lws(before, without)) == [
+        ("error", SIZE, "cannot enable subGroupSize after the lws is already created")
+    ]
+    assert said(lws(without, before)) == [("error", SIZE, "cannot remove subGroupSize after enabled")]
+    assert said(lws(leader_worker_set(1, 5, **of(4)), before)) == [("error", SIZE, "field is immutable")]
+
+
+def running(mark: str, namespace: str = "ml", rack: str = "r1") -> Known:
+    holder = Holder(namespace, {RACK.key: rack})
+    return Known(KNOWN.ladders, KNOWN.labels, {mark: (holder,)})
+
+
+def test_racks_that_hold_other_groups_are_left_out() -> None:
+    taken = Expression(RACK.key, "NotIn", ("r1",))
+    for reading in (
+        lws(leader_worker_set(1, 2, {GROUPS: RACK.key}), known=running(GROUP_KEY)),
+        jobs(jobset(replicated("a", 1, 2), annotations={JOBS: RACK.key}), running(JOB_KEY, "other")),
+    ):
+        assert reading.workload is not None
+        (group,) = reading.workload.groups
+        assert {pods.choice.terms for pods in group.pods} == {((taken,),)}
+        assert reading.workload.notes[0].startswith("domains of level rack left out")
+
+
+def test_groups_in_other_namespaces_do_not_count_for_a_leader_worker_set() -> None:
+    reading = lws(leader_worker_set(1, 2, {GROUPS: RACK.key}), known=running(GROUP_KEY, "other"))
+    assert reading.workload is not None
+    assert reading.workload.notes == ()
+
+
+def test_each_job_has_a_rack_of_its_own() -> None:
+    reading = jobs(jobset(replicated("a", 3, 4), replicated("b", 1, 2), annotations={JOBS: RACK.key}))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    a, b = reading.workload.groups
+    assert [(each.copies, each.required, each.total()["pods"]) for each in (a, b)] == [(3, RACK, 4), (1, RACK, 2)]
+    assert a.apart == b.apart != ""
+
+
+def test_one_kind_of_jobs_alone() -> None:
+    reading = jobs(jobset(replicated("a", 3, 4, {JOBS: RACK.key}), replicated("b", 1, 2)))
+    assert reading.workload is not None
+    a, b = reading.workload.groups
+    assert (a.required, b.required, b.apart) == (RACK, None, "")
+
+
+def test_a_job_label_that_no_node_has() -> None:
+    (finding,) = jobs(jobset(replicated("a", 3, 4, {JOBS: "rack"}))).findings
+    assert finding.message == "node does not have topology label: rack"
+    assert finding.fix.endswith("label keys are taken here: write 'example.com/rack'")
+
+
+def test_jobs_on_nodes_that_carry_their_names() -> None:
+    labelled = Known(KNOWN.ladders, KNOWN.labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
+    document = jobset(replicated("a", 2, 4), annotations={JOBS: RACK.key, STRATEGY: "true"})
+    reading = jobs(document, labelled)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    choices = [pods.choice for group in reading.workload.groups for pods in group.pods]
+    assert [dict(choice.selector)["alpha.jobset.sigs.k8s.io/namespaced-job"] for choice in choices] == [
+        "ml_train-a-0",
+        "ml_train-a-1",
+    ]
+    toleration = Toleration("alpha.jobset.sigs.k8s.io/no-schedule", "Exists", effect="NoSchedule")
+    assert all(toleration in choice.tolerations for choice in choices)
+    assert [finding.rule for finding in jobs(document).findings] == ["jobset/nodes-labelled"]
+
+
+def test_the_strategy_needs_an_exclusive_topology() -> None:
+    reading = jobs(jobset(replicated("a", 2, 4), annotations={STRATEGY: "true"}))
+    assert [(finding.rule, finding.severity) for finding in reading.findings] == [("jobset/strategy-alone", "warning")]
+
+
+def test_too_many_jobs_with_nodes_of_their_own() -> None:
+    reading = jobs(jobset(replicated("a", MOST_JOBS + 1, 4), annotations={JOBS: RACK.key, STRATEGY: "true"}))
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+
+
+@pytest.mark.parametrize("document", [leader_worker_set(1, 2), jobset(replicated("a", 1, 1)), {}, {"kind": "JobSet"}])
+def test_what_is_not_exclusive(document: Object) -> None:
+    assert not LeaderWorkerSet().claims(document)
+    assert not JobSet().claims(document)
+
+
+@pytest.mark.parametrize("broken", [None, 7, True, "text", [], [3], {"a": 1}])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    for annotation in (RACK.key, broken):
+        LeaderWorkerSet().read(
+            workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", broken, {GROUPS: annotation}), KNOWN, {}
+        )
+        lws(leader_worker_set(1, 2, {GROUPS: annotation or "", SUBGROUPS: annotation}, subGroupPolicy=broken or {}))
+        JobSet().read(workload("jobset.x-k8s.io/v1", "JobSet", broken, {JOBS: annotation}), KNOWN)
+        JobSet().read(jobset(replicated("a", broken, broken, broken), annotations={JOBS: annotation}), KNOWN)

@@ -1,0 +1,315 @@
+"""KAI's annotations: each rule with a workload that keeps it and one that breaks it, in KAI's own words."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.workloads import (
+    GPU,
+    HOST,
+    KNOWN,
+    LEVELS,
+    RACK,
+    ZONE,
+    Object,
+    job,
+    jobset,
+    leader_worker_set,
+    replicated,
+    said,
+    template,
+    workload,
+)
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.kai.workload import Kai
+
+TOPOLOGY = "kai.scheduler/topology"
+REQUIRED = "kai.scheduler/topology-required-placement"
+PREFERRED = "kai.scheduler/topology-preferred-placement"
+SIZE = "kai.scheduler/segment-size"
+SEGMENT = "kai.scheduler/segment-topology-required-placement"
+SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+
+OWN = "metadata.annotations"
+
+
+def placed(required: Any = None, preferred: Any = None, topology: Any = "cluster") -> Object:
+    found = {TOPOLOGY: topology, REQUIRED: required, PREFERRED: preferred}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def read(document: Object, known: Known = KNOWN) -> Reading:
+    assert Kai().claims(document)
+    return Kai().read(document, known)
+
+
+def tree(document: Object) -> Group:
+    reading = read(document)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.topology == "cluster"
+    return reading.workload.groups[0]
+
+
+def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
+    group = tree(job(4, placed(ZONE.key, RACK.key)))
+    assert (group.name, group.required, group.preferred, group.copies) == ("train", ZONE, RACK, 1)
+    assert group.total() == {"pods": 4, GPU: 32}
+
+
+def test_an_alias_names_a_level() -> None:
+    ladder = Ladder("cluster", LEVELS, aliases=(("shelf", RACK.key),))
+    reading = read(job(4, placed("shelf")), Known({"cluster": ladder}))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.groups[0].required == RACK
+    wrong = read(job(4, placed("shelv")), Known({"cluster": ladder}))
+    assert wrong.findings[0].fix == "did you mean 'shelf'?"
+
+
+def level_error(text: str, how: str = "required", who: str = "workload") -> str:
+    return (
+        f"topology constraint error: {who} specified '{text}' as the {how} topology constraint level, "
+        "but the topology tree 'cluster' does not contain a level with this name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "severity", "field", "message", "fix"),
+    [
+        (
+            job(4, placed(RACK.key, topology="clutser")),
+            "error",
+            f"{OWN}[{TOPOLOGY}]",
+            "Requested topology clutser does not exist",
+            "did you mean 'cluster'?",
+        ),
+        (
+            job(4, placed("rack")),
+            "error",
+            f"{OWN}[{REQUIRED}]",
+            level_error("rack"),
+            "label keys are taken here: write 'example.com/rack'",
+        ),
+        (
+            job(4, placed(ZONE.key, "example.com/rak")),
+            "error",
+            f"{OWN}[{PREFERRED}]",
+            level_error("example.com/rak", "preferred"),
+            "did you mean 'example.com/rack'?",
+        ),
+        (
+            job(4, placed(RACK.key, RACK.key)),
+            "warning",
+            f"{OWN}[{PREFERRED}]",
+            "preferred 'example.com/rack' is not narrower than required 'example.com/rack', so it has no effect",
+            "name a narrower level, or remove it",
+        ),
+        (
+            job(4, placed(RACK.key, ZONE.key)),
+            "warning",
+            f"{OWN}[{PREFERRED}]",
+            (
+                "preferred 'topology.kubernetes.io/zone' is not narrower than required 'example.com/rack', "
+                "so it has no effect"
+            ),
+            "name a narrower level, or remove it",
+        ),
+        (
+            job(4, placed(RACK.key, topology=None)),
+            "warning",
+            f"{OWN}[{REQUIRED}]",
+            "a level without a topology has no effect",
+            f"set {OWN}[{TOPOLOGY}]; there are: cluster",
+        ),
+        (
+            job(4, placed()),
+            "warning",
+            f"{OWN}[{TOPOLOGY}]",
+            "a topology without a required or preferred level has no effect",
+            "name a level, or remove the topology",
+        ),
+        (
+            job(4, placed(RACK.key), {REQUIRED: RACK.key}),
+            "warning",
+            f"spec.template.{OWN}[{REQUIRED}]",
+            "KAI does not read this on a pod template of a Job",
+            "move it to the annotations of the Job itself",
+        ),
+        (
+            job(4, placed(RACK.key), {SIZE: "2"}),
+            "warning",
+            f"spec.template.{OWN}[{SIZE}]",
+            "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here",
+            "write a PodGroup with sub-groups, or set it on the worker template of one of these",
+        ),
+        (
+            workload("batch/v1", "Job", {"template": template()}, placed(RACK.key)),
+            "warning",
+            "spec.template.spec.schedulerName",
+            "KAI does not schedule these pods, so its annotations have no effect",
+            "set schedulerName: kai-scheduler (or the name that KAI was installed with)",
+        ),
+        (
+            job(4, placed(8)),
+            "error",
+            f"{OWN}[{REQUIRED}]",
+            "is 8, expected a string",
+            "put it in quotes",
+        ),
+    ],
+)
+def test_rules(document: Object, severity: str, field: str, message: str, fix: str) -> None:
+    reading = read(document)
+    assert (severity, field, message) in said(reading)
+    assert fix in [finding.fix for finding in reading.findings if finding.field == field]
+    if severity == "error":
+        assert reading.workload is not None
+        assert reading.workload.groups[0].total() == {"pods": 4, GPU: 32}
+
+
+@pytest.mark.parametrize("annotations", [placed("rack"), placed(RACK.key, topology="other"), placed(ZONE.key, "rak")])
+def test_room_is_not_claimed_for_levels_that_are_not_understood(annotations: Object) -> None:
+    reading = read(job(4, annotations))
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+    assert reading.workload.notes == ("room is not checked before the levels are right",)
+
+
+def test_a_preferred_level_without_effect_is_left_out_of_the_tree() -> None:
+    reading = read(job(4, placed(RACK.key, ZONE.key)))
+    assert reading.workload is not None
+    assert reading.workload.groups[0].preferred is None
+
+
+def test_each_pod_of_a_deployment_is_alone() -> None:
+    spec = {"replicas": 3, "template": template(schedulerName="kai-scheduler")}
+    reading = read(workload("apps/v1", "Deployment", spec, placed(RACK.key)))
+    message = "KAI makes a PodGroup of each pod of a Deployment, so this keeps no two of them together"
+    assert said(reading) == [("warning", f"{OWN}[{REQUIRED}]", message)]
+    assert reading.workload is not None
+    (group,) = reading.workload.groups
+    assert (group.copies, group.total()["pods"]) == (3, 1)
+    assert read(workload("apps/v1", "StatefulSet", spec, placed(RACK.key))).findings == ()
+
+
+def test_a_pod_is_its_own_workload() -> None:
+    document = workload("v1", "Pod", template(schedulerName="kai-scheduler")["spec"], placed(RACK.key))
+    assert tree(document).total() == {"pods": 1, GPU: 8}
+
+
+def test_each_job_of_a_jobset_has_a_constraint_of_its_own() -> None:
+    group = tree(jobset(replicated("workers", 3, 4, placed(RACK.key)), annotations=placed(ZONE.key)))
+    assert group.required == ZONE
+    (workers,) = group.groups
+    assert (workers.required, workers.copies, workers.total()["pods"]) == (RACK, 3, 4)
+
+
+def test_a_constraint_of_a_job_that_is_broader_than_that_of_the_jobset() -> None:
+    reading = read(jobset(replicated("workers", 3, 4, placed(ZONE.key)), annotations=placed(RACK.key)))
+    (finding,) = reading.findings
+    assert (finding.rule, finding.severity) == ("kai/broader-than-parent", "warning")
+    assert finding.field == f"spec.replicatedJobs[0].template.{OWN}[{REQUIRED}]"
+
+
+def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
+    known = replace(KNOWN, ladders={**KNOWN.ladders, "other": Ladder("other", LEVELS)})
+    document = jobset(replicated("a", 1, 1, placed(RACK.key, topology="other")), annotations=placed(ZONE.key))
+    reading = read(document, known)
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+    assert reading.workload.notes == (
+        "the constraints are on several topologies (cluster, other): room is not checked",
+    )
+
+
+def test_each_group_of_a_leader_worker_set_is_placed_by_itself() -> None:
+    group = tree(leader_worker_set(3, 5, placed(RACK.key)))
+    assert (group.copies, group.required, group.total()) == (3, RACK, {"pods": 5, GPU: 33})
+
+
+def test_segments_of_a_leader_worker_set() -> None:
+    segmented = {SIZE: "2", SEGMENT: HOST.key}
+    group = tree(leader_worker_set(3, 5, placed(RACK.key), segmented))
+    assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
+    sized = leader_worker_set(3, 5, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy={"subGroupSize": 2})
+    assert tree(sized) == group
+    excluded = {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"}
+    apart = tree(leader_worker_set(3, 5, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy=excluded))
+    assert [(each.copies, each.total()["pods"]) for each in apart.groups] == [(2, 2)]
+    assert [pods.name for pods in apart.pods] == ["leader"]
+
+
+def test_segments_of_pytorch_workers() -> None:
+    segmented = {TOPOLOGY: "cluster", SIZE: "4", SEGMENT: RACK.key}
+    workers = {"replicas": 10, "template": template(8, segmented, schedulerName="kai-scheduler")}
+    master = {"replicas": 1, "template": template(8, schedulerName="kai-scheduler")}
+    spec = {"pytorchReplicaSpecs": {"Master": master, "Worker": workers}}
+    group = tree(workload("kubeflow.org/v1", "PyTorchJob", spec))
+    leader, worker = group.groups
+    assert leader.total()["pods"] == 1
+    assert [(each.copies, each.required, each.total()["pods"]) for each in worker.groups] == [
+        (2, RACK, 4),
+        (1, RACK, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("on_workers", "rule", "message"),
+    [
+        ({SIZE: "two", SEGMENT: HOST.key}, "kai/segment-size", "invalid segment size two"),
+        (
+            {SIZE: "1", SEGMENT: HOST.key},
+            "kai/segment-size",
+            "segmentSize 1 is not valid. It must be greater than 1",
+        ),
+        ({SIZE: "6", SEGMENT: HOST.key}, "kai/segment-size", "segmentSize 6 is greater than replicasSize 5"),
+        ({SIZE: "2"}, "kai/segment-level", "segments without a level are placed anywhere"),
+        ({SEGMENT: HOST.key}, "kai/segment-size-missing", "has no effect without a segment size"),
+        ({SIZE: "2", SEGMENT: "host"}, "kai/level-exists", level_error("host", who="sub-group segment")),
+    ],
+)
+def test_segment_rules(on_workers: Object, rule: str, message: str) -> None:
+    reading = read(leader_worker_set(1, 5, placed(RACK.key), on_workers))
+    assert [(finding.rule, finding.message) for finding in reading.findings] == [(rule, message)]
+
+
+def test_a_leader_apart_needs_equal_segments() -> None:
+    policy = {"subGroupSize": 3, "subGroupPolicyType": "LeaderExcluded"}
+    reading = read(leader_worker_set(1, 6, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy=policy))
+    assert [finding.rule for finding in reading.findings] == ["kai/segment-size"]
+
+
+def ray(on_workers: Object, annotations: Object | None = None) -> Object:
+    scheduled: Object = {"schedulerName": "kai-scheduler"}
+    spec = {
+        "headGroupSpec": {"template": template(0, **scheduled)},
+        "workerGroupSpecs": [{"groupName": "gpu", "replicas": 4, "template": template(8, on_workers, **scheduled)}],
+    }
+    return workload("ray.io/v1", "RayCluster", spec, annotations)
+
+
+def test_worker_groups_of_ray() -> None:
+    head, workers = tree(ray(placed(RACK.key), placed(ZONE.key))).groups
+    assert head.required is None
+    assert (workers.required, workers.total()["pods"]) == (RACK, 4)
+    message = (
+        "topology annotation (kai.scheduler/topology) is required for workerGroupSpecs.gpu "
+        "when topology placement annotations are set"
+    )
+    field = f"spec.workerGroupSpecs[0].template.{OWN}[{REQUIRED}]"
+    assert said(read(ray(placed(RACK.key, topology=None)))) == [("error", field, message)]
+
+
+@pytest.mark.parametrize("document", [job(4), {"kind": "Job"}, {}, workload("v1", "ConfigMap", None, placed(RACK.key))])
+def test_what_is_not_for_kai(document: Object) -> None:
+    assert not Kai().claims(document)
+
+
+@pytest.mark.parametrize("broken", [None, 7, "text", [], {"template": 3}, {"template": {"metadata": []}}])
+@pytest.mark.parametrize("kind", [("batch/v1", "Job"), ("jobset.x-k8s.io/v1", "JobSet"), ("ray.io/v1", "RayCluster")])
+def test_any_garbage_is_survived(kind: tuple[str, str], broken: Any) -> None:
+    read(workload(*kind, broken, placed(RACK.key)))
+    read(workload(*kind, {"replicatedJobs": broken, "workerGroupSpecs": broken}, placed(RACK.key)))

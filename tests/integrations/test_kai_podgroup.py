@@ -1,0 +1,167 @@
+"""KAI's PodGroup: its tree, and each rule of the CRD and the webhook in their own words."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.workloads import KNOWN, RACK, ZONE, Object, said, workload
+from toposcope.integrations.framework.reading import Reading
+from toposcope.integrations.kai.pod_group import KaiPodGroup
+
+
+def pod_group(*subgroups: Any, **spec: Any) -> Object:
+    body = {"subGroups": list(subgroups), **spec} if subgroups else spec
+    return workload("scheduling.run.ai/v2alpha2", "PodGroup", body)
+
+
+def subgroup(name: str, pods: int | None = 1, **more: Any) -> Object:
+    return {"name": name, **({} if pods is None else {"minMember": pods}), **more}
+
+
+def constraint(required: str | None = None, preferred: str | None = None, topology: str | None = "cluster") -> Object:
+    return {"topology": topology, "requiredTopologyLevel": required, "preferredTopologyLevel": preferred}
+
+
+def read(document: Object) -> Reading:
+    assert KaiPodGroup().claims(document)
+    return KaiPodGroup().read(document, KNOWN)
+
+
+def test_the_tree_of_sub_groups() -> None:
+    document = pod_group(
+        subgroup("prefill", None, minSubGroup=2),
+        subgroup("a", 4, parent="prefill", topologyConstraint=constraint(RACK.key)),
+        subgroup("b", 4, parent="prefill", topologyConstraint=constraint(RACK.key)),
+        subgroup("router", 1),
+        minSubGroup=2,
+        topologyConstraint=constraint(ZONE.key, RACK.key),
+    )
+    reading = read(document)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    (top,) = reading.workload.groups
+    assert (reading.workload.topology, top.required, top.preferred) == ("cluster", ZONE, RACK)
+    assert top.total() == {"pods": 9}
+    prefill, router = top.groups
+    assert [(each.name, each.required) for each in prefill.groups] == [("sub-group a", RACK), ("sub-group b", RACK)]
+    assert router.total() == {"pods": 1}
+
+
+def test_without_sub_groups_it_has_its_members() -> None:
+    reading = read(pod_group(minMember=8))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.groups[0].total() == {"pods": 8}
+
+
+def test_whether_there_is_room_stays_open() -> None:
+    reading = read(pod_group(minMember=8, topologyConstraint=constraint(RACK.key)))
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+    assert "no pod is known of the PodGroup" in reading.workload.notes[0]
+    assert "room is not checked" in reading.workload.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "message"),
+    [
+        (
+            pod_group(subgroup("a"), subgroup("a")),
+            "spec.subGroups[1].name",
+            "duplicate subgroup name a",
+        ),
+        (pod_group(subgroup("A")), "spec.subGroups[0].name", "must be a DNS label (RFC 1123)"),
+        (pod_group(subgroup("a", parent="b")), "spec.subGroups[0].parent", "parent b of a was not found"),
+        (
+            pod_group(subgroup("a", None, parent="b"), subgroup("b", None, parent="a")),
+            "spec.subGroups[0].parent",
+            "cycle detected in subgroups",
+        ),
+        (pod_group(subgroup("a", None)), "spec.subGroups[0]", "subgroup a: minMember is required"),
+        (
+            pod_group(subgroup("a"), minMember=1, minSubGroup=1),
+            "spec.minSubGroup",
+            (
+                "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of "
+                "pods, or set minSubGroup to require a minimum number of child SubGroups, but not both"
+            ),
+        ),
+        (
+            pod_group(subgroup("a"), minSubGroup=2),
+            "spec.minSubGroup",
+            "minSubGroup (2) exceeds the number of direct child SubGroups (1)",
+        ),
+        (pod_group(subgroup("a"), minSubGroup=0), "spec.minSubGroup", "minSubGroup must be greater than 0"),
+        (
+            pod_group(subgroup("a", minSubGroup=1)),
+            "spec.subGroups[0].minSubGroup",
+            'subgroup "a": minMember and minSubGroup are mutually exclusive',
+        ),
+        (
+            pod_group(subgroup("a", 0, minSubGroup=1)),
+            "spec.subGroups[0].minSubGroup",
+            'subgroup "a": minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)',
+        ),
+        (
+            pod_group(subgroup("a", 1), subgroup("b", parent="a")),
+            "spec.subGroups[0].minMember",
+            (
+                'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); '
+                "use minSubGroup instead"
+            ),
+        ),
+        (
+            pod_group(subgroup("a", None, minSubGroup=3), subgroup("b", parent="a")),
+            "spec.subGroups[0].minSubGroup",
+            'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (1)',
+        ),
+        (pod_group(minMember=0), "spec.minMember", "is 0, expected a whole number of at least 1"),
+        (
+            pod_group(subgroup("a", topologyConstraint=constraint("rack"))),
+            "spec.subGroups[0].topologyConstraint.requiredTopologyLevel",
+            (
+                "topology constraint error: sub-group a specified 'rack' as the required topology constraint level, "
+                "but the topology tree 'cluster' does not contain a level with this name"
+            ),
+        ),
+        (
+            pod_group(minMember=1, topologyConstraint=constraint(RACK.key, topology="other")),
+            "spec.topologyConstraint.topology",
+            "Requested topology other does not exist",
+        ),
+    ],
+)
+def test_what_kai_refuses(document: Object, field: str, message: str) -> None:
+    reading = read(document)
+    assert ("error", field, message) in said(reading)
+    assert all(finding.fix for finding in reading.findings if finding.rule != "type")
+
+
+def test_levels_without_effect() -> None:
+    inner = subgroup("a", topologyConstraint=constraint(ZONE.key))
+    reading = read(pod_group(inner, topologyConstraint=constraint(RACK.key, ZONE.key)))
+    assert [(finding.rule, finding.severity) for finding in reading.findings] == [
+        ("kai/preferred-no-effect", "warning"),
+        ("kai/broader-than-parent", "warning"),
+    ]
+
+
+def test_a_level_below_an_unconstrained_sub_group_is_compared_with_the_one_above_it() -> None:
+    document = pod_group(
+        subgroup("mid", None),
+        subgroup("leaf", parent="mid", topologyConstraint=constraint(ZONE.key)),
+        topologyConstraint=constraint(RACK.key),
+    )
+    assert [finding.rule for finding in read(document).findings] == ["kai/broader-than-parent"]
+
+
+def test_sub_groups_inside_each_other_without_end() -> None:
+    chain = [subgroup(f"s{n}", None, **({"parent": f"s{n - 1}"} if n else {})) for n in range(3000)]
+    assert [finding.rule for finding in read(pod_group(*chain)).findings][:1] == ["kai/sub-group-depth"]
+
+
+@pytest.mark.parametrize("broken", [None, 7, "text", [3], {"name": {}}])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    read(workload("scheduling.run.ai/v2alpha2", "PodGroup", broken))
+    read(pod_group(broken, minMember=broken, minSubGroup=broken, topologyConstraint=broken))
+    read(pod_group(subgroup("a", minSubGroup=broken, parent=broken, topologyConstraint={"topology": broken})))

@@ -1,0 +1,200 @@
+"""OSMO's workflows: the constraint tree, and each rule kept and broken, in OSMO's own words."""
+
+from typing import Any
+
+import pytest
+
+from tests.integrations.osmo_documents import RACK, ZONE, asks, pool, read, said, workflow
+from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.node_affinity import Expression
+from toposcope.integrations.framework.reading import Known, Ladder
+from toposcope.integrations.osmo.workload import Osmo
+
+TWO_MODELS = {
+    "model-1": [asks("rack", "model-1"), asks("zone", "all")],
+    "model-2": [asks("rack", "model-2"), asks("zone", "all")],
+}
+FOUR_SHARDS = {"m1-a": "model-1", "m1-b": "model-1", "m2-a": "model-2", "m2-b": "model-2"}
+
+
+def tree(group: Group) -> tuple[Any, ...]:
+    """Required and preferred domain, pods, and the same of the groups below."""
+    levels = (group.required and group.required.domain, group.preferred and group.preferred.domain)
+    return (*levels, sum(pods.count for pods in group.pods), [tree(each) for each in group.groups])
+
+
+def test_groups_are_a_tree_in_the_order_of_the_pool() -> None:
+    reading = read(workflow(FOUR_SHARDS, TWO_MODELS))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert (reading.workload.handle, reading.workload.topology) == ("workflow/llm", None)
+    assert [level.domain for level in reading.workload.levels] == ["zone", "spine", "rack"]
+    (whole,) = reading.workload.groups
+    racks: list[Any] = [("rack", None, 2, []), ("rack", None, 2, [])]
+    assert tree(whole) == (None, None, 0, [("zone", None, 0, racks)])
+    assert whole.total() == {"pods": 4, "nvidia.com/gpu": 32}
+
+
+def test_the_defaults_are_one_required_group() -> None:
+    reading = read(workflow({"a": "default", "b": "default"}, {"default": [{"key": "rack"}]}))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert tree(reading.workload.groups[0]) == (None, None, 0, [("rack", None, 2, [])])
+
+
+def test_a_group_is_the_same_only_below_the_same_groups() -> None:
+    resources = {
+        "a": [asks("zone", "zone-a"), asks("rack", "one")],
+        "b1": [asks("zone", "zone-b"), asks("rack", "one")],
+        "b2": [asks("zone", "zone-b"), asks("rack", "two")],
+    }
+    reading = read(workflow({"t1": "a", "t2": "a", "t3": "b1", "t4": "b2"}, resources))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    zone_a: Any = ("zone", None, 0, [("rack", None, 2, [])])
+    zone_b: Any = ("zone", None, 0, [("rack", None, 1, []), ("rack", None, 1, [])])
+    assert tree(reading.workload.groups[0]) == (None, None, 0, [zone_a, zone_b])
+
+
+def test_preferred_groups() -> None:
+    resources = {"r": [asks("rack", "m", "preferred")]}
+    reading = read(workflow({"a": "r", "b": "r"}, resources))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert tree(reading.workload.groups[0]) == (None, None, 0, [(None, "rack", 2, [])])
+
+
+def test_what_a_resource_takes() -> None:
+    document = workflow({"a": "default"}, {"default": []})
+    document["workflow"]["resources"]["default"] = {
+        "cpu": 4,
+        "memory": "16Gi",
+        "storage": "1Gi",
+        "gpu": 2,
+        "platform": "h100",
+        "nodesExcluded": ["bad-1"],
+    }
+    reading = read(document)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    (pods,) = reading.workload.groups[0].pods
+    assert dict(pods.requests) == {
+        "cpu": 4000,
+        "memory": 16 << 30,
+        "ephemeral-storage": 1 << 30,
+        "nvidia.com/gpu": 2,
+    }
+    assert pods.choice.terms == ((Expression("metadata.name", "NotIn", ("bad-1",), field=True),),)
+
+
+def test_each_group_of_tasks_is_placed_by_itself() -> None:
+    document = workflow({"a": "r"}, {"r": [asks("rack")]})
+    document["workflow"]["groups"].append({"name": "then", "tasks": [{"name": "b", "resource": "r"}]})
+    document["workflow"]["tasks"] = [{"name": "alone", "resource": "r"}]
+    reading = read(document)
+    assert reading.workload is not None
+    handles = [each.handle for each in (reading.workload, *reading.stages)]
+    assert handles == ["workflow/llm, group train", "workflow/llm, group then", "workflow/llm, group alone"]
+
+
+KEYS = "Topology validation failed: All tasks must use the same topology keys. Found different key sets: "
+ADVICE = (
+    "Either all tasks should have topology requirements with the same keys, "
+    "or no tasks should have topology requirements."
+)
+AVAILABLE = (
+    "in resource \"r\" is not available in pool \"train-pool\". Available topology keys: ['rack', 'spine', 'zone']"
+)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "rule", "at", "message"),
+    [
+        (
+            asks("rak"),
+            "osmo/key-available",
+            ".key",
+            f'Topology key "rak" {AVAILABLE}',
+        ),
+        (
+            asks("example.com/rack"),
+            "osmo/key-available",
+            ".key",
+            f'Topology key "example.com/rack" {AVAILABLE}',
+        ),
+        ({"group": "g"}, "osmo/topology-key", ".key", "Field required"),
+        (
+            asks("rack", kind="Required"),
+            "osmo/requirement-type",
+            ".requirementType",
+            "Input should be 'required' or 'preferred'",
+        ),
+        ({"key": "rack", "level": 1}, "osmo/topology-fields", ".level", "Extra inputs are not permitted"),
+        ({"key": 7}, "type", ".key", "is 7, expected a string"),
+    ],
+)
+def test_what_is_refused_of_a_requirement(requirement: Any, rule: str, at: str, message: str) -> None:
+    findings = said(read(workflow({"a": "r", "b": "r"}, {"r": [requirement]})))
+    assert (rule, f"workflow.resources.r.topology[0]{at}", message) in [
+        (found, field, text.partition(" (")[0]) for found, field, text in findings
+    ]
+
+
+def test_all_tasks_of_a_group_use_the_same_keys() -> None:
+    resources = {"one": [asks("zone"), asks("rack")], "other": [asks("zone")]}
+    reading = read(workflow({"a": "one", "b": "other"}, resources))
+    message = f"{KEYS}['rack, zone', 'zone']. {ADVICE}"
+    assert said(reading) == [("osmo/same-keys", "workflow.groups[0].tasks", message)]
+    assert reading.workload is not None
+    assert not reading.workload.placeable
+
+
+def test_a_key_that_stands_there_twice() -> None:
+    ((rule, field, _),) = said(read(workflow({"a": "r", "b": "r"}, {"r": [asks("rack", "x"), asks("rack", "y")]})))
+    assert (rule, field) == ("osmo/key-twice", "workflow.resources.r.topology[1].key")
+
+
+def test_a_resource_that_is_not_there() -> None:
+    (finding,) = read(workflow({"a": "defualt"}, {"default": []})).findings
+    assert (finding.rule, finding.field) == ("osmo/resource-found", "workflow.groups[0].tasks[0].resource")
+    assert finding.fix == "did you mean 'default'?"
+
+
+def test_resources_beside_the_workflow_are_not_read_by_osmo() -> None:
+    document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
+    document["resources"] = document["workflow"].pop("resources")
+    reading = read(document)
+    assert [each.rule for each in reading.findings] == ["osmo/resources"]
+    assert reading.workload is not None
+    assert reading.workload.groups[0].groups[0].required == RACK
+
+
+def test_which_pool() -> None:
+    document = workflow({"a": "r", "b": "r"}, {"r": [asks("cell")]}, pool="second")
+    cell = pool(ZONE, name="second")
+    cell["pools"]["second"]["topology_keys"][0]["key"] = "cell"
+    assert said(read(document, pool(), cell)) == []
+    assert [rule for rule, _, _ in said(read(document, pool(), pool(ZONE, name="third")))] == ["osmo/pool-unknown"]
+
+
+def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:
+    document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
+    known = Known({"cluster": Ladder("cluster", (ZONE, RACK))})
+    reading = Osmo().read(document, known)
+    assert [(each.severity, each.rule) for each in reading.findings] == [("advice", "osmo/pool-unknown")]
+    assert reading.workload is not None
+    assert reading.workload.groups[0].groups[0].required == RACK
+    assert any("stand in" in note for note in reading.workload.notes)
+    unknown = Osmo().read(workflow({"a": "r"}, {"r": [asks("gpu-clique")]}), known).workload
+    assert unknown is not None
+    assert not unknown.placeable
+
+
+@pytest.mark.parametrize("broken", [7, "text", [1], {"a": 1}, [{"tasks": 3}], [{"tasks": [{"resource": []}]}]])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    for member in ("name", "groups", "tasks", "resources", "pool"):
+        document = workflow({"a": "r"}, {"r": [asks("rack")]})
+        document["workflow"][member] = broken
+        read(document)
+    read(workflow({"a": "r"}, {"r": broken}))
+    read(workflow({"a": "r"}, {"r": [broken]}))

@@ -1,0 +1,120 @@
+"""OSMO's pools and backends: where they stand in a document, and each rule kept and broken."""
+
+from typing import Any
+
+import pytest
+
+from tests.integrations.osmo_documents import RACK, SPINE, ZONE, pool
+from toposcope.integrations.framework.reading import Known, Ladder
+from toposcope.integrations.osmo.pool import OsmoPool, pools_of, schedulers_of
+from toposcope.integrations.registry import with_documents
+from toposcope.topology.levels import Level
+
+HOST = Level("host", "kubernetes.io/hostname")
+KEYS = "pools.train-pool.topology_keys"
+KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key}))
+
+
+def said(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:
+    reading = OsmoPool().read(document, with_documents(KNOWN, others))
+    assert all(each.fix for each in reading.findings)
+    return [(each.severity, each.field, each.message) for each in reading.findings]
+
+
+def backend(scheduler: str) -> dict[str, Any]:
+    return {"backends": [{"name": "default", "scheduler_settings": {"scheduler_type": scheduler}}]}
+
+
+AS_IT_IS = "OSMO takes the order as it is"
+
+PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ({"pools": {"a": PLAIN, "b": PLAIN, "c": {"backend": "x"}}}, ["a", "b"]),
+        ({"pools": [{"name": "a", **PLAIN}]}, ["a"]),
+        ({"a": PLAIN, "b": PLAIN}, ["a", "b"]),
+        ({"name": "a", **PLAIN}, ["a"]),
+        (PLAIN, [""]),
+    ],
+)
+def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
+    assert OsmoPool().claims(document)
+    assert [(each.name, each.levels) for each in pools_of(document)] == [(name, (ZONE,)) for name in names]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"pools": {"a": {"backend": "x"}}}, {"pools": 7}, {"kind": "Pool", **PLAIN}, {"a": 1, "b": [PLAIN]}],
+)
+def test_what_is_no_pool(document: dict[str, Any]) -> None:
+    assert not OsmoPool().claims(document)
+
+
+def test_backends() -> None:
+    assert OsmoPool().claims(backend("kai"))
+    assert schedulers_of(backend("kai")) == {"default": "kai"}
+
+
+def test_pools_that_keep_the_rules() -> None:
+    assert said(pool(ZONE, RACK, HOST), backend("kai")) == []
+    assert said(backend("default"), backend("default")) == []
+
+
+def test_a_scheduler_without_topology() -> None:
+    message = (
+        'Topology keys cannot be set for pool "train-pool" because backend "default" uses scheduler "default" '
+        "which does not support topology constraints"
+    )
+    assert said(pool(ZONE), backend("default")) == [("error", KEYS, message)]
+    assert said(pool(ZONE), backend("KAI")) == []
+
+
+def test_two_keys_with_one_label() -> None:
+    ((severity, field, message),) = said(pool(ZONE, Level("site", ZONE.key)))
+    assert (severity, field) == ("error", f"{KEYS}[1].label")
+    assert message == (
+        f"{ZONE.key!r} is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
+    )
+
+
+def test_one_key_twice() -> None:
+    assert said(pool(ZONE, Level("zone", RACK.key))) == [
+        ("error", f"{KEYS}[1].key", "'zone' stands here twice; OSMO goes by the last one")
+    ]
+
+
+def test_the_order_is_taken_as_it_is() -> None:
+    assert said(pool(RACK, ZONE)) == [
+        (
+            "warning",
+            f"{KEYS}[1]",
+            f"{ZONE.key!r} comes after {RACK.key!r}, but is broader in topology 'cluster'; {AS_IT_IS}",
+        )
+    ]
+    text = "the kubernetes.io/hostname label can only be used at the lowest level of topology"
+    assert said(pool(HOST, ZONE)) == [("error", f"{KEYS}[0].label", text)]
+
+
+def test_a_label_that_no_node_carries() -> None:
+    ((severity, field, message),) = said(pool(ZONE, SPINE))
+    assert (severity, field) == ("warning", f"{KEYS}[1].label")
+    assert message.startswith("no node carries the label 'example.com/spine'")
+
+
+def test_missing_fields_and_too_many_keys() -> None:
+    assert said({"name": "p", "topology_keys": [{"key": "zone"}]}) == [
+        ("error", "topology_keys[0].label", "Field required")
+    ]
+    many = [Level(f"l{number}", f"example.com/l{number}") for number in range(17)]
+    text = "KAI's Topology, which OSMO makes of these keys, takes 16 levels; here are 17"
+    assert ("error", KEYS, text) in said(pool(*many))
+
+
+@pytest.mark.parametrize("broken", [None, 7, "text", [], {"a": 1}, [7], [{"key": 1, "label": []}]])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    for document in ({"topology_keys": broken}, {"pools": {"a": {"topology_keys": broken}}}, {"pools": broken}):
+        OsmoPool().claims(document)
+        OsmoPool().read(document, with_documents(KNOWN, [document, {"scheduler_settings": broken}]))

@@ -1,0 +1,193 @@
+"""Who reads which document: one system, several, or none."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.workloads import (
+    GPU,
+    KNOWN,
+    RACK,
+    ZONE,
+    Object,
+    job,
+    jobset,
+    leader_worker_set,
+    replicated,
+    template,
+    workload,
+)
+from toposcope.integrations.framework.reading import Reading
+from toposcope.integrations.registry import readings, with_documents
+
+KAI = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": ZONE.key}
+KUEUE = {"kueue.x-k8s.io/podset-required-topology": ZONE.key}
+EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK.key}
+
+
+def systems(document: Object) -> list[str]:
+    return [each.workload.system for each in readings(document, KNOWN) if each.workload]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (job(4), ["Kubernetes"]),
+        (job(4, KAI), ["KAI"]),
+        (job(4, None, KUEUE), ["Kueue"]),
+        (jobset(replicated("a", 2, 2)), ["Kubernetes"]),
+        (jobset(replicated("a", 2, 2), annotations=EXCLUSIVE), ["JobSet"]),
+        (jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE), ["Kueue", "JobSet"]),
+        (leader_worker_set(2, 2), ["Kubernetes"]),
+        (workload("grove.io/v1alpha1", "PodCliqueSet", {}), ["Grove"]),
+        (workload("v1", "ConfigMap", None, KAI), []),
+        ({}, []),
+    ],
+)
+def test_who_reads_what(document: Object, expected: list[str]) -> None:
+    assert systems(document) == expected
+
+
+def test_each_answer_leaves_the_others_aside_and_says_so() -> None:
+    document = jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE)
+    kueue, exclusive = readings(document, KNOWN)
+    assert kueue.workload is not None
+    assert exclusive.workload is not None
+    assert kueue.workload.notes[-1].startswith("JobSet asks for a placement of these pods too")
+    assert exclusive.workload.notes[-1].startswith("Kueue asks for a placement of these pods too")
+    (alone,) = readings(job(4, KAI), KNOWN)
+    assert alone.workload is not None
+    assert alone.workload.notes == ()
+
+
+def test_what_is_wrong_with_a_template_is_said_once() -> None:
+    document = job(4, KAI, KUEUE)
+    document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
+    document["spec"]["template"]["spec"]["containers"] = "none"
+    found = [finding.field for reading in readings(document, KNOWN) for finding in reading.findings]
+    assert found == ["spec.template.spec.containers"]
+
+
+@pytest.mark.parametrize("kind", ["List", "JobList", None])
+def test_the_items_of_a_list(kind: str | None) -> None:
+    wrong = job(4, {**KAI, "kai.scheduler/topology": "other"})
+    document = {"apiVersion": "v1", "kind": kind, "items": [job(2), 7, workload("v1", "ConfigMap", {}), wrong]}
+    plain, kai = readings(document, KNOWN)
+    assert plain.workload is not None
+    assert plain.workload.system == "Kubernetes"
+    assert [finding.field for finding in kai.findings] == ["items[3].metadata.annotations[kai.scheduler/topology]"]
+
+
+def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
+    (reading,) = readings(leader_worker_set(3, 5), KNOWN)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert (reading.workload.topology, reading.workload.handle) == (None, "leaderworkerset/train -n ml")
+    (group,) = reading.workload.groups
+    assert (group.copies, group.loose, group.total()) == (3, True, {"pods": 5, GPU: 33})
+
+
+@pytest.mark.parametrize("broken", [None, 7, "text", [], [7], {"spec": []}])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    found: list[Reading] = []
+    for version, kind in (
+        ("batch/v1", "Job"),
+        ("v1", "Pod"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+        ("kubeflow.org/v1", "PyTorchJob"),
+        ("ray.io/v1", "RayCluster"),
+    ):
+        found += readings({"apiVersion": version, "kind": kind, "metadata": broken, "spec": broken}, KNOWN)
+        found += readings(workload(version, kind, {"template": broken, "replicas": broken}, broken), KNOWN)
+        found += readings(workload(version, kind, {"template": template()}, broken), KNOWN)
+    assert found
+
+
+GARBAGE: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
+SEGMENTED = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK.key}
+SLICED = {"kueue.x-k8s.io/podset-slice-required-topology": RACK.key, "kueue.x-k8s.io/podset-slice-size": "2"}
+LAYERED = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/rack", "size": 2}]'}
+SUBGROUPS = [{"name": "a", "minSubGroup": 1}, {"name": "b", "parent": "a", "minMember": 2}]
+VALID = (
+    job(4, KAI, {**KUEUE, **SLICED}),
+    jobset(replicated("a", 2, 2, {**KAI, **EXCLUSIVE}, {**KUEUE, **LAYERED}), annotations=EXCLUSIVE),
+    leader_worker_set(2, 5, KAI, {**SEGMENTED, **KUEUE}, subGroupPolicy={"subGroupSize": 2}),
+    workload("v1", "Pod", template()["spec"], {**KUEUE, "kueue.x-k8s.io/pod-group-total-count": "3"}),
+    workload(
+        "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"template": template(8, SEGMENTED)}}}
+    ),
+    workload("ray.io/v1", "RayCluster", {"workerGroupSpecs": [{"replicas": 2, "template": template(8, KAI)}]}),
+    workload("scheduling.run.ai/v2alpha2", "PodGroup", {"minSubGroup": 1, "subGroups": SUBGROUPS}),
+    workload("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK.key, "alias": "shelf"}]}),
+    workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"count": 2, "topologyRequest": {"required": "x"}}]}),
+    workload("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}),
+    workload(
+        "nvidia.com/v1alpha1",
+        "DynamoGraphDeployment",
+        {
+            "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "rack"},
+            "services": {
+                "decode": {
+                    "multinode": {"nodeCount": 2},
+                    "topologyConstraint": {"packDomain": "host"},
+                    "resources": {"limits": {"gpu": "8", "gpuType": "nvidia.com/gpu", "custom": {"rdma/ib": "1"}}},
+                    "extraPodSpec": {"mainContainer": {"resources": {"requests": {"cpu": "1"}}}},
+                }
+            },
+        },
+    ),
+    workload(
+        "nvidia.com/v1beta1",
+        "DynamoGraphDeployment",
+        {
+            "topologyConstraint": {"clusterTopologyName": "cluster"},
+            "components": [{"name": "a", "topologyConstraint": {"packDomain": "rack"}, "podTemplate": template()}],
+            "experimental": {"kvTransferPolicy": {"clusterTopologyName": "cluster", "domain": "rack"}},
+        },
+        {"nvidia.com/enable-grove": "true"},
+    ),
+    workload(
+        "leaderworkerset.x-k8s.io/v1",
+        "LeaderWorkerSet",
+        {
+            "leaderWorkerTemplate": {
+                "size": 4,
+                "workerTemplate": template(8, SEGMENTED, schedulerName="runai-scheduler"),
+            }
+        },
+        KAI,
+    ),
+    {"name": "network", "clusterId": "c", "levels": [RACK.key]},
+    {"pools": {"p": {"backend": "b", "topology_keys": [{"key": "rack", "label": RACK.key}]}}},
+    {
+        "workflow": {
+            "name": "w",
+            "groups": [{"name": "g", "tasks": [{"name": "t", "resource": "r"}]}],
+            "resources": {"r": {"gpu": 8, "nodesExcluded": ["n"], "topology": [{"key": "rack", "group": "g"}]}},
+        }
+    },
+)
+
+
+def holders(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a document, as an object or list and the key or index in it."""
+    for key, below in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        yield value, key
+        if isinstance(below, dict | list):
+            yield from holders(below)
+
+
+@pytest.mark.parametrize("number", range(len(VALID)))
+def test_garbage_anywhere_in_a_document_is_survived(number: int) -> None:
+    places = len(list(holders(VALID[number])))
+    for place in range(places):
+        for garbage in GARBAGE:
+            document = copy.deepcopy(VALID[number])
+            holder, key = list(holders(document))[place]
+            holder[key] = garbage
+            known = with_documents(KNOWN, [document])
+            readings(document, known, VALID[number])
+            readings(VALID[number], known, document)

@@ -1,0 +1,256 @@
+"""Run:ai: what it adds to distributed workloads, KAI's annotations, and network topologies."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.registry import readings, with_documents
+from toposcope.integrations.runai.topology import RunAiTopology
+from toposcope.integrations.runai.workload import RunAi
+from toposcope.topology.levels import Level
+
+BLOCK = Level("block", "cloud.provider.com/topology-block")
+RACK = Level("rack", "cloud.provider.com/topology-rack")
+HOST = Level("host", "kubernetes.io/hostname")
+LADDER = Ladder("pool-a", (BLOCK, RACK, HOST))
+KNOWN = Known({"pool-a": LADDER}, frozenset({BLOCK.key, RACK.key, HOST.key}))
+TWO = Known({"pool-a": LADDER, "pool-b": Ladder("pool-b", (RACK, HOST))}, KNOWN.labels)
+
+TOPOLOGY, REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
+PREFERRED, SEGMENT = "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size"
+
+
+def template(pool: str = "", **annotations: str) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    spec = {"containers": [container]} | ({"nodeSelector": {"runai/node-pool": pool}} if pool else {})
+    return {"metadata": {"annotations": annotations}, "spec": spec}
+
+
+def training(annotations: dict[str, str] | None = None, workers: int = 3, **parts: Any) -> dict[str, Any]:
+    """A PyTorchJob of a master and workers in a project's namespace."""
+    roles = {
+        "Master": {"replicas": 1, "template": parts.get("master", template())},
+        "Worker": {"replicas": workers, "template": parts.get("worker", template())},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": "runai-team", "annotations": annotations or {}},
+        "spec": {"pytorchReplicaSpecs": roles},
+    }
+
+
+def serving(annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "serve", "namespace": "runai-team", "annotations": annotations or {}},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": template()}},
+    }
+
+
+def read(document: dict[str, Any], known: Known = KNOWN) -> Reading:
+    return RunAi().read(document, known)
+
+
+def rules(reading: Reading) -> list[tuple[str, str]]:
+    return [(each.severity, each.rule) for each in reading.findings]
+
+
+def test_distributed_workloads_prefer_the_lowest_level() -> None:
+    document = training()
+    before = copy.deepcopy(document)
+    reading = read(document)
+    assert document == before
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert (reading.workload.system, reading.workload.topology) == ("Run:ai", "pool-a")
+    (whole,) = reading.workload.groups
+    assert (whole.required, whole.preferred) == (None, HOST)
+    assert whole.total() == {"pods": 4, "nvidia.com/gpu": 32}
+    assert "then goes upward" in reading.workload.notes[0]
+
+
+def test_a_leader_worker_set_is_placed_replica_by_replica() -> None:
+    workload = read(serving()).workload
+    assert workload is not None
+    (replica,) = workload.groups
+    assert (replica.preferred, replica.copies, replica.total()["pods"]) == (HOST, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "required", "preferred"),
+    [
+        ({TOPOLOGY: "pool-a", REQUIRED: RACK.key}, RACK, None),
+        ({TOPOLOGY: "pool-a", PREFERRED: RACK.key}, None, RACK),
+        ({TOPOLOGY: "pool-a", REQUIRED: BLOCK.key, PREFERRED: RACK.key}, BLOCK, RACK),
+        ({TOPOLOGY: "pool-a"}, None, HOST),
+    ],
+)
+def test_what_is_asked_stands(annotations: dict[str, str], required: Level, preferred: Level) -> None:
+    reading = read(training(annotations))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    (whole,) = reading.workload.groups
+    assert (whole.required, whole.preferred) == (required, preferred)
+
+
+@pytest.mark.parametrize("preferred", [RACK.key, BLOCK.key])
+def test_preferred_at_or_above_required_has_no_effect(preferred: str) -> None:
+    reading = read(training({TOPOLOGY: "pool-a", REQUIRED: RACK.key, PREFERRED: preferred}))
+    (finding,) = reading.findings
+    assert (finding.severity, finding.rule) == ("warning", "kai/preferred-no-effect")
+    assert finding.message == (
+        f"preferred {preferred!r} is not narrower than required {RACK.key!r}, so it has no effect"
+    )
+    assert reading.workload is not None
+    assert reading.workload.groups[0].preferred is None
+
+
+def test_segments_prefer_the_lowest_level_too() -> None:
+    worker = template(**{SEGMENT: "2"})
+    reading = read(training(workers=4, worker=worker))
+    assert reading.findings == ()
+    assert reading.workload is not None
+    (whole,) = reading.workload.groups
+    segments = [group for group, _ in whole.everything() if group.name == "segment"]
+    assert [(each.copies, each.preferred, each.total()["pods"]) for each in segments] == [(2, HOST, 2)]
+
+
+def test_which_topology() -> None:
+    reading = read(training(), TWO)
+    assert rules(reading) == [("advice", "runai/topology-unknown")]
+    assert reading.workload is not None
+    assert reading.workload.topology is None
+    named = read(training({TOPOLOGY: "pool-b"}), TWO)
+    assert named.findings == ()
+    assert named.workload is not None
+    assert named.workload.topology == "pool-b"
+
+
+@pytest.mark.parametrize("annotations", [{TOPOLOGY: "pool-x"}, {TOPOLOGY: "pool-x", REQUIRED: RACK.key}])
+def test_a_topology_that_does_not_exist(annotations: dict[str, str]) -> None:
+    (finding,) = read(training(annotations)).findings
+    assert (finding.severity, finding.message) == ("error", "Requested topology pool-x does not exist")
+    assert finding.fix == "did you mean 'pool-a'?"
+
+
+def test_one_node_pool() -> None:
+    assert read(training(master=template("a"), worker=template("a"))).findings == ()
+    ((severity, rule),) = rules(read(training(master=template("a"), worker=template("b"))))
+    assert (severity, rule) == ("error", "runai/one-pool")
+
+
+def test_what_is_not_distributed_is_left_alone() -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "runai-team"},
+        "spec": {"parallelism": 4, "template": template()},
+    }
+    for document in (job, training(workers=0)):
+        reading = read(document)
+        assert reading.findings == ()
+        assert reading.workload is not None
+        assert reading.workload.topology is None
+
+
+def test_which_documents_are_run_ais() -> None:
+    elsewhere = training()
+    elsewhere["metadata"]["namespace"] = "default"
+    assert not RunAi().claims(elsewhere)
+    for role in elsewhere["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["schedulerName"] = "runai-scheduler"
+    assert RunAi().claims(elsewhere)
+    named = training()
+    named["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "kai-scheduler"
+    assert not RunAi().claims(named)
+    assert [each.workload and each.workload.system for each in readings(training({REQUIRED: RACK.key}), KNOWN)] == [
+        "Run:ai"
+    ]
+
+
+def network(*keys: Any, **more: Any) -> dict[str, Any]:
+    return {"levels": list(keys), "name": "default-topology", "clusterId": "71f69d83", **more}
+
+
+def said(document: dict[str, Any], before: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
+    reading = RunAiTopology().read(document, KNOWN, before)
+    assert all(each.fix for each in reading.findings if each.rule != "type")
+    return [(each.severity, each.field, each.message) for each in reading.findings]
+
+
+def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
+    document = network(BLOCK.key, RACK.key, HOST.key)
+    assert RunAiTopology().claims(document)
+    assert said(document) == []
+    known = with_documents(Known(labels=KNOWN.labels), [document, training()])
+    reading = read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)
+    assert reading.findings == ()
+    assert reading.workload is not None
+    assert reading.workload.groups[0].required is not None
+    assert reading.workload.groups[0].required.key == RACK.key
+
+
+@pytest.mark.parametrize(
+    ("document", "severity", "field", "message"),
+    [
+        (network(), "error", "levels", "should have at least 1 items"),
+        (network(RACK.key, RACK.key), "error", "levels[1]", "nodeLabel must be unique"),
+        (network(""), "error", "levels[0]", "should be the key of a node label"),
+        (network(7), "error", "levels[0]", "is 7, expected a string"),
+        (
+            network(HOST.key, RACK.key),
+            "error",
+            "levels[0]",
+            "the kubernetes.io/hostname label can only be used at the lowest level of topology",
+        ),
+        (
+            network(RACK.key, BLOCK.key),
+            "warning",
+            "levels[1]",
+            f"{BLOCK.key!r} comes after {RACK.key!r}, but is broader in topology 'pool-a'",
+        ),
+        (
+            network("example.com/row", HOST.key),
+            "warning",
+            "levels[0]",
+            "no node carries the label 'example.com/row', so no node is in the topology",
+        ),
+        (network(HOST.key, name=""), "error", "name", "a network topology needs a name"),
+        (network(HOST.key, clusterId=None), "advice", "clusterId", "the API takes no topology without the cluster"),
+        (
+            network(*(f"example.com/l{number}" for number in range(17))),
+            "error",
+            "levels",
+            "must have at most 16 items",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_network_topology(
+    document: dict[str, Any], severity: str, field: str, message: str
+) -> None:
+    assert (severity, field, message) in said(document)
+
+
+def test_levels_do_not_change() -> None:
+    before = network(BLOCK.key, RACK.key)
+    assert said(before, copy.deepcopy(before)) == []
+    assert said(network(BLOCK.key, HOST.key), before) == [("error", "levels", "levels are immutable in KAI's Topology")]
+
+
+@pytest.mark.parametrize("broken", [None, 7, "text", [], [7], {"a": 1}])
+def test_any_garbage_is_survived(broken: Any) -> None:
+    for member in ("metadata", "spec"):
+        document = training()
+        document[member] = broken
+        RunAi().claims(document)
+        read(document)
+        read({**document, "metadata": {"annotations": broken, "name": broken}})
+    document = training(worker=broken, master={"metadata": broken})
+    RunAi().claims(document)
+    read(document)
+    RunAiTopology().read({"levels": broken, "name": broken}, KNOWN, {"levels": broken})
+    with_documents(KNOWN, [{"levels": broken, "name": broken}, {"levels": [broken], "name": broken}])

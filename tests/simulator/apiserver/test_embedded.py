@@ -1,0 +1,176 @@
+"""What only the embedded server has: faults on demand, bulk loading, TLS by choice, a program of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.certificates import make_certificates
+from tests.support.http_client import HttpClient
+from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def client(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
+    kubeconfig = tmp_path / "kubeconfig"
+    embedded_server.write_kubeconfig(kubeconfig)
+    return ApiUnderTest("embedded", embedded_server.url, kubeconfig, embedded=embedded_server)
+
+
+def test_requests_are_counted(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    client.get(NODES)
+    client.get(f"{NODES}?limit=1")
+    client.create(NODES, node("n1"))
+    assert embedded_server.requests == {("GET", NODES): 2, ("POST", NODES): 1}
+
+
+def test_rejections_run_out(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    embedded_server.faults.reject(429, 2, retry_after=3)
+    for _ in range(2):
+        answer = client.ask("GET", NODES)
+        assert (answer.code, answer.body["reason"], answer.headers["Retry-After"]) == (429, "TooManyRequests", "3")
+        assert answer.body["details"]["retryAfterSeconds"] == 3
+    assert client.request("GET", NODES)[0] == 200
+
+
+def test_rejections_can_choose(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    embedded_server.faults.reject(500, applies=lambda request: request.method == "POST")
+    assert client.request("GET", NODES)[0] == 200
+    assert client.request("POST", NODES, node("n1"))[0] == 500
+    assert client.request("POST", NODES, node("n1"))[0] == 201
+
+
+def test_expired_history_ends_a_running_watch(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    version = client.create(NODES, node("n1"))["metadata"]["resourceVersion"]
+    with client.watch(NODES, f"resourceVersion={version}") as events:
+        embedded_server.faults.expire_history()
+        (event,) = events
+    assert event["object"]["code"] == 410
+    code, answer = client.request("GET", f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert (code, answer["reason"]) == (410, "Expired")
+
+
+def test_expired_continue_token(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    for name in ("a", "b"):
+        client.create(NODES, node(name))
+    token = client.get(f"{NODES}?limit=1")["metadata"]["continue"]
+    embedded_server.faults.expire_history()
+    code, answer = client.request("GET", f"{NODES}?limit=1&continue={token}")
+    assert (code, answer["reason"]) == (410, "Expired")
+    assert "The provided continue parameter is too old" in answer["message"]
+
+
+def test_cut_watch_ends_in_the_middle_of_a_line(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    version = client.create(NODES, node("n1"))["metadata"]["resourceVersion"]
+    path = f"{NODES}?watch=1&resourceVersion={version}"
+    with HttpClient(client.url, None).open("GET", path) as response:
+        embedded_server.faults.cut_watches()
+        client.create(NODES, node("n2"))
+        with pytest.raises(http.client.IncompleteRead) as cut:
+            response.read()
+    assert cut.value.partial
+    assert not cut.value.partial.endswith(b"\n")
+    with client.watch(NODES, f"resourceVersion={version}") as events:
+        assert next(events)["object"]["metadata"]["name"] == "n2"
+
+
+def test_frozen_server_answers_after_its_thaw(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    embedded_server.faults.freeze()
+    with pytest.raises(TimeoutError), HttpClient(client.url, None, timeout=0.05).open("GET", NODES):
+        pass
+    embedded_server.faults.thaw()
+    assert client.request("GET", NODES)[0] == 200
+
+
+def test_history_is_bounded(tmp_path: Path) -> None:
+    with EmbeddedApiServer(history=4) as server:
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        first = client.create(NODES, node("n0"))["metadata"]["resourceVersion"]
+        made = [client.create(NODES, node(f"m{index}")) for index in range(8)]
+        with client.watch(NODES, f"resourceVersion={first}") as events:
+            assert next(events)["object"]["code"] == 410
+        with client.watch(NODES, f"resourceVersion={made[4]['metadata']['resourceVersion']}") as events:
+            assert [next(events)["object"]["metadata"]["name"] for _ in range(3)] == ["m5", "m6", "m7"]
+
+
+def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
+    with EmbeddedApiServer(bookmark_interval=0.02) as server:
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        version = client.get(NODES)["metadata"]["resourceVersion"]
+        server.load([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"}}])
+        with client.watch(NODES, f"resourceVersion={version}&allowWatchBookmarks=true") as events:
+            event = next(events)
+    assert event["type"] == "BOOKMARK"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(version)
+
+
+def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
+    embedded_server.load(node(f"n{index}", labels={"a": str(index)}) for index in range(3))
+    listed = client.get(NODES)["items"]
+    assert [item["metadata"]["name"] for item in listed] == ["n0", "n1", "n2"]
+    assert all(item["metadata"]["uid"] for item in listed)
+    with pytest.raises(LookupError, match=r"no resource serves kind 'Thing' of example\.com/v1"):
+        embedded_server.load([{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}])
+
+
+def test_time_comes_from_the_clock(tmp_path: Path) -> None:
+    moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
+    with EmbeddedApiServer(clock=lambda: moment) as server:
+        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        made = client.create(NODES, node("n1", labels={"a": "1"}))
+    assert made["metadata"]["creationTimestamp"] == "2020-02-03T04:05:06Z"
+    assert made["metadata"]["managedFields"][0]["time"] == "2020-02-03T04:05:06Z"
+
+
+def test_tls(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    with EmbeddedApiServer(tls=Tls(files.certificate, files.key, files.ca)) as server:
+        assert server.url.startswith("https://")
+        assert HttpClient(server.url, files.ca).request("GET", "/readyz").body == "ok"
+        cluster = server.kubeconfig()["clusters"][0]["cluster"]
+    assert cluster == {"server": server.url, "certificate-authority": str(files.ca)}
+
+
+def test_one_connection_serves_many_requests(embedded_server: EmbeddedApiServer) -> None:
+    host, port = embedded_server.url.removeprefix("http://").split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    for name in ("a", "b"):
+        connection.request("POST", NODES, json.dumps(node(name)), {"Content-Type": "application/json"})
+        with connection.getresponse() as response:
+            assert json.load(response)["metadata"]["name"] == name
+        local = connection.sock
+        assert local is not None
+    connection.close()
+
+
+def test_removed_namespace_is_empty(client: ApiUnderTest) -> None:
+    client.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}})
+    maps = "/api/v1/namespaces/mine/configmaps"
+    client.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    assert client.request("DELETE", "/api/v1/namespaces/mine")[0] == 200
+    assert client.get(maps)["items"] == []
+
+
+def test_program(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    command = [sys.executable, "-m", "toposcope.simulator.apiserver", "--kubeconfig", str(kubeconfig), "--nodes", "3"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        url = program.stdout.readline().strip()
+        nodes = HttpClient(url, None).request("GET", NODES).body["items"]
+        assert [item["metadata"]["name"] for item in nodes] == ["node-00000", "node-00001", "node-00002"]
+        assert yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == url
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 0

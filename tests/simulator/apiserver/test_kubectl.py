@@ -1,0 +1,87 @@
+"""kubectl, as people and scripts use it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.simulator.apiserver.widgets import widget, widget_crd
+from tests.support.api import NODES, ApiUnderTest, node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Kubectl = Callable[..., str]
+
+
+@pytest.fixture
+def kubectl(api: ApiUnderTest, tmp_path: Path) -> Kubectl:
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("kubectl is not on PATH")
+
+    def run(*arguments: str, stdin: Any = None) -> str:
+        command = [program, "--kubeconfig", str(api.kubeconfig), "--cache-dir", str(tmp_path / "cache"), *arguments]
+        text = None if stdin is None else json.dumps(stdin)
+        done = subprocess.run(command, capture_output=True, text=True, input=text, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_nodes(api: ApiUnderTest, kubectl: Kubectl) -> None:
+    api.create(NODES, node("n1", labels={"gpu.topology/nvlink-domain": "d1"}))
+    header, line = kubectl("get", "nodes", "-L", "gpu.topology/nvlink-domain").splitlines()
+    assert header.split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION", "NVLINK-DOMAIN"]
+    assert line.split()[0] == "n1"
+    assert line.split()[-1] == "d1"
+    assert kubectl("label", "node", "n1", "rack=r1") == "node/n1 labeled\n"
+    assert kubectl("get", "no", "-l", "rack=r1", "-o", "name") == "node/n1\n"
+    assert kubectl("annotate", "node", "n1", "note=x") == "node/n1 annotated\n"
+    assert kubectl("cordon", "n1") == "node/n1 cordoned\n"
+    assert api.get(f"{NODES}/n1")["spec"]["unschedulable"] is True
+    described = kubectl("describe", "node", "n1")
+    assert "rack=r1" in described
+    assert "Unschedulable:      true" in described
+    assert kubectl("delete", "node", "n1").startswith('node "n1" deleted')
+
+
+def test_apply(api: ApiUnderTest, kubectl: Kubectl) -> None:
+    applied = "customresourcedefinition.apiextensions.k8s.io/widgets.example.com serverside-applied\n"
+    assert kubectl("apply", "--server-side", "-f", "-", stdin=widget_crd()) == applied
+    kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=30s")
+    created = "widget.example.com/w1 serverside-applied\n"
+    assert kubectl("apply", "--server-side", "-f", "-", stdin=widget(mode="Auto")) == created
+    assert api.get("/apis/example.com/v1/widgets/w1")["metadata"]["managedFields"][0]["manager"] == "kubectl"
+    header, line = kubectl("get", "wg").splitlines()
+    assert header.split() == ["NAME", "MODE", "READY", "AGE"]
+    assert line.split()[:2] == ["w1", "Auto"]
+    assert kubectl("apply", "-f", "-", stdin=widget("w2")) == "widget.example.com/w2 created\n"
+    assert kubectl("apply", "-f", "-", stdin=widget("w2", count=2)) == "widget.example.com/w2 configured\n"
+    patch = '{"spec":{"mode":"Never"}}'
+    assert kubectl("patch", "wg", "w2", "--type=merge", "-p", patch) == "widget.example.com/w2 patched\n"
+    assert json.loads(kubectl("get", "widgets", "w2", "-o", "json"))["spec"]["mode"] == "Never"
+    assert "widgets" in kubectl("api-resources", "--api-group=example.com")
+    kubectl("delete", "wg", "--all")
+    assert kubectl("get", "wg", "-o", "name") == ""
+
+
+def test_namespaced_objects(kubectl: Kubectl) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "leader", "namespace": "default"},
+        "spec": {"holderIdentity": "me"},
+    }
+    assert kubectl("apply", "--server-side", "-f", "-", stdin=lease).endswith("serverside-applied\n")
+    assert "me" in kubectl("get", "leases", "-A")
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    assert kubectl("create", "-f", "-", stdin=config) == "configmap/c created\n"
+    assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
+    assert "no events" not in kubectl("get", "events")

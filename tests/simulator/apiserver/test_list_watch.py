@@ -1,0 +1,255 @@
+"""Lists and watches: pages, selectors, bookmarks, streaming lists, versions that are too old or too new."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.simulator.apiserver.widgets import WIDGETS, widget_crd
+from tests.support.api import MERGE, METADATA, METADATA_LIST, NODES, ApiUnderTest, node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+END_MARK = "k8s.io/initial-events-end"
+STREAMING = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+
+@pytest.fixture
+def version(api: ApiUnderTest) -> str:
+    """Version of the list once there are five nodes."""
+    for name in ("a", "b", "c", "d", "e"):
+        api.create(NODES, node(name, labels={"name": name, **({"rack": "r1"} if name in "ab" else {})}))
+    found: str = api.get(NODES)["metadata"]["resourceVersion"]
+    return found
+
+
+def names(items: list[dict[str, Any]]) -> list[str]:
+    return [item["metadata"]["name"] for item in items]
+
+
+def kinds(events: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]:
+    """Type and object name of the next events."""
+    return [(event["type"], event["object"]["metadata"].get("name", "")) for event in islice(events, count)]
+
+
+def relabel(api: ApiUnderTest, node_name: str, /, **labels: str | None) -> dict[str, Any]:
+    code, answer = api.request("PATCH", f"{NODES}/{node_name}", {"metadata": {"labels": labels}}, content_type=MERGE)
+    assert code == 200
+    patched: dict[str, Any] = answer
+    return patched
+
+
+@pytest.mark.usefixtures("version")
+def test_items_of_built_in_lists_have_no_type(api: ApiUnderTest) -> None:
+    listed = api.get(NODES)
+    assert (listed["kind"], listed["apiVersion"]) == ("NodeList", "v1")
+    assert names(listed["items"]) == ["a", "b", "c", "d", "e"]
+    assert not any("kind" in item or "apiVersion" in item for item in listed["items"])
+    assert api.get(f"{NODES}/a")["kind"] == "Node"
+
+
+def test_pages_show_the_state_of_the_first_one(api: ApiUnderTest, version: str) -> None:
+    first = api.get(f"{NODES}?limit=2")
+    assert names(first["items"]) == ["a", "b"]
+    assert first["metadata"]["remainingItemCount"] == 3
+    assert first["metadata"]["resourceVersion"] == version
+    relabel(api, "c", name="changed")
+    api.request("DELETE", f"{NODES}/d")
+    second = api.get(f"{NODES}?limit=2&continue={first['metadata']['continue']}")
+    assert names(second["items"]) == ["c", "d"]
+    assert second["items"][0]["metadata"]["labels"]["name"] == "c"
+    assert second["metadata"]["resourceVersion"] == version
+    last = api.get(f"{NODES}?limit=2&continue={second['metadata']['continue']}")
+    assert names(last["items"]) == ["e"]
+    assert not last["metadata"].get("continue")
+
+
+@pytest.mark.usefixtures("version")
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("labelSelector=rack", "ab"),
+        ("labelSelector=!rack", "cde"),
+        ("labelSelector=rack%3Dr1,name%3Da", "a"),
+        ("labelSelector=name%21%3Da", "bcde"),
+        ("labelSelector=name+in+(a,c)", "ac"),
+        ("labelSelector=name+notin+(a,c),rack", "b"),
+        ("fieldSelector=metadata.name%3Dc", "c"),
+        ("fieldSelector=metadata.name%21%3Dc&labelSelector=rack", "ab"),
+    ],
+)
+def test_selectors(api: ApiUnderTest, selector: str, expected: str) -> None:
+    assert names(api.get(f"{NODES}?{selector}")["items"]) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("labelSelector=a!!b", "unable to parse requirement"),
+        ("fieldSelector=spec.no%3D1", "field label not supported: spec.no"),
+        ("resourceVersion=x", "invalid resource version"),
+        ("continue=x", "continue key is not valid"),
+    ],
+)
+def test_queries_that_make_no_sense(api: ApiUnderTest, query: str, message: str) -> None:
+    code, answer = api.request("GET", f"{NODES}?{query}")
+    assert (code, answer["reason"]) == (400, "BadRequest")
+    assert message in answer["message"]
+
+
+def test_metadata_only_list(api: ApiUnderTest, version: str) -> None:
+    code, listed = api.request("GET", f"{NODES}?limit=500", accept=METADATA_LIST)
+    assert code == 200
+    assert (listed["kind"], listed["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert listed["metadata"]["resourceVersion"] == version
+    assert listed["items"][0]["kind"] == "PartialObjectMetadata"
+    assert listed["items"][0]["metadata"]["labels"]["name"] == "a"
+    assert "spec" not in listed["items"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "found"),
+    [
+        (f"{NODES}?limit=1", METADATA, "PartialObjectMetadata, but the requested object is a list (*core.NodeList)"),
+        (f"{NODES}/a", METADATA_LIST, "PartialObjectMetadataList, but the requested object is not a list (*core.Node)"),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            METADATA,
+            "PartialObjectMetadata, but the requested object is a list (*apiextensions.CustomResourceDefinitionList)",
+        ),
+    ],
+)
+def test_metadata_of_one_and_of_many_are_two_forms(
+    api: ApiUnderTest, version: str, path: str, accept: str, found: str
+) -> None:
+    assert version
+    code, answer = api.request("GET", path, accept=accept)
+    assert (code, answer["reason"], answer["message"]) == (406, "NotAcceptable", f"you requested {found}")
+
+
+def test_exact_version_shows_the_past(api: ApiUnderTest, version: str) -> None:
+    api.request("DELETE", f"{NODES}/a")
+    exact = api.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert names(exact["items"]) == ["a", "b", "c", "d", "e"]
+    assert exact["metadata"]["resourceVersion"] == version
+    newer = api.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+    assert names(newer["items"]) == ["b", "c", "d", "e"]
+
+
+def test_version_of_the_future_asks_to_retry(api: ApiUnderTest) -> None:
+    answer = api.ask("GET", f"{NODES}?resourceVersion=999999999")
+    assert (answer.code, answer.body["reason"]) == (504, "Timeout")
+    assert "Too large resource version: 999999999" in answer.body["message"]
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_watch_from_a_version_shows_what_came_after(api: ApiUnderTest, version: str) -> None:
+    relabel(api, "a", name="x")
+    api.create(NODES, node("f"))
+    last = api.get(f"{NODES}/b")
+    api.request("DELETE", f"{NODES}/b")
+    with api.watch(NODES, f"resourceVersion={version}&timeoutSeconds=20") as events:
+        seen = [next(events) for _ in range(3)]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in seen] == [
+        ("MODIFIED", "a"),
+        ("ADDED", "f"),
+        ("DELETED", "b"),
+    ]
+    assert seen[0]["object"]["kind"] == "Node"
+    versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in seen]
+    assert versions == sorted(versions)
+    assert versions[2] > int(last["metadata"]["resourceVersion"])
+
+
+@pytest.mark.usefixtures("version")
+@pytest.mark.parametrize("start", ["timeoutSeconds=20", "timeoutSeconds=20&resourceVersion=0"])
+def test_watch_from_nowhere_begins_with_what_is_there(api: ApiUnderTest, start: str) -> None:
+    with api.watch(NODES, start) as events:
+        assert kinds(events, 5) == [("ADDED", name) for name in "abcde"]
+        api.request("DELETE", f"{NODES}/c")
+        assert kinds(events, 1) == [("DELETED", "c")]
+
+
+@pytest.mark.usefixtures("version")
+@pytest.mark.parametrize("start", ["", "&resourceVersion=0"])
+def test_streaming_list_ends_with_a_mark(api: ApiUnderTest, start: str) -> None:
+    with api.watch(NODES, f"{STREAMING}&timeoutSeconds=20{start}") as events:
+        assert sorted(kinds(events, 5)) == [("ADDED", name) for name in "abcde"]
+        mark = next(events)
+        assert mark["type"] == "BOOKMARK"
+        assert mark["object"]["kind"] == "Node"
+        assert mark["object"]["metadata"]["annotations"] == {END_MARK: "true"}
+        changed = relabel(api, "a", name="x")["metadata"]["resourceVersion"]
+        event = next(events)
+    assert event["type"] == "MODIFIED"
+    assert event["object"]["metadata"]["resourceVersion"] == changed
+    assert int(changed) > int(mark["object"]["metadata"]["resourceVersion"])
+
+
+def test_streaming_list_of_metadata(api: ApiUnderTest, version: str) -> None:
+    with api.watch(NODES, f"{STREAMING}&timeoutSeconds=20&resourceVersion={version}", accept=METADATA) as events:
+        seen = [next(events) for _ in range(6)]
+    assert {event["object"]["kind"] for event in seen} == {"PartialObjectMetadata"}
+    assert seen[-1]["type"] == "BOOKMARK"
+    assert seen[-1]["object"]["metadata"]["annotations"] == {END_MARK: "true"}
+
+
+def test_streaming_list_needs_its_version_match(api: ApiUnderTest) -> None:
+    code, answer = api.request("GET", f"{NODES}?watch=1&sendInitialEvents=true")
+    assert (code, answer["reason"]) == (422, "Invalid")
+    assert "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" in answer["message"]
+
+
+def test_too_old_a_version_is_an_error_event_under_http_200(api: ApiUnderTest) -> None:
+    api.ensure_crd(widget_crd())  # the history of a resource begins when it is first served
+    with api.watch(WIDGETS, "resourceVersion=1&timeoutSeconds=20") as events:
+        (event,) = events
+    assert event["type"] == "ERROR"
+    assert (event["object"]["kind"], event["object"]["code"], event["object"]["reason"]) == ("Status", 410, "Expired")
+    assert event["object"]["message"].startswith("too old resource version: 1 (")
+
+
+def test_watch_ends_after_its_time(api: ApiUnderTest, version: str) -> None:
+    with api.watch(NODES, f"resourceVersion={version}&timeoutSeconds=1") as events:
+        assert list(events) == []
+
+
+def test_watch_shows_objects_enter_and_leave_a_selection(api: ApiUnderTest, version: str) -> None:
+    with api.watch(NODES, f"resourceVersion={version}&timeoutSeconds=20&labelSelector=rack") as events:
+        relabel(api, "c", rack="r2")
+        relabel(api, "c", rack="r3")
+        left = relabel(api, "c", rack=None)
+        relabel(api, "c", name="unseen")
+        relabel(api, "a", rack="r9")
+        seen = [next(events) for _ in range(4)]
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in seen] == [
+        ("ADDED", "c"),
+        ("MODIFIED", "c"),
+        ("DELETED", "c"),
+        ("MODIFIED", "a"),
+    ]
+    # The object of such a deletion has the version of the change that took it out.
+    assert seen[2]["object"]["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+    assert seen[2]["object"]["metadata"]["labels"]["rack"] == "r3"
+
+
+def test_watch_of_one_name(api: ApiUnderTest, version: str) -> None:
+    query = f"resourceVersion={version}&timeoutSeconds=20&fieldSelector=metadata.name%3Db"
+    with api.watch(NODES, query) as events:
+        relabel(api, "a", name="x")
+        relabel(api, "b", name="x")
+        assert kinds(events, 1) == [("MODIFIED", "b")]
+
+
+def test_watch_of_a_namespace_sees_only_its_own(api: ApiUnderTest) -> None:
+    path = "/api/v1/namespaces/{}/configmaps"
+    version = api.get(path.format("default"))["metadata"]["resourceVersion"]
+    with api.watch(path.format("default"), f"resourceVersion={version}&timeoutSeconds=20") as events:
+        for namespace in ("kube-public", "default"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"in-{namespace}"}}
+            api.create(path.format(namespace), body)
+        assert kinds(events, 1) == [("ADDED", "in-default")]
+    api.request("DELETE", f"{path.format('kube-public')}/in-kube-public")

@@ -1,0 +1,69 @@
+"""Small clusters for tests of what follows from a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.saved import cluster_topology
+from toposcope.api import label_keys
+from toposcope.api.cluster_topology import read
+from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.snapshot import NodeView, PodView, Snapshot
+
+DECODE = Decoder()
+
+
+def view(name: str, rack: str | None = "r1", *, block: str = "b1", gpus: int = 8, **other: Any) -> NodeView:
+    """A labelled Ready node; `ready`, `cordoned`, `state` and `labels` differ on demand."""
+    labels = {
+        label_keys.HOSTNAME: name,
+        ZONE: "z",
+        BLOCK: block,
+        label_keys.NVLINK_DOMAIN: name,
+        label_keys.GPUS: str(gpus),
+        label_keys.STATE: other.get("state", "ok"),
+    }
+    labels |= {RACK: rack} if rack else {}
+    document = {
+        "metadata": {"name": name, "uid": name, "labels": labels | other.get("labels", {})},
+        "spec": {"unschedulable": other.get("cordoned", False)},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "100", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True" if other.get("ready", True) else "Unknown"}],
+        },
+    }
+    return node_of(document)
+
+
+def node_of(document: Mapping[str, Any]) -> NodeView:
+    """A Node object as a snapshot keeps it."""
+    return DECODE.node(lambda kind: msgspec.convert(document, kind))
+
+
+def pod_of(document: Mapping[str, Any]) -> PodView | None:
+    """A Pod object as a snapshot keeps it."""
+    return DECODE.pod(lambda kind: msgspec.convert(document, kind))
+
+
+def snapshot(
+    nodes: Sequence[NodeView], pods: Sequence[PodView | None] | None = (), *topologies: dict[str, Any]
+) -> Snapshot:
+    """A cluster of these, with one ClusterTopology unless others are given."""
+    found = topologies or (cluster_topology(),)
+    return Snapshot(
+        "a test",
+        None,
+        tuple(sorted(nodes, key=lambda node: node.name)),
+        None if pods is None else tuple(pod for pod in pods if pod),
+        tuple(map(read, found)),
+    )
+
+
+def scoped(*nodes: NodeView, **spec: Any) -> Scope:
+    """The scope of a ClusterTopology with this spec over these nodes."""
+    return scope(snapshot(nodes, (), cluster_topology(**spec)))

@@ -1,0 +1,179 @@
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.snapshot.documents import documents
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.problems import BadInput, Problem
+from toposcope.snapshot.snapshot import Snapshot
+from toposcope.snapshot.yaml_text import locate
+
+ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
+LIST = {"apiVersion": "v1", "items": ITEMS, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+class Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def as_yaml(document: Any) -> str:
+    return yaml.dump(document, Dumper=Dumper, width=100_000)
+
+
+def typed_list() -> str:
+    bare = [{key: value for key, value in node.items() if key not in ("kind", "apiVersion")} for node in ITEMS[:5]]
+    nodes = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": bare})
+    return nodes + "\n" + saved(ITEMS[5:])
+
+
+LAYOUTS: dict[str, Callable[[], str]] = {
+    "kubectl -o json": lambda: saved(ITEMS),
+    "windows line ends": lambda: saved(ITEMS).replace("\n", "\r\n"),
+    "one line": lambda: json.dumps(LIST),
+    "jq, other order": lambda: json.dumps({"kind": "List", "items": ITEMS, "apiVersion": "v1"}, indent=2),
+    "lines": lambda: "\n".join(map(json.dumps, ITEMS)),
+    "several on one line": lambda: "".join(map(json.dumps, ITEMS)),
+    "several, indented": lambda: "\n".join(json.dumps(item, indent=2) for item in ITEMS),
+    "two lists": lambda: saved(ITEMS[:2]) + saved(ITEMS[2:]),
+    "typed list": typed_list,
+    "kubectl -o yaml": lambda: as_yaml(LIST),
+    "yaml documents": lambda: "---\n".join(map(as_yaml, ITEMS)),
+    "yaml with marks at both ends": lambda: "---\n" + "---\n".join(map(as_yaml, ITEMS)) + "---\n",
+    "yaml and a list": lambda: as_yaml(ITEMS[0]) + "---\n" + as_yaml({**LIST, "items": ITEMS[1:]}),
+    "json within yaml marks": lambda: "\n---\n".join(["# a comment", *map(json.dumps, ITEMS)]),
+    "yaml list, other order": lambda: yaml.dump(
+        {"kind": "List", "apiVersion": "v1", "items": ITEMS}, Dumper=Dumper, sort_keys=False
+    ),
+    "byte order mark": lambda: "\ufeff" + saved(ITEMS),
+}
+
+
+def facts(snapshot: Snapshot) -> object:
+    return snapshot.nodes, snapshot.pods, snapshot.topologies
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> object:
+    file = tmp_path_factory.mktemp("expected") / "one.json"
+    file.write_text(json.dumps(LIST))
+    return facts(load_files([str(file)]))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_holds_the_same_cluster(layout: str, expected: object, tmp_path: Path) -> None:
+    file = tmp_path / "cluster"
+    file.write_bytes(LAYOUTS[layout]().encode())
+    found = load_files([str(file)])
+    assert [node.name for node in found.nodes] == [f"gb200-0{i}" for i in range(1, 6)]
+    assert facts(found) == expected
+
+
+def test_standard_input_directories_and_compression(expected: object, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "nodes.json.gz").write_bytes(gzip.compress(saved(ITEMS[:4]).encode()))
+    (tmp_path / "more.yaml").write_text(as_yaml(ITEMS[4]))
+    (tmp_path / "README.md").write_text("{not a cluster")
+    rest = io.BytesIO(gzip.compress(saved(ITEMS[5:]).encode()))
+    assert facts(load_files([str(tmp_path), "-"], rest)) == expected
+
+
+def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
+    file = tmp_path / "many.yaml"
+    one = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c{}\n---\n"
+    file.write_text("".join(one.format(i) for i in range(10_000)))
+    problems: list[Problem] = []
+    found = list(documents([str(file)], problems.append))
+    assert not problems
+    assert len(found) == 10_000
+    assert (found[-1].place.document, found[-1].place.line) == (10_000, 9_999 * 5)
+
+
+def test_every_problem_is_told_in_one_run_with_its_place(tmp_path: Path) -> None:
+    nodes = demo_nodes(most=3)
+    label = dict(nodes[1]["metadata"]["labels"]) | {"rack": 12}
+    bad_label = nodes[1] | {"metadata": nodes[1]["metadata"] | {"labels": label}}
+    listed, documented = tmp_path / "list.yaml", tmp_path / "documents.yaml"
+    listed.write_text(as_yaml({**LIST, "items": [nodes[0], bad_label, nodes[2]]}))
+    documented.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata:\n  name: a\n  labels: [x]\n---\n"
+        "kind: Node\nmetadata: {name: b\n---\n"
+        "metadata: {}\n---\n"
+        "- 1\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - resources: {requests: {cpu: much}}\n"
+    )
+    broken = tmp_path / "broken.json"
+    broken.write_text(saved(nodes)[:-2000])
+    with pytest.raises(BadInput) as caught:
+        load_files([str(listed), str(documented), str(broken), str(tmp_path / "none.yaml")])
+    lines = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
+    at = next(i for i, line in enumerate(listed.read_text().splitlines(), 1) if line.strip() == "rack: 12")
+    quotes = "Expected text, got a number (put it in quotes)"
+    assert lines == [
+        f"list.yaml, document 1, item 2, line {at}: metadata.labels.rack: {quotes}",
+        "documents.yaml, document 1, line 5: metadata.labels: Expected `object | null`, got a list",
+        "documents.yaml, document 2, line 9: not YAML: did not find expected ',' or '}'",
+        "documents.yaml, document 3, line 9: kind: is missing; what object is this?",
+        "documents.yaml, document 4, line 11: no object of the Kubernetes API: it needs apiVersion, kind and metadata",
+        lines[5],
+        lines[6],
+        "none.yaml: No such file or directory",
+    ]
+    assert lines[5] == (
+        "documents.yaml, document 5, line 13: spec.containers[0].resources.requests: cpu: 'much' is no quantity; "
+        "write a number such as 8, 500m or 2Gi"
+    )
+    assert lines[6].startswith("broken.json, document 1, line ")
+    assert lines[6].endswith("items: the list does not end; is the file complete?")
+
+
+BAD = [
+    b"{", b"[1, 2]", b"\x00\xff", b"{}{", b"a: b: c", b"\x1f\x8bnot gzip", b"- " * 5000, b"[" * 100_000,
+    b'{"kind": 3}', b'{"a":' * 5000, b"kind: Node\nmetadata: {name: !!python/object:os.system x}", b"&a [*a]", b"? ",
+    b'{"kind":"List","items":[3]}', b'{"kind":"List","items":{}}', b"kind: List\nitems: 3", b"{}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "bad"
+    file.write_bytes(text)
+    with pytest.raises(BadInput) as caught:
+        load_files([str(file)])
+    assert {problem.place.file for problem in caught.value.problems} == {str(file)}
+
+
+@pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"---\n---\n", b"# nothing\n", b"\n\n"])
+def test_an_empty_file_is_an_empty_cluster(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.write_bytes(text)
+    found = load_files([str(file)])
+    assert (found.nodes, found.pods) == ((), None)
+    assert len(found.warnings) == 2
+
+
+def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> None:
+    script = "#!/bin/sh\nimages:\n- one\n"
+    file = tmp_path / "f.yaml"
+    file.write_text(
+        as_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"s": script}})
+    )
+    problems: list[Problem] = []
+    [found] = documents([str(file)], problems.append)
+    assert not problems
+    assert found.read(dict)["data"]["s"] == script
+
+
+@pytest.mark.parametrize(
+    "text", [b"metadata:\n  annotations:\n    a.b/c: 1\n", b'{"metadata":\n{"annotations":\n{"a.b/c": 1}}}']
+)
+def test_a_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
+    assert locate(text, "$.metadata.annotations[a.b/c]")[1] == 3
+    assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)

@@ -1,0 +1,79 @@
+import pytest
+
+from tests.snapshot.clusters import scoped, snapshot, view
+from tests.support.saved import cluster_topology
+from toposcope.api.cluster_topology import Requirement
+from toposcope.snapshot.filters import NoSelector, parse, picked, states
+from toposcope.snapshot.levels import Sizes, crossed, survey_levels
+from toposcope.snapshot.scope import scope
+
+
+def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
+    nodes = [view("a"), view("b"), view("c", rack="r2", cordoned=True), view("d", rack="r2", block="b2")]
+    status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]}
+    found = {
+        each.domain: each
+        for each in survey_levels(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
+    }
+    rack = found["rack"]
+    # Two racks are called r2, in different blocks.
+    assert (rack.domains, rack.sizes, rack.nodes, rack.usable, rack.workloads) == (3, Sizes(1, 1, 2), 4, 3, 3)
+    assert found["block"].by_spec
+    assert found["row"].amiss == "required and on no node"
+    assert [each.amiss for each in found.values() if each.domain != "row"] == [""] * 5
+    [told] = crossed(scope(snapshot(nodes)))
+    assert told.startswith("rack 'r2' lies under block 'b1' and 'b2'")
+
+
+def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
+    found = survey_levels(scoped(view("a"), view("b", rack=None)))
+    assert [each.domain for each in found if not each.in_topology] == ["rack"]
+    assert found[-1].amiss == "no level of the topology, because 1 node lacks it"
+    assert found[-1].missing_nodes == ("b",)
+
+
+def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
+    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
+    [rack] = survey_levels(scoped(view("a"), view("b", rack=None), levels=levels))
+    assert rack.amiss == "1 node lacks it and falls out of the topology"
+
+
+def test_nodes_are_picked_by_label_domain_and_state() -> None:
+    nodes = [
+        view("a"),
+        view("b", state="degraded"),
+        view("c", rack="r2", ready=False),
+        view("d", rack=None, cordoned=True),
+    ]
+    levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
+    found = scoped(*nodes, levels=levels)
+
+    def names(*arguments: object, **asked: object) -> str:
+        return "".join(node.name for node in picked(found, *arguments, **asked))  # type: ignore[arg-type]
+
+    assert names() == "abcd"
+    assert names(domains=[("rack", "r1")]) == "ab"
+    assert names(conditions=["degraded", "not-ready"]) == "bc"
+    assert names(conditions=["ok"]) == "a"
+    assert names(conditions=["left-out"]) == "d"
+    assert names(parse("gpu.topology/state!=ok")) == "b"
+    assert states(found, nodes[3]) == ("cordoned", "ready", "left-out")
+
+
+def test_selectors_as_kubectl_takes_them() -> None:
+    assert parse(" a=b, c!=d,e in (f, g),h notin (i),j,!k/l.m ,n==o") == (
+        Requirement("a", "In", frozenset("b")),
+        Requirement("c", "NotIn", frozenset("d")),
+        Requirement("e", "In", frozenset("fg")),
+        Requirement("h", "NotIn", frozenset("i")),
+        Requirement("j", "Exists"),
+        Requirement("k/l.m", "DoesNotExist"),
+        Requirement("n", "In", frozenset("o")),
+    )
+    assert parse("") == ()
+
+
+@pytest.mark.parametrize("text", ["a=b=c", "a in b", "=x", "a in (b", "a b", "a > 3", ")"])
+def test_bad_selectors_are_refused(text: str) -> None:
+    with pytest.raises(NoSelector, match="label selector"):
+        parse(text)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.saved import cluster_topology, demo_nodes, pod
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import Cluster, load
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.snapshot.live import NotAllowed, Wanted, load_live
+from toposcope.snapshot.scope import scope
+from toposcope.snapshot.snapshot import Snapshot
+
+CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+
+
+def look(client: ApiClient, wanted: Wanted | None = None) -> Snapshot:
+    return load_live(client, "a server", NOW, wanted or Wanted())
+
+
+def fill(api: ApiUnderTest) -> None:
+    """Three nodes, two pods; what the API server itself fills in is not sent."""
+    for node in demo_nodes(most=3, faulty=("gb200-02",)):
+        metadata = {key: value for key, value in node["metadata"].items() if key in ("name", "labels", "annotations")}
+        made = api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}})
+        status = {"allocatable": node["status"]["allocatable"], "capacity": node["status"]["capacity"]}
+        ready = [{"type": "Ready", "status": "True"}]
+        reported = made | {"status": status | {"conditions": ready}}
+        code, answer = api.request("PUT", f"{NODES}/{metadata['name']}/status", reported)
+        assert code == 200, answer
+    create_namespace(api, "train")
+    create_service_account(api, "train", "default")
+    for name, where in (("one", "gb200-01"), ("two", "gb200-03")):
+        document: dict[str, Any] = pod(name, where, 3)
+        api.create("/api/v1/namespaces/train/pods", document | {"status": {}})
+
+
+def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    fill(api)
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    api.create(TOPOLOGIES, cluster_topology(required=["rack"]) | {"metadata": {"name": "cluster"}, "status": {}})
+    seen = look(clients())
+    assert (seen.source, seen.taken_at, seen.warnings) == ("a server", NOW, ())
+    assert [node.name for node in seen.nodes] == ["gb200-01", "gb200-02", "gb200-03"]
+    assert [seen.free_gpus(node) for node in seen.nodes] == [1, 4, 1]
+    assert [node.matrix is not None for node in seen.nodes] == [False, True, False]
+    found = scope(seen)
+    assert (found.name, found.path) == ("cluster", "zone > block > rack > nvlink-domain > host")
+    [topology] = seen.topologies
+    assert topology.required == ("rack",)
+
+
+def test_one_node_with_its_matrix_and_no_pods(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    fill(api)
+    wanted = Wanted(pods=False, published=True, node="gb200-03", keep_matrix=lambda _name, _not_ok: True)
+    seen = look(clients(), wanted)
+    assert [(node.name, node.matrix is not None) for node in seen.nodes] == [("gb200-03", True)]
+    assert (seen.pods, seen.topologies, seen.published, seen.warnings) == (None, (), (), ())
+
+
+def test_more_than_a_page(api: ApiUnderTest, clients: Callable[[], ApiClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
+    for i in range(5):
+        api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
+    told: list[tuple[str, int]] = []
+    seen = load_live(
+        clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: told.append((what, count))
+    )
+    assert [node.name for node in seen.nodes] == [f"n{i}" for i in range(5)]
+    assert told[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
+
+
+@pytest.mark.real_api("the embedded server lets everybody do everything")
+def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: ApiUnderTest) -> None:
+    fill(api)
+    create_service_account(api, "train", "viewer")
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    token = api.create("/api/v1/namespaces/train/serviceaccounts/viewer/token", asked)["status"]["token"]
+    admin = load(str(api.kubeconfig))
+    assert api.ca_file
+    tls = admin.tls
+    client = ApiClient(Cluster(admin.server, tls, lambda: token, "train"))
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"}}
+    account = {"kind": "ServiceAccount", "namespace": "train", "name": "viewer"}
+    try:
+        with pytest.raises(NotAllowed, match=r"^nodes may not be listed .* the verb list on nodes "):
+            look(client)
+        rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
+        api.create(f"{rbac}/clusterroles", role | {"rules": [rule]})
+        binding = role | {
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "see-nodes"},
+            "subjects": [account],
+        }
+        api.create(f"{rbac}/clusterrolebindings", binding)
+        seen = _once_allowed(client)
+    finally:
+        client.close()
+        api.request("DELETE", f"{rbac}/clusterrolebindings/see-nodes")
+        api.request("DELETE", f"{rbac}/clusterroles/see-nodes")
+    assert len(seen.nodes) == 3
+    assert seen.pods is None
+    topologies, pods = seen.warnings
+    assert pods.startswith(
+        "pods may not be listed with these credentials, so what is free is not known; ask an admin for"
+    )
+    assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User " in pods
+    assert topologies.startswith("clustertopologies.gpu.topology may not be listed with these credentials, so levels")
+
+
+def _once_allowed(client: ApiClient) -> Snapshot:
+    """The authorizer hears of a new binding a moment later; each question is a request, which is pause enough."""
+    for _ in range(2000):
+        try:
+            return look(client)
+        except NotAllowed:
+            pass
+    pytest.fail("the binding never took effect")
+
+
+def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
+    with EmbeddedApiServer() as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        api = ApiUnderTest("embedded", server.url, tmp_path / "kubeconfig", embedded=server)
+        for i in range(3):
+            api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
+        client = ApiClient(load(str(tmp_path / "kubeconfig")))
+        pages: list[int] = []
+
+        def expire(what: str, count: int, share: float | None = None) -> None:
+            del what, share
+            pages.extend([count] if count else [])
+            if count and len(pages) == 1:
+                api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n9"}})
+                server.faults.expire_history()
+
+        seen = load_live(client, "s", NOW, Wanted(pods=False), expire)
+        client.close()
+    assert [node.name for node in seen.nodes] == ["n0", "n1", "n2", "n9"]
+    assert pages == [2, 2, 4]

@@ -1,0 +1,154 @@
+import pytest
+
+from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
+from tests.support.saved import cluster_topology, pod
+from toposcope.snapshot.filters import Mark
+from toposcope.snapshot.outline import Line, outline
+from toposcope.snapshot.scope import NoSuchLevel, NoSuchTopology, Origin, scope
+from toposcope.snapshot.tree import left_out, tree
+
+
+def named(name: str) -> dict[str, object]:
+    document = cluster_topology()
+    return document | {"metadata": {"name": name, "uid": name}}
+
+
+def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() -> None:
+    nodes = [view("a")]
+    assert scope(snapshot(nodes, (), named("x"))).name == "x"
+    assert scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
+    assert scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
+    with pytest.raises(NoSuchTopology, match=r"several ClusterTopologies, name one of: x, y"):
+        scope(snapshot(nodes, (), named("x"), named("y")))
+    with pytest.raises(NoSuchTopology, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); there: rack"):
+        scope(snapshot(nodes, (), named("rack")), "rakc")
+
+
+def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
+    levels = [{"domain": "row", "key": "example.com/row"}]
+    assert scoped(view("a"), levels=levels).path == "row"
+    assert scoped(view("a")).path == "zone > block > rack > nvlink-domain > host"
+    remembered = {"levels": [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]}
+    lacking = snapshot([view("a"), view("b", rack=None)], (), cluster_topology(status=remembered))
+    assert "rack" in scope(lacking).path
+    assert "rack" not in scope(snapshot([view("a"), view("b", rack=None)])).path
+
+
+def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> None:
+    bare = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z"}}}
+    with_gpus = bare | {"status": {"allocatable": {"amd.com/gpu": "4"}}}
+    found = snapshot([node_of(with_gpus), node_of(bare | {"metadata": {"name": "cpu-only"}})])
+    inferred = scope(type(found)("a test", None, found.nodes, ()))
+    assert (inferred.origin, [node.name for node in inferred.nodes]) == (Origin.INFERRED, ["n"])
+    assert inferred.path == "zone"
+
+
+def test_a_level_can_be_named_by_domain_or_key() -> None:
+    found = scoped(view("a"))
+    assert found.level("rack") == found.level("cloud.google.com/gce-topology-subblock") == 2
+    with pytest.raises(NoSuchLevel, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone > block"):
+        found.level("racks")
+
+
+def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
+    nodes = [view("a"), view("b"), view("c", cordoned=True), view("d", ready=False)]
+    pods = [
+        pod_of(pod("one", "a", 3)),
+        pod_of(pod("two", "a", 1)),
+        pod_of(pod("done", "b", 8, phase="Succeeded")),
+        pod_of(pod("waiting", None, 8, phase="Pending")),
+    ]
+    seen = snapshot(nodes, pods)
+    assert [seen.free_gpus(node) for node in seen.nodes] == [4, 8, 0, 0]
+    free = seen.free(seen.nodes[0])
+    assert free is not None
+    assert (free["nvidia.com/gpu"], free["pods"], free["cpu"]) == (4, 108, 100_000)
+    root = tree(seen, scope(seen))
+    assert (root.nodes, root.gpus, root.free, root.marks) == (4, 32, 12, {Mark.CORDONED: 1, Mark.NOT_READY: 1})
+    unknown = snapshot(nodes, None)
+    assert tree(unknown, scope(unknown)).free is None
+
+
+def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stays_above() -> None:
+    levels = [
+        {"domain": "block", "key": "cloud.google.com/gce-topology-block"},
+        {"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"},
+    ]
+    nodes = [view("a"), view("b", block="b2"), view("c", rack=None), view("d", rack="no-topology")]
+    seen = snapshot(nodes, (), cluster_topology(levels=levels))
+    root = tree(seen, scope(seen))
+    assert list(root.children) == ["b1", "b2"]
+    assert list(root.children["b1"].children) == ["r1"]
+    assert root.children["b1"].left_out == ["c", "d"]
+    assert left_out(root) == 2
+    assert list(root.hosts) == ["a", "b"]
+
+
+def texts(line: Line, depth: int = 0) -> list[str]:
+    own = f"{'  ' * depth}{line.level} {'+'.join(line.names)} {line.nodes} {line.gpus}"
+    lost = [f"{'  ' * depth}lost {'+'.join(line.left_out)}"] if line.left_out else []
+    return [own, *(text for child in line.below for text in texts(child, depth + 1)), *lost]
+
+
+def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -> None:
+    nodes = [view(f"n{rack}{i}", rack=f"r{rack}") for rack in range(5) for i in range(2)]
+    nodes[5] = view("n21", rack="r2", state="degraded")
+    seen = snapshot(nodes)
+    found = scope(seen)
+    top = outline(tree(seen, found), found.levels)
+    assert texts(top) == [
+        " cluster 10 80",
+        "  zone z 10 80",
+        "    block b1 10 80",
+        "      rack r0+r1+r3+r4 8 64",
+        "        nvlink-domain = host n00 1 8",
+        "        nvlink-domain = host n01 1 8",
+        "      rack r2 2 16",
+        "        nvlink-domain = host n20 1 8",
+        "        nvlink-domain = host n21 1 8",
+    ]
+    assert texts(outline(tree(seen, found), found.levels, 3))[3:] == [
+        "      rack r0+r1+r3+r4 8 64",
+        "      rack r2 2 16",
+    ]
+    assert len(texts(outline(tree(seen, found), found.levels, everything=True))) == 3 + 5 + 10
+
+
+def test_many_that_are_not_well_share_a_line_too() -> None:
+    nodes = [view(f"n{i:02}", rack=f"r{i:02}", state="degraded") for i in range(40)]
+    seen = snapshot(nodes)
+    found = scope(seen)
+    block = outline(tree(seen, found), found.levels).below[0].below[0]
+    assert [len(line.names) for line in block.below] == [1] * 10 + [30]
+    assert block.below[-1].marks == {Mark.DEGRADED: 30}
+    assert not block.below[-1].alike
+
+
+def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
+    states = ["ok", "ok", "ok", "degraded"]
+    nodes = [
+        view(
+            f"n{i:03}",
+            rack=None if i % 17 == 0 else f"r{i % 7}",
+            block=f"b{i % 3}",
+            gpus=4 + i % 2,
+            state=states[i % 4],
+        )
+        for i in range(120)
+    ]
+    levels = [
+        {"domain": d, "key": f"cloud.google.com/gce-topology-{k}"}
+        for d, k in (("block", "block"), ("rack", "subblock"))
+    ]
+    seen = snapshot(nodes, (), cluster_topology(levels=levels))
+    found = scope(seen)
+
+    def check(line: Line) -> None:
+        if line.below and len(line.names) == 1:
+            assert sum(child.nodes for child in line.below) + len(line.left_out) == line.nodes
+        for child in line.below:
+            check(child)
+
+    top = outline(tree(seen, found), found.levels)
+    assert (top.nodes, top.gpus) == (120, sum(node.gpus for node in nodes))
+    check(top)

@@ -1,0 +1,198 @@
+"""Whose turn it was, from lines as a kube-apiserver writes them."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tools.chaos.audit import AuditLog, Deeds, Turns, Write
+from tools.chaos.violations import Findings
+
+CONTROLLER = "system:serviceaccount:toposcope-system:toposcope-controller"
+AGENT = "system:serviceaccount:toposcope-system:toposcope-agent"
+STATUS = {"apiGroup": "gpu.topology", "resource": "clustertopologies", "subresource": "status", "name": "cluster"}
+LEASE = {"apiGroup": "coordination.k8s.io", "resource": "leases", "name": "toposcope-controller"}
+
+
+class Log:
+    """An audit log that grows; seconds count from noon."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lines: list[str] = []
+        self.reader = AuditLog(file)
+
+    def add(
+        self,
+        pod: str,
+        about: dict[str, str],
+        second: int,
+        *,
+        body: Any = None,
+        code: int = 200,
+        verb: str = "patch",
+        uri: str = "/",
+        lost: bool = False,
+    ) -> None:
+        line = {
+            "auditID": f"{len(self.lines)}",
+            "stage": "RequestReceived",
+            "verb": verb,
+            "requestURI": uri,
+            "user": {
+                "username": AGENT if pod.startswith("agent") else CONTROLLER,
+                "extra": {"authentication.kubernetes.io/pod-name": [pod]},
+            },
+            "objectRef": about,
+            "requestReceivedTimestamp": f"2026-01-01T12:00:{second:02}.000000Z",
+            "stageTimestamp": f"2026-01-01T12:00:{second:02}.500000Z",
+        }
+        done = {"stage": "ResponseComplete", "responseStatus": {"code": code}, "requestObject": body}
+        self.lines += [json.dumps(line), *([] if lost else [json.dumps({**line, **done})])]
+
+    def claim(self, pod: str, second: int, **more: Any) -> None:
+        self.add(pod, LEASE, second, verb="update", **{"body": {"spec": {"holderIdentity": f"{pod}_1"}}, **more})
+
+    def read(self) -> tuple[list[Write], list[Write]]:
+        self.file.write_text("".join(f"{line}\n" for line in self.lines), encoding="utf-8")
+        return self.reader.read()
+
+
+def judged(log: Log) -> list[str]:
+    findings = Findings()
+    Turns(findings, term=8.0).judge(*log.read())
+    return [each.what for each in findings.take() if each.invariant == "writer"]
+
+
+def test_whoever_claimed_last_may_write(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.add("a", STATUS, 2)
+    log.claim("b", 10)
+    log.add("b", STATUS, 11)
+    assert judged(log) == []
+
+
+def test_a_deposed_leader_that_writes_is_found(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.claim("b", 10)
+    log.add("a", STATUS, 11)
+    (found,) = judged(log)
+    assert found.startswith("a did patch clustertopologies/status/cluster")
+    assert found.endswith("its last claim was at 2026-01-01T12:00:01.500000Z")
+
+
+def test_a_leader_that_writes_after_another_did_is_found_though_its_claim_is_young(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.claim("b", 2)
+    log.add("b", STATUS, 3)
+    log.add("a", STATUS, 4)
+    (found,) = judged(log)
+    assert "after another wrote" in found
+
+
+def test_a_claim_alone_ends_no_term(tmp_path: Path) -> None:
+    """Whoever makes a Lease anew that was deleted waits for its old holder."""
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.claim("b", 2)
+    log.add("a", STATUS, 3)
+    assert judged(log) == []
+
+
+def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(tmp_path: Path) -> None:
+    def judged_after(stop: int, last: int) -> list[str]:
+        findings = Findings()
+        turns = Turns(findings, term=8.0)
+        turns.server_stops(datetime(2026, 1, 1, 12, 0, stop, tzinfo=UTC))
+        for second in (30, 50):  # healing may come twice
+            turns.server_goes_on(datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC))
+        log = Log(tmp_path / "log")
+        log.claim("a", 1)
+        log.add("a", STATUS, last)
+        turns.judge(*log.read())
+        return [each.what for each in findings.take()]
+
+    assert judged_after(stop=3, last=30) == []
+    assert judged_after(stop=3, last=38) != []  # 1.5 seconds before and 8 after it
+    assert judged_after(stop=10, last=30) != []  # its term was over before
+
+
+def test_who_never_claimed_may_not_write(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.add("a", STATUS, 3)
+    assert "had never claimed" in judged(log)[0]
+
+
+def test_what_the_server_refused_or_only_rehearsed_is_no_write(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("b", 1)
+    log.add("a", STATUS, 2, code=409)
+    log.add("a", STATUS, 3, uri="/x?dryRun=All")
+    log.claim("a", 4, code=409)
+    log.add("b", STATUS, 5)
+    assert judged(log) == []
+
+
+def test_giving_the_lease_back_is_no_claim(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.claim("b", 2, body={"spec": {"holderIdentity": ""}})
+    log.add("a", STATUS, 3)
+    assert judged(log) == []
+
+
+def test_a_claim_that_the_server_died_with_may_have_been_stored(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    log.claim("b", 10, lost=True)
+    log.add("b", STATUS, 11)
+    assert judged(log) == []
+
+
+def test_the_log_is_read_as_it_grows_and_half_a_line_waits(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.claim("a", 1)
+    assert len(log.read()[0]) == 1
+    log.add("a", STATUS, 2)
+    whole = "".join(f"{line}\n" for line in log.lines)
+    log.file.write_text(whole[:-20], encoding="utf-8")
+    assert log.reader.read()[0] == []
+    log.file.write_text(whole, encoding="utf-8")
+    assert [write.what for write in log.reader.read()[0]] == [
+        "patch clustertopologies/status/cluster at 2026-01-01T12:00:02.000000Z"
+    ]
+
+
+def deeds(tmp_path: Path, *, excused: bool = False, **write: Any) -> list[str]:
+    log = Log(tmp_path / "log")
+    about = {"apiGroup": write.pop("group", "grove.io"), "resource": "things", "name": write.pop("name", "cluster")}
+    log.add(write.pop("pod", "a"), write.pop("about", about), 1, **write)
+    findings = Findings()
+    judge = Deeds(findings)
+    judge.levels["grove.io", "cluster"] = ["rack", "host"]
+    judge.excused = excused
+    judge.lent = {("kai.scheduler", "lent")}
+    judge.judge(log.read()[0])
+    return [str(each) for each in findings.take()]
+
+
+def test_published_objects_say_what_is_desired_and_stay(tmp_path: Path) -> None:
+    right, less = ({"spec": {"levels": levels}} for levels in (["rack", "host"], ["host"]))
+    assert deeds(tmp_path, body=right) == []
+    assert "should be ['rack', 'host']" in deeds(tmp_path, body=less)[0]
+    assert "without a cause" in deeds(tmp_path, verb="delete")[0]
+    assert deeds(tmp_path, verb="delete", excused=True) == []
+    assert "foreign" in deeds(tmp_path, name="somebodys", body=right)[0]
+    assert deeds(tmp_path, group="kai.scheduler", name="lent", body=right) == []
+    assert "foreign" in deeds(tmp_path, name="lent", body=right)[0]
+
+
+def test_an_agent_writes_its_own_node(tmp_path: Path) -> None:
+    def node(name: str) -> dict[str, str]:
+        return {"resource": "nodes", "name": name}
+
+    assert deeds(tmp_path, pod="agent-n1", about=node("n1")) == []
+    assert "not its own Node" in deeds(tmp_path, pod="agent-n1", about=node("n2"))[0]

@@ -1,0 +1,103 @@
+"""The generated parts of docs/: as the code has it today, and complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tools.docgen import labels, metrics, pages
+from tools.docgen.__main__ import main
+from tools.docgen.diagrams import PICTURES
+from tools.docgen.fields import spec, status
+from tools.docgen.labels import described
+from tools.docgen.pages import MissingMarkError, outdated, put
+from toposcope.agent.labels import ALL
+from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, PREFIX, REFERENCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SVG = "http://www.w3.org/2000/svg"
+PAGE = "above\n<!-- generated: part (make reference) -->\nold\n<!-- end: part -->\nbelow\n"
+
+
+def test_no_page_differs_from_the_code() -> None:
+    assert outdated().keys() == set(), "run `make reference`"
+
+
+def test_a_changed_page_is_found_and_put_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "diagrams").mkdir()
+    for name in (*pages.PARTS, *(f"diagrams/{name}" for name in PICTURES)):
+        text = (pages.DOCS / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace("| `spec.required` |", "| `spec.wanted` |"), encoding="utf-8")
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    monkeypatch.setattr("tools.docgen.__main__.DOCS", tmp_path)
+    assert main(["--check"]) == 1
+    assert capsys.readouterr().err == "docs/fields.md is not what the code says: make reference\n"
+    assert main([]) == 0
+    assert capsys.readouterr().out == "docs/fields.md\n"
+    assert main(["--check"]) == 0
+    assert main(["--chek"]) == 2
+
+
+def test_only_what_stands_between_the_marks_is_written() -> None:
+    written = put(PAGE, "part", "new\n")
+    assert written == PAGE.replace("old", "\nnew\n")
+    assert put(written, "part", "new\n") == written
+
+
+@pytest.mark.parametrize("page", ["no marks", PAGE + PAGE, PAGE.replace("end: part", "end: prat")])
+def test_a_page_without_its_marks_is_an_error(page: str) -> None:
+    with pytest.raises(MissingMarkError, match="the part 'part' wants"):
+        put(page, "part", "new")
+
+
+def test_every_key_of_ours_is_explained() -> None:
+    assert labels.meanings().keys() == {*ALL, MATRIX, REFERENCE}
+    assert all(key.startswith(PREFIX) for key in labels.meanings())
+
+
+def test_the_examples_show_every_label() -> None:
+    seen: set[str] = set()
+    for profile in labels.EXAMPLES.values():
+        seen |= described(profile).labels.known.keys()
+    assert seen == ALL
+    assert described("gb200-nvl72-tray").labels.known[NVLINK_DOMAIN].endswith(".32766")
+
+
+def test_labels_of_metrics_are_those_of_their_samples() -> None:
+    by_name = {each.name: each for each in (*metrics.agent_families(), *metrics.controller_families())}
+    assert by_name["toposcope_agent_gpu_fabric_health_bad"].labels == ("gpu", "bit")
+    assert by_name["toposcope_api_requests_total"].labels == ("verb", "resource", "code")
+    assert by_name["toposcope_agent_build_info"].labels == ("version",)
+    assert by_name["toposcope_leader"].labels == ()
+
+
+def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    notes = tmp_path / "metrics.toml"
+    notes.write_text('[toposcope_leadr]\nseries = "1"\n')
+    monkeypatch.setattr(metrics, "NOTES", notes)
+    with pytest.raises(metrics.ForgottenNoteError, match="no such metric: toposcope_leadr"):
+        metrics.agent()
+    notes.write_text("")
+    with pytest.raises(metrics.ForgottenNoteError, match="how many series does toposcope_topology_nodes have"):
+        metrics.topologies()
+
+
+def test_every_field_of_the_crd_has_a_row() -> None:
+    assert "| `spec.levels[].domain` | string |" in spec()
+    assert "| `status.conditions[].lastTransitionTime` | date-time |" in status()
+    assert "Default: `10m`." in spec()
+
+
+def test_pictures_are_whole_and_stay_inside_their_page() -> None:
+    for draw in PICTURES.values():
+        root = ET.fromstring(draw())  # noqa: S314 - our own picture
+        _, _, width, height = map(int, root.attrib["viewBox"].split())
+        for shape in root.iter(f"{{{SVG}}}rect"):
+            assert int(shape.get("x", "0")) + int(shape.attrib["width"]) <= width
+            assert int(shape.get("y", "0")) + int(shape.attrib["height"]) <= height

@@ -1,0 +1,116 @@
+"""The engine finds what is wrong, makes it small, and lets nothing pass for well that is not."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import strategies as st
+
+from tools.fuzz.engine import Hung, fuzz, patience
+from tools.fuzz.material import encoded, spoiled, text_of
+from tools.fuzz.subject import Broken, Outcome, Subject, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def subject(attempt: Callable[[int], Outcome]) -> Subject:
+    return Subject("numbers", "small ones are taken", st.integers(0, 10**6), attempt)
+
+
+def below_a_thousand(case: int) -> Outcome:
+    assert case < 1000, "too large"
+    return "taken"
+
+
+def test_the_smallest_case_that_fails_is_named_with_its_seed() -> None:
+    found = fuzz(subject(below_a_thousand), 60.0, 5, 1)
+    assert found.finding.startswith("case: 1000\n")
+    assert "too large" in found.finding
+    assert found.seed == 5
+
+
+def test_the_same_seed_draws_the_same_cases() -> None:
+    def cases() -> list[int]:
+        seen: list[int] = []
+        fuzz(subject(lambda _: "taken"), 60.0, 11, 1, about=seen.append)
+        return seen
+
+    assert cases() == cases()
+
+
+def test_batches_go_on_from_seed_to_seed_until_time_is_over() -> None:
+    ticks = count()
+    found = fuzz(subject(lambda _: "taken"), 500.0, 3, clock=lambda: float(next(ticks)), batch=10)
+    assert found.seed > 3
+    assert found.cases == 10 * (found.seed - 3 + 1)
+    assert not found.finding
+
+
+def test_what_hangs_is_a_finding() -> None:
+    def hang() -> None:
+        with patience(0.01):
+            while True:
+                pass
+
+    with pytest.raises(Hung, match="still at it"):
+        hang()
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ("", "without a word"),
+        ("no", "no sentence"),
+        ("field: KeyError: 'name'", "words of Python"),
+        ("it is 'NoneType' object has no attribute 'get'", "words of Python"),
+        ("row \x1b[31m is no cell of a matrix", "control character"),
+        ("word " * 1000, "characters"),
+    ],
+)
+def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
+    with pytest.raises(Broken, match=why):
+        refusal(message)
+    assert refusal("spec.levels[0].key: 'x y' is no label key; write PREFIX/NAME") == "refused"
+
+
+def test_a_case_that_hangs_is_told_as_it_is() -> None:
+    tried: list[int] = []
+
+    def hang(case: int) -> Outcome:
+        tried.append(case)
+        if case > 100:
+            raise Hung("still at it after 10 s")
+        return "taken"
+
+    found = fuzz(subject(hang), 60.0, 5, 1)
+    assert "still at it" in found.finding
+    assert found.finding.startswith(f"case: {tried[-1]}\n")
+    assert sum(case > 100 for case in tried) == 1
+
+
+def test_documents_are_spoiled_and_the_sample_is_left_as_it_was() -> None:
+    sample = {"a": [1, {"b": "c"}], "d": None}
+    seen: list[object] = []
+    fuzz(Subject("x", "", spoiled([sample]), lambda _: "taken"), 60.0, 1, 1, about=seen.append)
+    assert sample == {"a": [1, {"b": "c"}], "d": None}
+    assert sample in seen
+    assert len({repr(each) for each in seen}) > 20
+
+
+def test_texts_are_cut_and_some_are_no_utf_8() -> None:
+    seen: list[bytes] = []
+    fuzz(Subject("x", "", encoded(text_of(["a b\nc d"], ["z"])), lambda _: "taken"), 60.0, 2, 2, about=seen.append)
+    assert b"a b\nc d" in seen
+    assert any(b"z" in each for each in seen)
+
+    def is_text(content: bytes) -> bool:
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    assert not all(map(is_text, seen))

@@ -1,0 +1,198 @@
+"""Who judges the judges: a defect is planted for every subject, and the subject has to find it."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import toposcope.agent.baseline
+import toposcope.api.matrix_annotation
+import toposcope.controller.assess.assessment
+import toposcope.controller.config
+import toposcope.controller.segments
+import toposcope.integrations.framework.document
+import toposcope.simulator.capture
+import toposcope.simulator.profile
+import toposcope.snapshot.documents
+import toposcope.snapshot.packed
+from tools.fuzz.engine import fuzz as run
+from tools.fuzz.subjects import SUBJECTS
+from tools.fuzz.subjects.captures import _TABS
+from tools.fuzz.subjects.hostile import _alone
+from toposcope.agent.labels import labels_for
+from toposcope.api.effective_levels import Absences, Effective, effective_levels
+from toposcope.api.label_keys import GPU_PRODUCT
+from toposcope.simulator.capture_text import CaptureError
+from toposcope.snapshot.problems import BadInput, Place, Problem
+from toposcope.topology.catalogue import BUILT_IN
+
+if TYPE_CHECKING:
+    import http.client
+    from collections.abc import Callable, Iterator
+
+    from toposcope.agent.labels import Labels
+    from toposcope.api.cluster_topology import Topology
+    from toposcope.api.matrix_annotation import NodeMatrix
+    from toposcope.controller.config import Config
+    from toposcope.simulator.machine import Machine
+    from toposcope.snapshot.snapshot import NodeView, Snapshot
+    from toposcope.topology.catalogue import Catalogue
+    from toposcope.topology.hardware import NodeTopology
+    from toposcope.topology.table import Table
+
+
+def _cut(text: str) -> str:
+    return text[:63].rstrip("-.")
+
+
+def _without_fabric(reference: toposcope.agent.baseline.Reference) -> str:
+    return _ENCODE(reference._replace(fabric=False))
+
+
+_ENCODE = toposcope.agent.baseline.encode
+
+
+def _one_device_less(annotation: str) -> NodeMatrix:
+    found = toposcope.api.matrix_annotation.parse(annotation)
+    return dataclasses.replace(found, devices=found.devices[:-1], links=None)
+
+
+def _fewer_reasons(annotation: str) -> NodeMatrix:
+    return dataclasses.replace(toposcope.api.matrix_annotation.parse(annotation), reasons=())
+
+
+def _every_level_twice(*arguments: Any) -> Effective:
+    found = effective_levels(*arguments)
+    return dataclasses.replace(found, levels=found.levels * 2)
+
+
+def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
+    found = toposcope.controller.config.read_config(content, file)
+    return toposcope.controller.config.Config(BUILT_IN, found.problems) if found.problems else found
+
+
+def _whatever_stands_there(section: Any, name: str, default: Any, *_: object) -> Any:
+    section._asked.add(name)
+    return section._fields.get(name, default)
+
+
+def _without_gpus(text: str) -> Machine:
+    return dataclasses.replace(toposcope.simulator.capture.machine_from_capture(text), gpus=())
+
+
+def _takes_anything(text: str) -> Machine:
+    try:
+        return toposcope.simulator.capture.machine_from_capture(text)
+    except CaptureError:
+        return toposcope.simulator.capture.machine_from_capture(_TABS)
+
+
+def _text_that_must_be_there(_files: object, path: str) -> str:
+    return Path(path).read_text(encoding="ascii").strip()
+
+
+def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
+    found = labels_for(machine, name)
+    return found._replace(known=found.known | {GPU_PRODUCT: "NVIDIA H200"})
+
+
+def _any_object(part: toposcope.integrations.framework.document.Part) -> Any:
+    return {} if part.value is None else part.value
+
+
+def _no_place(*arguments: Any, **others: Any) -> Snapshot:
+    try:
+        return toposcope.snapshot.files.load_files(*arguments, **others)
+    except BadInput as error:
+        raise BadInput(Problem(Place(""), "", str(error))) from error
+
+
+class _Unchecked:
+    """In the place of zlib: unpacks without a look at the checksum."""
+
+    compress = staticmethod(zlib.compress)
+    error = zlib.error
+
+    class decompressobj:  # noqa: N801 - zlib's name
+        def __init__(self) -> None:
+            self._inner = zlib.decompressobj(-15)
+            self.unused_data = b""
+
+        def decompress(self, content: bytes, most: int) -> bytes:
+            return self._inner.decompress(content[2:-4], most)
+
+        @property
+        def eof(self) -> bool:
+            return self._inner.eof
+
+
+def _one_node_less(packed: Any) -> Iterator[NodeView]:
+    return iter(list(_VIEWS(packed))[:-1])
+
+
+_VIEWS = toposcope.snapshot.packed._views
+
+
+def _as_far_as_it_came(response: http.client.HTTPResponse) -> bytes:
+    return response.read(1 << 20)
+
+
+def _only_where_all_have_it(
+    topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue
+) -> Effective:
+    bare = dataclasses.replace(topology, status={})
+    return effective_levels(bare, nodes, Absences(), now, catalogue)
+
+
+def _named_by_their_number(listed: Any, *_: object) -> dict[Any, str]:
+    return {each.levels: f"segment-{number}" for number, each in enumerate(listed)}
+
+
+SABOTEURS: list[tuple[str, str, Any, str]] = [
+    ("labels", "tools.fuzz.subjects.labels.label_safe", str.strip, "is no label value"),
+    ("labels", "tools.fuzz.subjects.labels.short_name", _cut, "become one value"),
+    ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
+    ("annotations", "tools.fuzz.subjects.annotations.parse", _one_device_less, "of the devices"),
+    ("annotations", "tools.fuzz.subjects.annotations.parse", _fewer_reasons, "reasons are not those"),
+    ("nodes", "toposcope.controller.status.compose.fitted", lambda status: status, "larger than it may be"),
+    ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
+    ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
+    ("configs", "tools.fuzz.subjects.configs.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
+    ("configs", "toposcope.controller.config.printable", str, "control character"),
+    ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
+    ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _takes_anything, "2 GPUs of []"),
+    ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _without_gpus, "a machine without a GPU"),
+    ("workloads", "toposcope.integrations.framework.document.Part._object", _any_object, "Error"),
+    ("saved", "tools.fuzz.subjects.saved.load_files", _no_place, "the file is not named"),
+    ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
+    ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
+    ("packed", "toposcope.snapshot.packed._views", _one_node_less, "7 of 8 nodes"),
+    ("answers", "toposcope.kube.client._body", _as_far_as_it_came, "half an answer is taken for a whole one"),
+    ("nvml", "toposcope.agent.describe.labels_for", _product_as_it_is, "is no label value"),
+    ("sysfs", "toposcope.agent.sysfs.Files.text", _text_that_must_be_there, "toposcope/agent/sysfs.py"),
+    ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
+    ("hostile", "toposcope.controller.segments._names", _named_by_their_number, "segment"),
+    ("hostile", "toposcope.topology.segments._lacks", lambda *_: (), "segment"),
+    ("frames", "toposcope.agent.nvml.frames._KINDS", range(256), "is not a valid Kind"),
+    ("frames", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
+    ("frames", "toposcope.agent.nvml.result.reader", lambda kind: lambda found: kind(*found), "Error"),
+]
+
+
+@pytest.mark.parametrize(("name", "target", "defect", "told"), SABOTEURS, ids=[f"{s[0]}-{s[1]}" for s in SABOTEURS])
+def test_a_planted_defect_is_found(
+    name: str, target: str, defect: Callable[..., Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, defect)
+    _alone.cache_clear()
+    found = run(SUBJECTS[name], 60.0, 1, 3, shrink=False).finding
+    _alone.cache_clear()
+    assert told in found
+
+
+def test_every_subject_has_a_saboteur() -> None:
+    assert {each[0] for each in SABOTEURS} == set(SUBJECTS)

@@ -1,0 +1,96 @@
+"""A few cases of every subject; `make fuzz` tries many more."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tools.fuzz.__main__ as program
+import tools.fuzz.sizes
+import tools.fuzz.subjects.hostile
+from tools.fuzz.child import Ending, in_child
+from tools.fuzz.engine import Result
+from tools.fuzz.engine import fuzz as run
+from tools.fuzz.sizes import Size, size_rows
+from tools.fuzz.subjects import SUBJECTS
+from toposcope.controller.assess.assessment import assess
+
+if TYPE_CHECKING:
+    from toposcope.controller.assess.assessment import Assessment
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_few_cases(name: str) -> None:
+    found = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
+    assert not found.finding
+    assert found.cases
+
+
+def test_a_subject_runs_in_a_process_of_its_own() -> None:
+    ending = in_child("labels", 60.0, 1, 1)
+    assert ending.result is not None
+    assert ending.result.cases == 100
+    assert not ending.finding
+
+
+def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        with open(command[-1], "w") as note:  # noqa: PTH123 - a path as the child gets it
+            note.write("'the case'")
+        return subprocess.CompletedProcess(command, -signal.SIGSEGV, "", "Fatal Python error")
+
+    monkeypatch.setattr("tools.fuzz.child.subprocess.run", killed)
+    ending = in_child("labels", 1.0, 1, None)
+    assert ending.finding.startswith("ended with -11\ncase: 'the case'\nFatal")
+
+
+def test_the_table_says_what_broke_and_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(name: str, *_: object) -> Ending:
+        return Ending(Result(name, seed=77, finding="case: 1"), "case: 1", 0.0)
+
+    monkeypatch.setattr(program, "in_child", broken)
+    assert program.main(["labels", "--no-guided", "--seed", "5"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("seed 5\n")
+    assert "BROKEN" in out
+    assert out.endswith("labels: case: 1\nagain: python -m fuzz labels --seed 77 --batches 1\n")
+
+
+def test_a_controller_that_believes_one_node_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gullible(topology: Any, nodes: Any, *rest: Any) -> Assessment:
+        found = assess(topology, nodes, *rest)
+        if all("gpu.topology/nvlink-domain" in node.labels for node in nodes):
+            return found
+        return replace(found, publishable=(found.publishable or ())[:-1])
+
+    monkeypatch.setattr(tools.fuzz.subjects.hostile, "assess", gullible)
+    assert "published were" in run(SUBJECTS["hostile"], 60.0, 1, 3, batch=20).finding
+
+
+def test_a_large_input_that_eats_memory_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter([("taken", 1.0, 50.0), ("taken", 1.0, 500.0), ("BROKEN: x", 0.0, 0.0)])
+    monkeypatch.setattr(tools.fuzz.sizes, "_in_child", lambda _: next(answers))
+    sizes = tuple(Size(name, str, 100) for name in ("small", "large", "crashing"))
+    assert size_rows(sizes) == ["large: BROKEN: 500 MiB", "crashing: BROKEN: x"]
+    assert capsys.readouterr().out.count("BROKEN") == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["an annotation of 1 MiB", "YAML nested 100,000 times", "YAML aliases worth a billion values"]
+)
+def test_large_inputs(name: str) -> None:
+    index = [size.name for size in tools.fuzz.sizes.SIZES].index(name)
+    done = subprocess.run([sys.executable, "-m", "tools.fuzz.sizes", str(index)], capture_output=True, check=True)
+    told, _, peak = json.loads(done.stdout)
+    assert told
+    assert peak <= tools.fuzz.sizes.SIZES[index].peak

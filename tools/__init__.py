@@ -1,0 +1,1 @@
+"""What develops Toposcope and ships nowhere: benchmarks, chaos, fuzzing, generated documentation."""

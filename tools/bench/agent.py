@@ -1,0 +1,195 @@
+"""The agent from outside: memory, start and a cycle.
+
+The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
+port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
+"""
+
+import socket
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import psutil
+
+from tools.bench.record import RecordedMachine, record
+from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
+from tools.bench.workspace import ApiServer, Program, program
+
+PROFILE: Final = "dgx-h200"
+_FAILURES: Final = "toposcope_agent_probe_failures_total"
+_INTERVAL: Final = 60.0
+_MIB: Final = 1 << 20
+_PATIENCE: Final = 20.0
+_ROLES: Final = ("agent", "worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server with bare Nodes, and the machine that every one of them is."""
+
+    folder: Path
+    server: ApiServer
+    machine: RecordedMachine
+
+    def environment(self, node: str) -> dict[str, str]:
+        """That of an agent's container."""
+        return {
+            **self.server.environment,
+            "NODE_NAME": node,
+            "BENCH_TAPE": str(self.machine.tape),
+            "BENCH_SYSFS": str(self.machine.sysfs),
+        }
+
+
+@contextmanager
+def site_with(nodes: int) -> Iterator[Site]:
+    """A site with so many bare Nodes, `node-0` and on."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), machines=nodes) as server:
+        yield Site(Path(name), server, record(PROFILE, Path(name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningAgent:
+    program: Program
+    port: int
+
+    def scrape(self) -> Mapping[str, float]:
+        """The agent's metrics by name and labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=_PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for line in lines if line[0] != "#" for name, _, value in [line.rpartition(" ")]}
+
+    def after_probes(self, count: int) -> list[psutil.Process]:
+        """Its processes, once it has probed so often and published. Raises MeasurementFailed."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            self.program.check()
+            try:
+                metrics = self.scrape()
+            except OSError:  # it does not listen yet
+                time.sleep(0.05)
+                continue
+            if any(value for name, value in metrics.items() if name.startswith(_FAILURES)):
+                raise self.program.failure("a probe failed")
+            published = metrics["toposcope_agent_last_successful_publish_timestamp_seconds"]
+            if published and metrics["toposcope_agent_probe_duration_seconds_count"] >= count:
+                return tree(self.program.pid)
+            time.sleep(0.05)
+        raise self.program.failure(f"no {count} probes and labels within {_PATIENCE:.0f} s")
+
+
+def _flags(site: Site, interval: float, port: int) -> tuple[str, ...]:
+    return (
+        *("--metrics-port", str(port), "--interval", str(interval)),
+        *("--spread", "0", "--sysfs", str(site.machine.sysfs)),
+    )
+
+
+@contextmanager
+def _agent(site: Site, node: str, interval: float) -> Iterator[_RunningAgent]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with program("agent", site.environment(node), site.folder, *_flags(site, interval, port)) as running:
+        yield _RunningAgent(running, port)
+
+
+def memory_figures(*, quick: bool) -> Iterator[Figure]:
+    """Memory of the process tree after three probes, one write and as many scrapes as that took."""
+    runs = 1 if quick else 3
+    with site_with(1 + runs) as site:
+        trees, parts = zip(*[_agent_memory(site, f"node-{run}") for run in range(1 + runs)][1:], strict=True)
+        bare, one_pass = (
+            [_memory_of(name, site) for _ in range(1 + runs)][1:] for name in ("interpreter", "nvml_pass")
+        )
+    peers = (
+        Peer("interpreter with ssl, http.client, json", _mib([each.total for each in bare])),
+        Peer("interpreter after one NVML pass", _mib([each.total for each in one_pass])),
+    )
+    yield Figure("agent, whole process tree", _mib([each.total for each in trees]), Target(36), peers)
+    yield Figure(
+        "  of it anonymous",
+        _mib([each.anonymous for each in trees]),
+        Target(20),
+        (
+            Peer("interpreter", _mib([each.anonymous for each in bare])),
+            Peer("one NVML pass", _mib([each.anonymous for each in one_pass])),
+        ),
+    )
+    yield Figure("  as PSS beside this benchmark", _mib([each.pss for each in trees]))
+    for role, values in zip(_ROLES, zip(*parts, strict=True), strict=True):
+        yield Figure(f"  {role}, PSS", _mib([each.pss for each in values]))
+        yield Figure(f"  {role}, anonymous (shared pages split)", _mib([each.anonymous for each in values]))
+
+
+def _agent_memory(site: Site, node: str) -> tuple[Memory, list[Memory]]:
+    """Memory of an agent's processes together, and of each."""
+    with _agent(site, node, interval=0.5) as agent:
+        processes = agent.after_probes(3)
+        if len(processes) != len(_ROLES):
+            raise agent.program.failure(f"{len(processes)} processes instead of {len(_ROLES)}")
+        return memory(processes), [memory([process]) for process in processes]
+
+
+def _memory_of(name: str, site: Site) -> Memory:
+    with program(name, site.environment("node-0"), site.folder) as running:
+        running.word()
+        return memory(tree(running.pid))
+
+
+def _mib(values: Sequence[int]) -> Sample:
+    return Sample(tuple(value / _MIB for value in values), "MiB")
+
+
+def start_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU and time from the start of the program to its first PATCH, which the server holds while clocks are read."""
+    runs = 1 + (3 if quick else 9)
+    with site_with(2 * runs) as site:
+        flags = _flags(site, _INTERVAL, port=0)
+        agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)][1:]
+        patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
+    limit = "ssl, http.client, json and one PATCH"
+    cpu, elapsed = (Sample(each, "ms") for each in zip(*agents, strict=True))
+    peer_cpu, peer_elapsed = (Peer(limit, Sample(each, "ms")) for each in zip(*patches, strict=True))
+    yield Figure("agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (peer_cpu,))
+    yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
+
+
+def _until_patch(site: Site, name: str, node: str, *flags: str) -> tuple[float, float]:
+    """CPU of a program and all its processes until its PATCH reaches the server, and the time it took; milliseconds."""
+    site.server.tell("hold", "PATCH", "/api/v1/nodes/")
+    began = time.monotonic()
+    with program(name, site.environment(node), site.folder, *flags) as running:
+        came: float = site.server.wait(running, "held")
+        cpu = sum(cpu_seconds(process.pid) for process in tree(running.pid))
+        site.server.tell("release")
+    return 1000 * cpu, 1000 * (came - began)
+
+
+def cycle_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU of both processes for one turn: probe, describe, compare, the messages between them, and the wait.
+
+    Then for a minute of waiting alone, in which both look for events every other second.
+    """
+    cycles, seconds = (3, 4.0) if quick else (11, 12.0)
+    with site_with(1) as site:
+        with _agent(site, "node-0", interval=1.0) as agent:
+            pids = [process.pid for process in agent.after_probes(2)]
+            clocks = [idle(*pids)]
+            for _ in range(cycles):
+                busy(pids[-1], _PATIENCE)
+                clocks.append(idle(*pids))
+        costs = tuple(1000 * (after - before) for before, after in pairwise(clocks))
+        yield Figure("agent, CPU per cycle, both processes", Sample(costs, "ms"), Target(5))
+        with _agent(site, "node-0", _INTERVAL) as agent:
+            pids = [process.pid for process in agent.after_probes(1)]
+            before = idle(*pids)
+            time.sleep(seconds)
+            used = sum(map(cpu_seconds, pids)) - before
+    yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))

@@ -1,0 +1,214 @@
+"""The controller from outside: its first look at a large cluster, and how soon it writes down a change.
+
+The server is the embedded one in a process of its own, over TLS; it shares two CPUs with what is measured, so elapsed
+times are upper bounds. CPU and memory are the controller's alone.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import msgspec
+import psutil
+
+from tools.bench.recompute import cpu
+from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.usage import cpu_seconds, idle, peak_memory
+from tools.bench.workspace import ApiServer, Program, program
+from toposcope.api.cluster_topology import PATH
+from toposcope.controller.gc_tuning import look_rarely
+from toposcope.controller.loop import RESYNC_SECONDS
+from toposcope.controller.node_decoder import NODE_JSON
+from toposcope.integrations.grove.kai_ownership import GROVE_API as GROVE
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.requests import NODES, get
+from toposcope.simulator.cluster import RACK_KEY, large_cluster
+
+_MIB: Final = 1 << 20
+_MERGE: Final = "application/merge-patch+json"
+STATUS: Final = ("PATCH", "/status")
+_SIZES: Final = {
+    1_000: (),
+    15_000: (Target(1.5, limit=0.14), Target(64)),
+    100_000: (Target(10, limit=0.9), Target(96)),
+}
+"""Nodes to the targets for CPU seconds and MiB; the limit is to decode as many Nodes that lie in memory."""
+_DECODED: Final = 2_000
+"""Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
+REST: Final = RESYNC_SECONDS + 5
+NODE_IN_SERVER: Final = 40_000
+"""Bytes that one Node takes in the server, with room for what it sends."""
+
+
+@contextmanager
+def cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
+    """A folder, and a server with that many nodes."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=nodes) as server:
+        yield Path(name), server
+
+
+def sync_figures(*, quick: bool) -> Iterator[Figure]:
+    """From the controller's start to its first status: CPU, peak memory, time; no debounce, metrics port open.
+
+    Beside it: to decode Nodes alone, as msgspec does it, a process that only reads the same bytes, and one that reads,
+    decodes and keeps the facts.
+    """
+    look_rarely()  # as the controller does
+    compile_programs()
+    for nodes, targets in _SIZES.items():
+        if quick and nodes > min(_SIZES):
+            return
+        if psutil.virtual_memory().available < nodes * NODE_IN_SERVER:
+            print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+            continue
+        runs = 7 if nodes < max(_SIZES) else 3
+        with cluster(nodes) as (folder, server):
+            controller = [_first_status(folder, server, nodes) for _ in range(runs)]
+            drain, decode = ([until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))
+        for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
+            yield Figure(
+                f"first look at {nodes:,} nodes, {name}",
+                _column(controller, i, unit),
+                targets[i] if i < len(targets) else None,
+                (
+                    *([] if i else [Peer("decode Nodes in memory", _decoding(nodes, runs))]),
+                    Peer("read the bytes only", _column(drain, i, unit)),
+                    Peer("read, decode, keep", _column(decode, i, unit)),
+                ),
+            )
+
+
+def _decoding(nodes: int, runs: int) -> Sample:
+    """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them and nothing else."""
+    objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
+    decode = NODE_JSON.decode
+    some = cpu(lambda: [decode(each) for each in objects], runs)
+    return Sample(tuple(each / 1000 * nodes / len(objects) for each in some.values), "s")
+
+
+def compile_programs() -> None:
+    """Run every program once on a small cluster."""
+    with cluster(nodes=1) as (folder, server):
+        _first_status(folder, server, nodes=1)
+        for name in ("drain", "decode"):
+            until_done(name, folder, server)
+
+
+def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds until a fresh controller writes its first status."""
+    client = server.client()
+    forget_status(client)
+    server.tell("hold", *STATUS)
+    began = time.monotonic()
+    with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
+        came: float = server.wait(running, "held")
+        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
+        server.tell("forget")
+        server.tell("release")
+        server.wait(running, "await", *STATUS)
+        seen = topology(client)["status"]["nodes"]
+        if seen != nodes:
+            raise running.failure(f"it counts {seen} of {nodes} nodes")
+    return used
+
+
+def until_done(name: str, folder: Path, server: ApiServer) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds of a program up to its word."""
+    began = time.monotonic()
+    with program(name, server.environment, folder) as running:
+        running.word()
+        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
+
+
+def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
+    return Sample(tuple(row[column] for row in rows), unit)
+
+
+def topology(client: ApiClient) -> Any:
+    """The ClusterTopology that is served."""
+    return client.call(get(f"{PATH}/cluster"))
+
+
+def forget_status(client: ApiClient) -> None:
+    """Make the ClusterTopology as new: a controller that agrees with its status would not write it."""
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+
+
+def _merge(path: str, change: dict[str, Any]) -> Request:
+    return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
+
+
+def change_figures(*, quick: bool) -> Iterator[Figure]:
+    """From a changed label being stored to the ClusterTopology's new status being stored, by the server's clock.
+
+    Every change moves one node to a rack of its own or back. Without debounce; Grove is served, so each pass also
+    asks for Grove's API and its binding before it writes.
+    """
+    nodes, changes = 15_000, 20 if quick else 100
+    with (
+        cluster(nodes) as (folder, server),
+        program("controller", server.environment, folder, "--debounce", "0") as running,
+    ):
+        server.wait(running, "await", *STATUS)
+        idle(running.pid)
+        client = server.client()
+        trips = [_round_trip(client) for _ in range(changes)]
+        racks = racks_of(client)
+        measured = []
+        for i in range(changes):
+            name = racks[i // 2][0]
+            rack = racks[i // 2][1] if i % 2 else "a-rack-of-its-own"
+            measured.append(change(server, client, name, rack, running))
+        writes, reads = at_rest(server)
+    written, controller = ([1000 * each[i] for each in measured] for i in (0, 1))
+    trip = Peer("one GET over TLS", Sample(tuple(1000 * each for each in trips), "ms"))
+    for share, target in ((0.5, 5), (0.99, 20)):
+        yield Figure(
+            f"label changed to status written, {nodes:,} nodes, p{100 * share:.0f}",
+            Sample(tuple(written), "ms", share),
+            Target(target),
+            (trip,) if share == 0.5 else (),  # noqa: PLR2004 - the median's own peer
+        )
+    yield Figure("  without the server's own handling, p50", Sample(tuple(controller), "ms"), None, (trip,))
+    rest = f"controller at rest, {nodes:,} nodes, {REST:.0f} s"
+    yield Figure(f"{rest}, writes", Sample((writes,), ""), Target(0))
+    yield Figure(f"{rest}, reads", Sample((reads,), ""))
+
+
+def at_rest(server: ApiServer) -> tuple[int, int]:
+    """Writes and reads while nothing changes, for long enough that everything is looked at again once."""
+    server.tell("forget")
+    time.sleep(REST)
+    methods = [method for method, *_ in server.tell("entries")]
+    reads = methods.count("GET")
+    return len(methods) - reads, reads
+
+
+def racks_of(client: ApiClient) -> list[tuple[str, str]]:
+    """The first nodes of the cluster with their racks."""
+    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
+    return [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
+
+
+def change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
+    """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
+    server.tell("forget")
+    client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+    entries = server.wait(running, "await", *STATUS)
+    stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
+    written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))
+    if written < stored:
+        raise running.failure("it wrote a status before the change")
+    handling = sum(done - came for _, _, came, done in entries if came >= stored and done <= written)
+    idle(running.pid)  # it sees the status that it wrote and looks at all nodes once more
+    return written - stored, written - stored - handling
+
+
+def _round_trip(client: ApiClient) -> float:
+    began = time.monotonic()
+    client.call(get(f"/apis/{GROVE}"))
+    return time.monotonic() - began

@@ -1,0 +1,257 @@
+"""What 100,000 agents and their controllers ask of one API server: computed from the code's constants, then replayed.
+
+Three moments: at rest; at a roll-out in which every agent starts within a given time; and after an hour in which the
+API server was away. The replay runs the production loop and publisher of a sample of agents under one clock of their
+own, against a server that only counts; its rates are scaled to the fleet.
+"""
+
+import argparse
+import heapq
+import logging
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import ceil, floor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+import msgspec
+
+from tools.bench.record import record
+from tools.bench.report import Figure, Peer, Sample
+from tools.bench.workspace import MeasurementFailed
+from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.agent.options import Options, add_arguments, options
+from toposcope.agent.publish import Publisher
+from toposcope.agent.raw import RawNode
+from toposcope.controller.election import SPREAD, Timing
+from toposcope.controller.loop import RESYNC_SECONDS as LOOK_SECONDS
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import Unreachable
+from toposcope.kube.reflector import WATCH_FACTOR, WATCH_SECONDS
+
+FLEET: Final = 100_000
+_SAMPLE: Final = 1_000
+_HOUR: Final = 3600.0
+_ROLLOUT: Final = 60.0
+"""Seconds in which all agents start at the first installation: the image is pulled and nothing else holds them back."""
+_WATCHES: Final = 12
+"""What a controller follows at most: nodes, topologies, CRDs, four published kinds and the kinds of workloads."""
+_GROUPS: Final = 9
+"""Requests of one look at discovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Requests a second of a whole fleet."""
+
+    reads: float
+    writes: float
+
+
+def turns_to_resync(interval: float) -> dict[int, float]:
+    """After how many turns of `interval` seconds an agent reads its Node again, each with its probability.
+
+    It looks at the clock when it turns, so the time that chance gives is rounded up to whole turns.
+    """
+    low, high = (RESYNC_SECONDS * factor / interval for factor in RESYNC_FACTOR)
+    shares = {
+        turns: (min(turns, high) - max(turns - 1, low)) / (high - low)
+        for turns in range(floor(low) + 1, ceil(high) + 1)
+    }
+    return {turns: share for turns, share in shares.items() if share > 0}
+
+
+def at_rest(agents: int, interval: float) -> Rates:
+    """Every agent reads its Node at each resync; nothing is written."""
+    mean = interval * sum(turns * share for turns, share in turns_to_resync(interval).items())
+    return Rates(agents / mean, 0.0)
+
+
+def at_roll_out(agents: int, starting: float, spread: float) -> Rates:
+    """All agents start evenly over `starting` seconds, read at once, and write after a random part of `spread`.
+
+    How many write in a second is at most what the longer of the two times lets through.
+    """
+    return Rates(agents / starting, agents / max(starting, spread))
+
+
+def after_outage(agents: int, interval: float) -> Rates:
+    """Agents that have failed for long try again after `interval` times a random factor, and no slower.
+
+    While the server is away, and in the first seconds in which it is back, they come at the rate of those pauses; all
+    of them are back within one interval. Nothing is written where nothing has changed.
+    """
+    return Rates(agents / (interval * _mean(RETRY_FACTOR)), 0.0)
+
+
+def echo_of_outage(agents: int, interval: float) -> Rates:
+    """Who came back together reads again one resync later: the same wave, parted among the turns in which that is."""
+    return Rates(after_outage(agents, interval).reads * max(turns_to_resync(interval).values()), 0.0)
+
+
+def of_controllers(replicas: int) -> Rates:
+    """The leader renews its Lease, the others read it; each of them renews its watches; the leader asks discovery."""
+    timing = Timing()
+    followers = (replicas - 1) / (timing.retry * _mean((1.0, 1.0 + SPREAD)))
+    watches = replicas * _WATCHES / (WATCH_SECONDS * _mean(WATCH_FACTOR))
+    return Rates(followers + watches + replicas * _GROUPS / LOOK_SECONDS, 1 / timing.retry)
+
+
+def _mean(span: tuple[float, float]) -> float:
+    return sum(span) / 2
+
+
+@dataclass(slots=True)
+class CountingServer:
+    """Stands for the API server: knows each agent's Node, counts reads and writes by second, and can be away."""
+
+    clock: list[float]
+    away: bool = False
+    reads: Counter[int] = field(default_factory=Counter)
+    writes: Counter[int] = field(default_factory=Counter)
+    tried: Counter[int] = field(default_factory=Counter)
+    _nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def call(self, request: Request) -> Any:
+        """Answer as an API server does. Raises Unreachable while it is away."""
+        second = int(self.clock[0])
+        self.tried[second] += 1
+        if self.away:
+            raise Unreachable("away")
+        if request.method == "POST":  # an Event
+            return {}
+        node = self._nodes.setdefault(request.path, {"uid": request.path, "labels": {}, "annotations": {}})
+        if request.method == "PATCH":
+            self.writes[second] += 1
+            metadata = msgspec.json.decode(request.body or b"")["metadata"]
+            node |= {name: metadata[name] for name in ("labels", "annotations")}
+        else:
+            self.reads[second] += 1
+        return {"metadata": node}
+
+    def forget(self) -> None:
+        """Count anew."""
+        for each in (self.reads, self.writes, self.tried):
+            each.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Hardware:
+    raw: RawNode
+
+    def probe(self) -> RawNode:
+        return self.raw
+
+
+class Fleet:
+    """A sample of agents, each with its own dice, on one clock; agents turn as `agent.run` makes them turn."""
+
+    def __init__(self, raw: RawNode, agents: int, starting: float, seed: int = 0) -> None:
+        logging.getLogger("agent").addHandler(logging.NullHandler())  # their news is no part of the report
+        self.clock = [0.0]
+        self.server = CountingServer(self.clock)
+        self.spread = _options("node").spread
+        self.interval = _options("node").interval
+        dice = random.Random(seed)  # noqa: S311 - jitter, not a secret
+        self._waiting: list[tuple[float, int, Agent | None]] = [
+            (dice.uniform(0, starting), i, None) for i in range(agents)
+        ]
+        self._agents = agents
+        self._hardware = cast("ProbeProcess", _Hardware(raw))
+        heapq.heapify(self._waiting)
+
+    def until(self, end: float) -> None:
+        """Let all agents live until that time, in seconds since the first could start."""
+        while self._waiting[0][0] <= end:
+            self.clock[0], i, agent = heapq.heappop(self._waiting)
+            agent = agent or self._agent(i)
+            agent.turn()
+            heapq.heappush(self._waiting, (self.clock[0] + max(agent.rest(), 1e-6), i, agent))
+        self.clock[0] = end
+
+    def _agent(self, i: int) -> Agent:
+        return Agent(
+            _options(f"node-{i}"),
+            self._hardware,
+            Publisher(cast("ApiClient", self.server), f"node-{i}"),
+            AgentMetrics(),
+            now=lambda: self.clock[0],
+            monotonic=lambda: self.clock[0],
+            dice=random.Random(i),  # noqa: S311 - as above
+        )
+
+
+def _options(node: str) -> Options:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return options(parser, parser.parse_args(["--node-name", node]))
+
+
+def fleet_figures(*, quick: bool) -> Iterator[Figure]:
+    """Requests a second of 100,000 agents in each moment, computed, beside the replay of 1,000 (300 when quick)."""
+    sample = 300 if quick else _SAMPLE
+    with TemporaryDirectory(prefix="toposcope-bench-") as folder:
+        fleet = Fleet(record("dgx-h200", Path(folder)).raw, sample, _ROLLOUT)
+    scale = FLEET / sample
+    server = fleet.server
+
+    fleet.until(_ROLLOUT + fleet.spread + 1)
+    if sum(server.writes.values()) < sample:
+        raise MeasurementFailed(f"{sum(server.writes.values())} of {sample} agents wrote their labels")
+    start = at_roll_out(FLEET, _ROLLOUT, fleet.spread)
+    what = f"{FLEET:,} agents"
+    ours = f"all start within {_ROLLOUT:.0f} s"
+    yield _figure(f"{what}, {ours}, reads /s", start.reads, scale * _mean_of(server.reads, 0, _ROLLOUT))
+    fully = _mean_of(server.writes, fleet.spread, _ROLLOUT)
+    yield _figure(f"{what}, {ours}, writes /s at most", start.writes, scale * fully)
+    yield Figure("  requests of one agent until it is labelled", Sample((sum(server.tried.values()) / sample,), ""))
+
+    fleet.until(3 * _HOUR)  # by then nobody moves with the others any more
+    server.forget()
+    fleet.until(4 * _HOUR)
+    rest = at_rest(FLEET, fleet.interval)
+    yield _figure(f"{what}, at rest, reads /s", rest.reads, scale * _mean_of(server.reads, 3 * _HOUR, 4 * _HOUR))
+    yield _figure(f"{what}, at rest, writes /s", rest.writes, scale * sum(server.writes.values()) / _HOUR)
+
+    server.away = True
+    server.forget()
+    fleet.until(5 * _HOUR)
+    gone = after_outage(FLEET, fleet.interval)
+    late = scale * _mean_of(server.tried, 4.5 * _HOUR, 5 * _HOUR)
+    yield _figure(f"{what}, API server away for an hour, tries /s", gone.reads, late)
+    server.away = False
+    server.forget()
+    back = 5 * _HOUR
+    fleet.until(back + 2 * RESYNC_SECONDS)
+    yield _figure(
+        f"{what}, it is back, reads /s in the first 30 s",
+        gone.reads,
+        scale * _mean_of(server.reads, back, back + fleet.interval * RETRY_FACTOR[0]),
+    )
+    yield Figure(
+        "  seconds until all have read their Node",
+        Sample((max(second for second in server.reads if second < back + RESYNC_SECONDS / 2) - back + 1,), "s"),
+    )
+    again = back + fleet.interval * min(turns_to_resync(fleet.interval))
+    yield _figure(
+        f"{what}, one resync later, reads /s at most",
+        echo_of_outage(FLEET, fleet.interval).reads,
+        scale * _mean_of(server.reads, again, again + fleet.interval * RETRY_FACTOR[0]),
+    )
+    yield _figure(f"{what}, after the outage, writes /s", gone.writes, scale * sum(server.writes.values()) / _HOUR)
+    pair = of_controllers(2)
+    yield Figure("2 controllers, reads /s, watches begun and Leases read included", Sample((pair.reads,), ""))
+    yield Figure("2 controllers, writes /s (the Lease)", Sample((pair.writes,), ""))
+
+
+def _figure(name: str, computed: float, replayed: float) -> Figure:
+    return Figure(name, Sample((computed,), ""), None, (Peer("replayed", Sample((replayed,), "")),))
+
+
+def _mean_of(counts: Counter[int], start: float, end: float) -> float:
+    return sum(count for second, count in counts.items() if start <= second < end) / (end - start)

@@ -1,0 +1,276 @@
+"""The controller beside a real kube-apiserver with etcd: its first look, and how soon a change is written down.
+
+Nothing can be stopped or timed inside that server, so moments are those at which a client hears of them: a change
+counts from the answer to its PATCH to the watch event with the new status. Servers and controller share the CPUs.
+"""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.apiserver.build import cache_folder, is_built
+from tests.support.real_apiserver import RealApiServer, find_binaries
+from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.usage import cpu_seconds, idle, peak_memory
+from tools.bench.workspace import MeasurementFailed, Program, pod_environment, program
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.integrations.framework.published import MANAGER
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.config import load
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.requests import NODES, apply, get
+from toposcope.simulator import manifests
+from toposcope.simulator.cluster import RACK_KEY, large_cluster
+
+REAL_NODES: Final = 5_000
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
+_PAUSE: Final = 0.05
+"""Seconds of quiet before a write, as before a change."""
+_MERGE: Final = "application/merge-patch+json"
+ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
+_LOADERS: Final = 4
+_NOT_YET: Final = frozenset({404, 429})
+"""What a server answers about a CRD's objects before it is ready for them."""
+_PATIENCE: Final = 60.0
+_MIB: Final = 1 << 20
+_SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation")
+
+
+def real_figures(*, quick: bool) -> Iterator[Figure]:
+    """First look and changes at 5,000 nodes (1,000 when quick); nothing where there is no kube-apiserver."""
+    if not is_there():
+        return
+    nodes, runs, changes = (1_000, 1, 20) if quick else (REAL_NODES, 3, 100)
+    with real_cluster(nodes) as (folder, environment, client):
+        looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
+        peers = [[_until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
+        names = ("read the bytes only", "read, decode, keep")
+        for i, (what, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
+            beside = tuple(Peer(name, _column(rows, i, unit)) for name, rows in zip(names, peers, strict=True))
+            yield Figure(
+                f"first look at {nodes:,} nodes, kube-apiserver, {what}", _column(looks, i, unit), None, beside
+            )
+        waits, trips = _changes(folder, environment, client, changes)
+        writes = _writes(client, changes)
+    for share, target in ((0.5, 5), (0.99, 20)):
+        name = f"label changed to status seen, {nodes:,} nodes, kube-apiserver, p{100 * share:.0f}"
+        change, write = Sample(waits, "ms", share), Sample(writes, "ms", share)
+        limits = (
+            Peer("its status applied and seen, without a controller", write),
+            Peer("one GET over TLS", Sample(trips, "ms", share)),
+        )
+        yield Figure(name, change, None, limits)
+        # The target is for what we do; this server takes longer than that for a single write of any custom resource.
+        beyond = change.value - write.value
+        yield Figure("  beyond that write", Sample((beyond,), "ms"), Target(target))
+
+
+def is_there() -> bool:
+    """Whether there is a kube-apiserver without building one; says so where there is none."""
+    there = bool(os.environ.get("KUBEBUILDER_ASSETS") or shutil.which("kube-apiserver") or is_built(cache_folder()))
+    if not there:
+        print("left out: there is no kube-apiserver (the tests build one where Go is installed)", file=sys.stderr)
+    return there
+
+
+@contextmanager
+def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
+    """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer.start(find_binaries()) as server:
+        folder = Path(name)
+        (folder / "token").write_text(server.admin_token)
+        (folder / "namespace").write_text("toposcope-system")
+        shutil.copy(server.ca_file, folder / "ca.crt")
+        where = urlsplit(server.url)
+        environment = pod_environment(folder, str(where.hostname), str(where.port))
+        clients = [ApiClient(load(None, environment, folder), "toposcope-bench") for _ in range(_LOADERS)]
+        client = clients[0]
+        for crd in (manifests.cluster_topology_crd(), manifests.grove_binding_crd()):
+            _create(client, _CRDS, crd)
+        for path in (PATH, _BINDINGS):
+            _until_served(client, path)
+        with ThreadPoolExecutor(_LOADERS) as pool:
+            for i, each in enumerate(clients):
+                pool.submit(_load, each, nodes, i)
+        found = len(client.call(Request("GET", NODES, {}))["items"])
+        if found != nodes:
+            raise MeasurementFailed(f"{found} of {nodes} nodes were taken")
+        _create(client, PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
+        yield folder, environment, client
+
+
+def _load(client: ApiClient, nodes: int, first: int) -> None:
+    for i, node in enumerate(large_cluster(nodes)):
+        if i % _LOADERS == first:
+            metadata = {key: value for key, value in node["metadata"].items() if key not in _SERVERS}
+            _create(client, NODES, {**node, "metadata": metadata})
+
+
+def _create(client: ApiClient, path: str, document: Mapping[str, Any]) -> None:
+    client.call(Request("POST", path, {}, msgspec.json.encode(document)))
+
+
+def _until_served(client: ApiClient, path: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            client.call(get(path))
+        except ApiError as error:
+            if error.status not in _NOT_YET or time.monotonic() > deadline:
+                raise
+        else:
+            return
+
+
+def _first_look(
+    folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
+) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    began = time.monotonic()
+    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
+        status, came = news.after(running, bool)
+        used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
+        if status["nodes"] != nodes:
+            raise running.failure(f"it counts {status['nodes']} of {nodes} nodes")
+    return used
+
+
+def _until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
+    began = time.monotonic()
+    with program(name, environment, folder) as running:
+        running.word()
+        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
+
+
+def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
+    return Sample(tuple(row[column] for row in rows), unit)
+
+
+def _changes(
+    folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Milliseconds from each change to the status that a client sees, and of as many plain requests."""
+    waits, trips = [], []
+    items = client.call(Request("GET", NODES, {"limit": str(count)}))["items"]
+    racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
+    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
+        before, _ = news.after(running, lambda status: bool(status.get("published")))
+        for i in range(count):
+            idle(running.pid)
+            began = time.monotonic()
+            client.call(get("/apis/grove.io/v1alpha1"))
+            trips.append(1000 * (time.monotonic() - began))
+            name, rack = racks[i // 2]
+            labels = {RACK_KEY: rack if i % 2 else "a-rack-of-its-own"}
+            client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+            stored = time.monotonic()
+            before, came = news.after(running, partial(_differs, before))
+            waits.append(1000 * max(came - stored, 0.0))
+    return tuple(waits), tuple(trips)
+
+
+def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
+    """Milliseconds from sending the apply of a status to the event that shows it: the server's part of every change.
+
+    It is the status that the controller wrote last, with another count in it each time, and nobody else is at work.
+    """
+    cluster = client.call(get(f"{PATH}/cluster"))
+    waits = []
+    with statuses(client) as news:
+        for turn in range(count):
+            time.sleep(_PAUSE)
+            first, *rest = cluster["status"]["levels"]
+            levels = [{**first, "domains": first["domains"] + turn + 1}, *rest]
+            body = {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "metadata": {"name": "cluster", "uid": cluster["metadata"]["uid"]},
+                "status": {**cluster["status"], "levels": levels},
+            }
+            began = time.monotonic()
+            client.call(apply(f"{PATH}/cluster/status", body, MANAGER, force=True))
+            _, came = news.after(None, partial(_shows, levels))
+            waits.append(1000 * (came - began))
+    return tuple(waits)
+
+
+def _shows(levels: list[dict[str, Any]], status: Mapping[str, Any]) -> bool:
+    return status.get("levels") == levels
+
+
+def _differs(before: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    return status.get("levels") != before.get("levels")
+
+
+def _merge(path: str, change: dict[str, Any]) -> Request:
+    return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
+
+
+class News:
+    """The latest state of one field of an object that a watch has shown, and when."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._status: dict[str, Any] = {}
+        self._came = 0.0
+
+    def put(self, status: dict[str, Any]) -> None:
+        """Take down a status, from the thread that watches."""
+        with self._changed:
+            self._status, self._came = status, time.monotonic()
+            self._changed.notify_all()
+
+    def after(self, running: Program | None, done: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], float]:
+        """Wait for a status that will do; it, and when it came. Raises MeasurementFailed."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
+                what = f"no such state was seen within {_PATIENCE:.0f} s"
+                raise running.failure(what) if running else MeasurementFailed(what)
+            return self._status, self._came
+
+
+def statuses(client: ApiClient) -> AbstractContextManager[News]:
+    """Watch the status of the ClusterTopology, from its present state on."""
+    return news_of(client, PATH, "cluster", "status")
+
+
+@contextmanager
+def news_of(client: ApiClient, path: str, name: str, field: str) -> Iterator[News]:
+    """Watch one field of an object, from its present state on."""
+    version = client.call(get(f"{path}/{name}"))["metadata"]["resourceVersion"]
+    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
+    stream = client.stream(Request("GET", path, {**query, "fieldSelector": f"metadata.name={name}"}), _PATIENCE)
+    news = News()
+
+    def follow() -> None:
+        try:
+            for line in stream:
+                news.put(msgspec.json.decode(line)["object"].get(field) or {})
+        except KubeError as error:
+            if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits tells what is missing
+                print(f"the watch of statuses ended: {error}", file=sys.stderr)
+
+    ended = threading.Event()
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield news
+    finally:
+        ended.set()
+        stream.interrupt()
+        thread.join()

@@ -1,0 +1,176 @@
+"""The controller's computing alone, in this process: a full assessment, and the flow of node events."""
+
+import gc
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import msgspec
+
+from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.workspace import MeasurementFailed
+from toposcope.api.cluster_topology import read
+from toposcope.api.effective_levels import Absences
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
+from toposcope.controller.assess.assessment import assess
+from toposcope.controller.cache import Index
+from toposcope.controller.gc_tuning import look_rarely
+from toposcope.controller.node_cache import NodeIndex
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.reflector import Reflector
+from toposcope.kube.requests import NODES
+from toposcope.simulator.cluster import large_cluster
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.hierarchy import level_sizes
+from toposcope.topology.live_table import LiveTable
+from toposcope.topology.node import NodeFacts
+
+TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
+_TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
+_KIB: Final = 1024
+_EVENTS: Final = 2_000
+
+
+def recompute_figures(*, quick: bool) -> Iterator[Figure]:
+    """One assessment of all nodes that the index has by name, beside counting distinct tuples of their label values.
+
+    And the status of a ClusterTopology that comes of it, as JSON.
+    """
+    look_rarely()  # as the controller does
+    yield _recompute(small_facts(15_000), Target(10, limit=1.4), runs=10 if quick else 30)
+    hosts = small_facts(15_000, host="ip-{}.example.com")
+    yield _recompute(
+        hosts, Target(10, limit=1.4), runs=10 if quick else 30, what=" whose hostname label is not their name"
+    )
+    if quick:
+        return
+    facts = small_facts(100_000)
+    yield _recompute(facts, Target(50, limit=11), runs=10)
+    assessment = assess(_TOPOLOGY, facts, Absences(), 0.0)
+    levels, nodes = assessment.effective.levels, assessment.selected
+    yield Figure(
+        f"GPUs of every domain, {len(facts):,} nodes (metrics, after the status)",
+        cpu(lambda: level_sizes(levels, nodes), runs=10),
+    )
+    conditions = conditions_of(_TOPOLOGY, assessment, (), anything_served=False)
+    status = status_of(_TOPOLOGY, assessment, (), datetime.now(UTC), conditions)
+    size = len(msgspec.json.encode(status))
+    yield Figure(f"status of {len(facts):,} nodes", Sample((size / _KIB,), "KiB"), Target(16))
+
+
+def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
+    index = {each.name: each for each in facts}
+    rows = [each.values for each in facts]  # what a node shares with others is not spelled out in its facts
+    return Figure(
+        f"full recompute, {len(facts):,} nodes{what}",
+        cpu(lambda: assess(_TOPOLOGY, LiveTable(index.copy()), Absences(), 0.0), runs),
+        target,
+        (Peer("count distinct tuples of values", cpu(lambda: Counter(iter(rows)), runs)),),
+    )
+
+
+def small_facts(nodes: int, host: str = "{}") -> list[NodeFacts]:
+    """The nodes of a large cluster; `host` makes a hostname label of a node's name."""
+    decode = NodeDecoder(TRACKED)
+    return [decode(msgspec.json.encode(small_object(node, host)))[2] for node in large_cluster(nodes)]
+
+
+def small_object(node: dict[str, Any], host: str = "{}") -> dict[str, Any]:
+    """A Node without what nobody keeps of it."""
+    metadata = node["metadata"]
+    labels = metadata["labels"] | {HOSTNAME: host.format(metadata["name"])}
+    metadata = {**metadata, "labels": labels, "managedFields": []}
+    return {"metadata": metadata, "status": {**node["status"], "images": []}}
+
+
+def cpu(work: Callable[[], object], runs: int) -> Sample:
+    """Milliseconds of this thread's CPU that `work` takes, the first time not counted."""
+    work()
+    gc.collect()
+    costs = []
+    for _ in range(runs):
+        began = time.thread_time()
+        work()
+        costs.append(1000 * (time.thread_time() - began))
+    return Sample(tuple(costs), "ms")
+
+
+class Replayed:
+    """A client whose first stream lists the nodes, and whose second sends one event for each of them, then stops."""
+
+    def __init__(self, listed: Iterable[bytes], events: Iterable[bytes], stop: threading.Event) -> None:
+        self._streams = iter((listed, events))
+        self._stop = stop
+        self.cpu = 0.0
+        """Seconds that the second stream took."""
+
+    def stream(self, _request: Request, _idle_timeout: float) -> Iterator[bytes]:
+        """The next stream."""
+        lines = next(self._streams)
+        began = time.process_time()
+        yield from lines
+        self.cpu = time.process_time() - began
+        self._stop.set()
+
+
+def event_figures(*, quick: bool) -> Iterator[Figure]:
+    """Node events from the socket's lines to the index, each one a change of a label; beside decoding alone."""
+    nodes, runs = 1_000, 3 if quick else 9
+    objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
+    bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    listed = [*lines("ADDED", objects), *lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
+    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in objects])
+    rates = []
+    for _ in range(runs):
+        stop = threading.Event()
+        client = Replayed(listed, changed, stop)
+        index: Index[NodeFacts] = Index(no_news)
+        Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
+        if not all(_changed(facts) for facts in index.items()):
+            raise MeasurementFailed("not every event came through")
+        rates.append(nodes / client.cpu)
+    decode = NodeDecoder(TRACKED)
+    alone = cpu(lambda: [decode(each) for each in objects], runs)
+    peer = Peer("decoding alone", Sample(tuple(1000 * nodes / each for each in alone.values), "/s"))
+    yield Figure("node events handled, one core", Sample(tuple(rates), "/s"), Target(10_000, at_most=False), (peer,))
+
+
+def event_rate(nodes: int, runs: int) -> Sample:
+    """Events a second that reach the index of a cluster of that size, each one a changed label of a full-sized Node."""
+    some = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _EVENTS))]
+    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in some])
+    bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    rates = []
+    for _ in range(runs):
+        stop = threading.Event()
+        objects = (msgspec.json.encode(small_object(node)) for node in large_cluster(nodes))
+        listed = itertools.chain(
+            (line for each in objects for line in lines("ADDED", [each])),
+            lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
+        )
+        client = Replayed(listed, changed, stop)
+        index = NodeIndex(no_news)
+        Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
+        if sum(map(_changed, index.items())) != len(some):
+            raise MeasurementFailed("not every event came through")
+        rates.append(len(some) / client.cpu)
+    return Sample(tuple(rates), "/s")
+
+
+def lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
+    """Objects as the events of a watch."""
+    return [b'{"type":"%s","object":%s}' % (kind.encode(), each) for each in objects]
+
+
+def _changed(facts: NodeFacts) -> bool:
+    return any(value.startswith("other-") for value in facts.values)
+
+
+def no_news() -> None:
+    """Nobody waits for changes here."""

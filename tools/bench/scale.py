@@ -1,0 +1,199 @@
+"""From 1,000 to 100,000 nodes: what the controller and the commands cost, as curves with their growth exponents.
+
+Beside them in the same run the limit (a program that only reads the same bytes, one that decodes and keeps) and the
+naive way (the `kubernetes` package's typed client). The full run writes docs/pictures/scale.svg.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+import psutil
+
+from tools.bench.chart import Line, Panel, chart
+from tools.bench.controller import (
+    NODE_IN_SERVER,
+    STATUS,
+    at_rest,
+    change,
+    cluster,
+    compile_programs,
+    forget_status,
+    racks_of,
+    topology,
+    until_done,
+)
+from tools.bench.curves import Curve, curve_table
+from tools.bench.recompute import event_rate
+from tools.bench.report import Sample
+from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
+from tools.bench.usage import cpu_seconds, idle, peak_memory
+from tools.bench.workspace import ApiServer, MeasurementFailed, Program, program
+
+_SIZES: Final = {1_000: 3, 3_000: 3, 10_000: 3, 30_000: 1, 100_000: 1}
+"""Nodes to runs."""
+_CHANGES: Final = {1_000: 50, 3_000: 50, 10_000: 50, 30_000: 30, 100_000: 30}
+_QUICK: Final = 3_000
+_NAIVE: Final = 10_000
+"""The typed client takes milliseconds and 200 kB a node: beyond this it tells nothing new."""
+_NODE_ON_DISK: Final = 60_000
+_MIB: Final = 1 << 20
+_KIB: Final = 1024
+_PICTURE: Final = Path("docs/pictures/scale.svg")
+_FLAGS: Final = ("--debounce", "0", "--metrics-port", "0")
+
+SYNC, PEAK, CHANGED, LAST = (
+    "first look, CPU",
+    "first look, peak memory",
+    "change to status, p50",
+    "change to status, p99",
+)
+DRAIN, KEEP, NAIVE = "read the bytes only", "read, decode, keep", "typed client of `kubernetes`"
+
+_SHORT: Final = {
+    SYNC: "controller",
+    PEAK: "controller",
+    CHANGED: "p50",
+    LAST: "p99",
+    DRAIN: "bytes only",
+    KEEP: "decode, keep",
+    NAIVE: "typed client",
+}
+"""What stands at the end of a curve."""
+
+
+@dataclass(slots=True)
+class Curves:
+    """Curves as they grow, in the order in which they are first heard of."""
+
+    all: dict[str, Curve] = field(default_factory=dict)
+
+    def add(self, name: str, unit: str, nodes: int, sample: Sample, *, limit: bool = False) -> None:
+        """One more point."""
+        old = self.all.get(name) or Curve(name, unit, {}, limit)
+        self.all[name] = Curve(name, unit, {**old.points, nodes: sample}, limit)
+
+
+def scale_report(*, quick: bool) -> str:
+    """The table of all curves; the full run writes the picture too."""
+    curves = Curves()
+    compile_programs()
+    for nodes, runs in _SIZES.items():
+        if quick and nodes > _QUICK:
+            break
+        free = psutil.virtual_memory().available
+        if free < nodes * NODE_IN_SERVER:
+            print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+            continue
+        with cluster(nodes) as (folder, server):
+            _controller(curves, folder, server, nodes, runs, quick=quick)
+            _peers(curves, folder, server, nodes, runs)
+        curves.add("node events handled", "/s", nodes, event_rate(nodes, runs))
+        _commands(curves, nodes, runs)
+        print(f"{nodes:,} nodes done", file=sys.stderr, flush=True)
+    if not quick:
+        _PICTURE.parent.mkdir(exist_ok=True)
+        _PICTURE.write_text(picture(curves), encoding="utf-8")
+    ours = [curve for curve in curves.all.values() if not curve.limit]
+    limits = [curve for curve in curves.all.values() if curve.limit]
+    return f"{curve_table(ours)}\n\nbeside them, in the same run\n{curve_table(limits)}"
+
+
+def _controller(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: int, *, quick: bool) -> None:
+    syncs = []
+    for last in (False,) * (runs - 1) + (True,):
+        forget_status(server.client())
+        server.tell("forget")
+        server.tell("hold", *STATUS)
+        with program("controller", server.environment, folder, *_FLAGS) as running:
+            server.wait(running, "held")
+            used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB
+            asked = len(server.tell("entries")) + 1  # the held one is not among them
+            server.tell("release")
+            server.wait(running, "await", *STATUS)
+            seen = topology(server.client())["status"]["nodes"]
+            if seen != nodes:
+                raise running.failure(f"it counts {seen} of {nodes} nodes")
+            syncs.append((*used, asked))
+            if last:
+                _changes(curves, server, running, nodes)
+                if not quick:
+                    writes, reads = at_rest(server)
+                    curves.add("API writes at rest, in 65 s", "", nodes, Sample((writes,), ""))
+                    curves.add("API reads at rest, in 65 s", "", nodes, Sample((reads,), ""))
+    for name, unit, values in zip(
+        (SYNC, PEAK, "API requests of the first look"), ("s", "MiB", ""), zip(*syncs, strict=True), strict=True
+    ):
+        curves.add(name, unit, nodes, Sample(tuple(values), unit))
+
+
+def _changes(curves: Curves, server: ApiServer, running: Program, nodes: int) -> None:
+    idle(running.pid)
+    client = server.client()
+    size = len(msgspec.json.encode(topology(client)["status"]))
+    curves.add("status", "KiB", nodes, Sample((size / _KIB,), "KiB"))
+    racks = racks_of(client)
+    waits = []
+    before = idle(running.pid)
+    for i in range(_CHANGES[nodes]):
+        name, rack = racks[i // 2]
+        waits.append(1000 * change(server, client, name, rack if i % 2 else "a-rack-of-its-own", running)[0])
+    used = 1000 * (idle(running.pid) - before) / len(waits)
+    for what, share in ((CHANGED, 0.5), (LAST, 0.99)):
+        curves.add(what, "ms", nodes, Sample(tuple(waits), "ms", share))
+    curves.add("change, CPU with what follows", "ms", nodes, Sample((used,), "ms"))
+
+
+def _peers(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: int) -> None:
+    for name, called in (("drain", DRAIN), ("decode", KEEP), ("naive", NAIVE)):
+        if name == "naive" and nodes > _NAIVE:
+            continue
+        used = [until_done(name, folder, server) for _ in range(1 if name == "naive" else runs)]
+        curves.add(f"{called}, CPU", "s", nodes, Sample(tuple(each[0] for each in used), "s"), limit=True)
+        curves.add(f"{called}, peak memory", "MiB", nodes, Sample(tuple(each[1] for each in used), "MiB"), limit=True)
+
+
+def _commands(curves: Curves, nodes: int, runs: int) -> None:
+    with TemporaryDirectory(prefix="toposcope-bench-") as folder:
+        if psutil.disk_usage(folder).free < nodes * _NODE_ON_DISK:
+            print(f"commands left out at {nodes:,} nodes: the disk is too full for their file", file=sys.stderr)
+            return
+        file, work = Path(folder) / "cluster.json", Path(folder) / "work.yaml"
+        work.write_text(WORKLOAD, encoding="utf-8")
+        pods = write_cluster(file, nodes)
+        found = runs_on(file, work, runs)
+    if not pods:
+        raise MeasurementFailed("the cluster of the commands has no pods")
+    for command in ("tree", "check"):
+        curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in found[command]), "s"))
+        curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in found[command]), "MiB"))
+    curves.add("read the file only, CPU", "s", nodes, Sample(tuple(run[0] for run in found["read"]), "s"), limit=True)
+
+
+def picture(curves: Curves) -> str:
+    """Four panels of curves, each named with its exponent."""
+    panels = (
+        ("First look of the controller, CPU in s", (SYNC, f"{KEEP}, CPU", f"{DRAIN}, CPU", f"{NAIVE}, CPU")),
+        ("Its peak memory in MiB", (PEAK, f"{KEEP}, peak memory", f"{DRAIN}, peak memory", f"{NAIVE}, peak memory")),
+        ("A changed label to the new status, in ms", (CHANGED, LAST)),
+        ("Commands on a saved cluster, CPU in s", ("tree, CPU", "check, CPU")),
+    )
+    shown = [
+        Panel(title, list(_lines(curves, names)))
+        for title, names in panels
+        if any(name in curves.all for name in names)
+    ]
+    return chart("Costs of the controller and the commands from 1,000 to 100,000 nodes", shown, "nodes")
+
+
+def _lines(curves: Curves, names: tuple[str, ...]) -> Iterator[Line]:
+    for name in names:
+        curve = curves.all.get(name)
+        if curve and curve.line:
+            words = next((to for start, to in _SHORT.items() if name.startswith(start)), name.partition(",")[0])
+            k = curve.exponent
+            yield Line(words if k is None else f"{words}, n^{k:.2f}", curve.line, dashed=curve.limit)

@@ -1,0 +1,157 @@
+"""`toposcope tree`, `check` and `save` on saved clusters, from a program's start to its end, beside reading the bytes.
+
+The file is what `kubectl get nodes,pods -A -o json` prints (without managedFields, many lines): the labels, conditions
+and images of GPU nodes, and two or three pods on each. Everything is in the page cache.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from tools.bench.report import Figure, Peer, Sample
+from tools.bench.workspace import MeasurementFailed
+from toposcope.simulator.cluster import large_cluster
+from toposcope.simulator.pod_object import pod_objects
+
+_SIZES: Final = {1_000: 3, 15_000: 3, 100_000: 1}
+"""Nodes to runs."""
+_MIB: Final = 1 << 20
+_KIB: Final = 1024
+_PEAK: Final = """
+import sys
+status = open("/proc/self/status").read()
+print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")), file=sys.stderr)
+"""
+"""Said at the end by the program itself: what the system keeps of a process that has ended counts its parent's too."""
+_COMMAND: Final = f"from toposcope.cli.main import main\nmain()\n{_PEAK}"
+_READ: Final = (
+    f"import sys\nwith open(sys.argv[1], 'rb') as file:\n    while file.read(1 << 20):\n        pass\n{_PEAK}"
+)
+
+_DECODE: Final = f"""
+import sys
+from pathlib import Path
+import msgspec
+from toposcope.snapshot.bulk import BulkFile
+class Meta(msgspec.Struct, gc=False):
+    name: str
+class Item(msgspec.Struct, gc=False):
+    metadata: Meta
+items = msgspec.json.Decoder(list[Item])
+print("items", sum(len(items.decode(text)) for text in BulkFile(Path(sys.argv[1])).lists()))
+{_PEAK}"""
+"""Nothing but the name of each object: less than this cannot be read of JSON."""
+
+WORKLOAD: Final = """\
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: model, namespace: bench}
+spec:
+  replicas: 2
+  template:
+    topologyConstraint: {topologyName: cluster, pack: {required: block}}
+    cliques:
+    - {name: router, spec: {replicas: 4, podSpec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}}}
+    - name: leader
+      spec: {replicas: 1, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+    - name: worker
+      spec: {replicas: 3, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+    podCliqueScalingGroups:
+    - name: decode
+      replicas: 8
+      cliqueNames: [leader, worker]
+      topologyConstraint: {pack: {required: rack}}
+"""
+"""Two replicas in one block each, with eight groups in one rack each: a tree, so the placement is a search."""
+
+
+def look_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU, time and peak memory of the whole commands: on kubectl's file, then on what `toposcope save` makes of it."""
+    for nodes, runs in _SIZES.items():
+        if quick and nodes > min(_SIZES):
+            return
+        with TemporaryDirectory(prefix="toposcope-bench-") as folder:
+            file, small, work = (Path(folder) / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
+            work.write_text(WORKLOAD, encoding="utf-8")
+            of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
+            first = runs_on(file, work, runs)
+            saved = _several(runs, _COMMAND, b"saved", "save", str(small), "--from", str(file))
+            file_size = f"({file.stat().st_size / _MIB:,.0f} MiB)"
+            again = runs_on(small, work, max(3, runs))
+            small_size = f"({small.stat().st_size / _MIB:.1f} MiB)"
+        beside = {"read the bytes only": first["read"], "read, decode the names only": first["decode"]}
+        for command in ("tree", "check"):
+            yield from _figures(f"{command} {of} {file_size}", first[command], beside)
+        yield from _figures(f"save {of} {file_size}", saved, beside)
+        for command in ("tree", "check"):
+            beside = {"read the bytes only": again["read"]}
+            yield from _figures(f"{command} {of}, saved {small_size}", again[command], beside)
+
+
+def runs_on(file: Path, work: Path, runs: int) -> dict[str, "Runs"]:
+    """Both commands, the reading of the bytes alone, and of JSON the least that can be decoded, on one file."""
+    source = ("--from", str(file))
+    return {
+        "read": _several(runs, _READ, b"", str(file)),
+        "decode": _several(runs, _DECODE, b"items", str(file)) if file.suffix == ".json" else [],
+        "tree": _several(runs, _COMMAND, b"all nodes", "tree", *source),
+        "check": _several(runs, _COMMAND, b"fits", "check", "-f", str(work), *source),
+    }
+
+
+Runs = list[tuple[float, float, float]]
+"""CPU seconds, seconds and peak MiB of each run."""
+
+
+def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
+    """So many runs; before several of them one more, which is not counted."""
+    return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
+
+
+def _figures(what: str, found: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
+    units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
+    for i, (name, unit) in enumerate(units):
+        peers = tuple(Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items())
+        yield Figure(f"{what}, {name}" if i == 0 else name, Sample(tuple(run[i] for run in found), unit), None, peers)
+
+
+def write_cluster(file: Path, nodes: int) -> int:
+    """Write the cluster down as kubectl prints it; how many pods are in it."""
+    pods = 0
+    first = True
+    with file.open("wb") as out:
+        out.write(b'{\n    "apiVersion": "v1",\n    "items": [\n')
+        for number, node in enumerate(large_cluster(nodes)):
+            shown = node | {
+                "metadata": {name: part for name, part in node["metadata"].items() if name != "managedFields"}
+            }
+            own = list(pod_objects(node, number))
+            pods += len(own)
+            for each in (shown, *own):
+                text = msgspec.json.format(msgspec.json.encode(each), indent=4).replace(b"\n", b"\n        ")
+                out.write((b"        " if first else b",\n        ") + text)
+                first = False
+        out.write(b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n')
+    return pods
+
+
+def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, float]:
+    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementFailed."""
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        said, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
+        _, status, usage = os.wait4(process.pid, 0)
+        elapsed = time.monotonic() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode or expected not in said:
+        raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
+    return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB

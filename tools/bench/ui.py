@@ -1,0 +1,222 @@
+"""The page's server from outside: its first snapshot of a large cluster, a change on its way to a page, and rest.
+
+Nodes have two or three pods each. The API server is the embedded one in a process of its own, over TLS; it shares two
+CPUs with what is measured, so elapsed times are upper bounds. CPU and memory are those of the page's server alone.
+"""
+
+import http.client
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, Final, Self
+
+import msgspec
+import psutil
+
+from tools.bench.report import Figure, Peer, Sample, Target
+from tools.bench.usage import cpu_seconds, idle, memory, peak_memory, tree
+from tools.bench.workspace import ApiServer, MeasurementFailed, Program, program
+from toposcope.api.label_keys import STATE
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.requests import NODES
+
+_SIZES: Final = (1_000, 15_000, 100_000)
+_MIB: Final = 1 << 20
+_KIB: Final = 1 << 10
+_MERGE: Final = "application/merge-patch+json"
+_IN_SERVER: Final = 60_000
+"""Bytes that one Node and its pods take in the API server, with room for what it sends."""
+_CHANGES: Final = 10
+_COUNTED: Final = 4
+"""Changes after which every view is counted anew."""
+_PAGES: Final = 50
+_MOST_MEMORY: Final = 1024
+"""MiB: the limit in the Deployment."""
+_REST: Final = 20.0
+_PAUSE: Final = 0.05
+_PATIENCE: Final = 12
+"""Status events, of which one comes every ten seconds, until a change counts as lost."""
+_FIRST_PAINT: Final = 2_000
+"""Milliseconds within which a page of 15,000 nodes is to be painted: the snapshot is a part of that."""
+
+
+def ui_figures(*, quick: bool) -> Iterator[Figure]:
+    """Everything, for one size of cluster after the other."""
+    _compile()
+    for nodes in _SIZES[:1] if quick else _SIZES:
+        if psutil.virtual_memory().available < nodes * _IN_SERVER:
+            print(f"{nodes:,} nodes left out: the server needs {nodes * _IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+            continue
+        with TemporaryDirectory(prefix="toposcope-bench-") as name:
+            folder = Path(name)
+            with ApiServer(folder, nodes=nodes, pods=True) as server:
+                drained = _drained(folder, server)
+                with program("ui", server.environment, folder) as running:
+                    yield from _of(nodes, server, running, drained)
+
+
+def _drained(folder: Path, server: ApiServer) -> tuple[float, float]:
+    """CPU seconds and MiB of a process that reads all Nodes and throws them away."""
+    with program("drain", server.environment, folder) as running:
+        running.word()
+        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB
+
+
+def _compile() -> None:
+    """Run every program once on a small cluster."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=1) as server:
+        _drained(Path(name), server)
+        with program("ui", server.environment, Path(name)) as running:
+            _first(int(running.word()), running)
+
+
+def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, float]) -> Iterator[Figure]:
+    port = int(running.word())
+    what = f"{nodes:,} nodes"
+    raw = _first(port, running)
+    used = idle(running.pid)
+    yield Figure(f"first snapshot of {what}, CPU", _one(used, "s"), None, (_peer(drained[0], "s"),))
+    rss = memory(tree(running.pid))
+    yield Figure("  memory then", _one(rss.total / _MIB, "MiB"), None, (_peer(drained[1], "MiB"),))
+    yield Figure("  peak memory", _one(peak_memory(running.pid) / _MIB, "MiB"))
+    yield Figure("  snapshot on the wire", _one(len(raw) / _KIB, "KiB"), Target(_KIB) if nodes <= _SIZES[1] else None)
+    client = server.client()
+    with _Stream(port, msgspec.json.decode(_plain(port))["id"]) as stream:
+        _ask(client, _name(client, 0), _state("unknown"))
+        stream.delta()
+        yield Figure(
+            "  a snapshot made anew",
+            Sample(tuple(_timed(client, stream, port, i) for i in range(3)), "ms"),
+            Target(_FIRST_PAINT) if nodes == _SIZES[1] else None,
+        )
+        idle(running.pid)
+        states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
+        yield from _told("a state changed", [_change(client, stream, running, each) for each in states])
+        cordons = [{"spec": {"unschedulable": not turn % 2}} for turn in range(_COUNTED)]
+        yield from _told("a node cordoned", [_change(client, stream, running, each) for each in cordons])
+        yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
+        with ExitStack() as others:
+            since = msgspec.json.decode(_plain(port))["id"]
+            for _ in range(_PAGES - 1):
+                others.enter_context(_Stream(port, since))
+            trips = [_change(client, stream, running, each) for each in states]
+            yield from _told(f"a state changed, with {_PAGES} pages", trips)
+            yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
+        yield Figure("  memory in the end", _one(memory(tree(running.pid)).total / _MIB, "MiB"), Target(_MOST_MEMORY))
+
+
+def _told(what: str, trips: list[tuple[float, float]]) -> Iterator[Figure]:
+    elapsed, cpu = zip(*trips, strict=True)
+    yield Figure(f"  {what}, until a page has it", Sample(elapsed, "ms"))
+    yield Figure("    CPU for that", Sample(cpu, "ms"))
+
+
+def _resting(running: Program) -> float:
+    """Milliseconds of CPU in a second in which nothing changes."""
+    before = cpu_seconds(running.pid)
+    time.sleep(_REST)
+    return 1000 * (cpu_seconds(running.pid) - before) / _REST
+
+
+def _one(value: float, unit: str) -> Sample:
+    return Sample((value,), unit)
+
+
+def _peer(value: float, unit: str) -> Peer:
+    return Peer("read the bytes of the Nodes only", _one(value, unit))
+
+
+def _first(port: int, running: Program) -> bytes:
+    """Ask until there is a snapshot; it is as it comes over the wire."""
+    while True:
+        status, body = _get(port)
+        if status == HTTPStatus.OK:
+            return body
+        if status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise running.failure(f"it answers {status} to api/snapshot")
+        running.check()
+        time.sleep(_PAUSE)
+
+
+def _get(port: int, encoding: str = "gzip") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    try:
+        connection.request("GET", "/api/snapshot", headers={"Accept-Encoding": encoding})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def _plain(port: int) -> bytes:
+    return _get(port, "identity")[1]
+
+
+def _name(client: ApiClient, number: int) -> str:
+    items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
+    name: str = items[number]["metadata"]["name"]
+    return name
+
+
+def _state(state: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {STATE: state}}}
+
+
+def _ask(client: ApiClient, name: str, patch: dict[str, Any]) -> None:
+    client.call(Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE))
+
+
+def _timed(client: ApiClient, stream: "_Stream", port: int, turn: int) -> float:
+    """Milliseconds for a snapshot that has to be made: something has changed since the last one."""
+    _ask(client, _name(client, 1), _state("ok" if turn % 2 else "degraded"))
+    stream.delta()
+    began = time.monotonic()
+    status, _ = _get(port)
+    if status != HTTPStatus.OK:
+        raise MeasurementFailed(f"api/snapshot answers {status}")
+    return 1000 * (time.monotonic() - began)
+
+
+def _change(client: ApiClient, stream: "_Stream", running: Program, patch: dict[str, Any]) -> tuple[float, float]:
+    """Milliseconds from a node's change to the page's event, and of CPU for it."""
+    name = _name(client, 2)
+    before = idle(running.pid)
+    began = time.monotonic()
+    _ask(client, name, patch)
+    stream.delta()
+    elapsed = time.monotonic() - began
+    return 1000 * elapsed, 1000 * (idle(running.pid) - before)
+
+
+class _Stream:
+    """A page's stream of events."""
+
+    def __init__(self, port: int, since: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self._socket.sendall(f"GET /api/events?since={since} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self._file: IO[bytes] = self._socket.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def delta(self) -> None:
+        """Wait for the next delta. Raises MeasurementFailed."""
+        silent = 0
+        for line in self._file:
+            silent += line == b"event: status\n"
+            if silent > _PATIENCE:
+                raise MeasurementFailed("a change did not reach the page")
+            if line == b"event: delta\n":
+                return
+            if line == b"event: reset\n":
+                raise MeasurementFailed("a change of one node was told as a reset")
+        raise MeasurementFailed("the stream ended")

@@ -1,0 +1,189 @@
+"""Where measurements are made: a temporary folder, an API server in a process of its own, programs as in pods."""
+
+import functools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import IO, Any, Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tests.support.certificates import make_certificates
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+
+_PATIENCE: Final = 60.0
+_END: Final = 10.0
+
+
+class MeasurementFailed(Exception):
+    """What was to be measured did not come about; the message says why."""
+
+
+class ApiServer:
+    """A `tools.bench.serve` process over TLS; a context manager that ends it."""
+
+    def __init__(self, folder: Path, *, machines: int = 0, nodes: int = 0, pods: bool = False) -> None:
+        self._folder = folder
+        account(folder)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tools.bench.serve", str(folder), str(machines), str(nodes), *["pods"] * pods],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._url: str = self._answer()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a pod's container. The first run of a program in it compiles, and must not be counted."""
+        where = urlsplit(self._url)
+        return pod_environment(self._folder, str(where.hostname), str(where.port))
+
+    def client(self) -> ApiClient:
+        """A client with the credentials that programs have."""
+        return ApiClient(load(None, self.environment, self._folder), "toposcope-bench")
+
+    def tell(self, *order: str) -> Any:
+        """Give an order (see `tools.bench.serve.Journal`) and return its answer."""
+        pipe = _open(self._process.stdin)
+        pipe.write(msgspec.json.encode(order) + b"\n")
+        pipe.flush()
+        return self._answer()
+
+    def wait(self, program: "Program", *order: str) -> Any:
+        """Give an order that waits for something that a program does. Raises MeasurementFailed."""
+        deadline = time.monotonic() + _PATIENCE
+        while (answer := self.tell(*order)) is None:
+            program.check()
+            if time.monotonic() > deadline:
+                raise program.failure(f"no request for {' '.join(order)!r} within {_PATIENCE:.0f} s")
+        return answer
+
+    def _answer(self) -> Any:
+        line = _open(self._process.stdout).readline()
+        if not line:
+            raise MeasurementFailed("the API server ended; what it said stands above")
+        return msgspec.json.decode(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _end(self._process)
+
+
+class Program:
+    """One running program of `tools.bench.programs`, its log in a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.pid = process.pid
+
+    def word(self) -> str:
+        """Wait until it says that it is done, and return what it said. Raises MeasurementFailed."""
+        line = _open(self._process.stdout).readline().decode().strip()
+        if not line:
+            self._process.wait(_END)
+            self.check()
+        return line
+
+    def ask(self, *order: object) -> Any:
+        """Give an order to a program that takes some, and return its answer. Raises MeasurementFailed."""
+        self.check()
+        pipe = _open(self._process.stdin)
+        pipe.write(msgspec.json.encode(order) + b"\n")
+        pipe.flush()
+        return msgspec.json.decode(self.word())
+
+    def check(self) -> None:
+        """Raise MeasurementFailed when it has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise self.failure(f"it ended with code {code}")
+
+    def failure(self, what: str) -> MeasurementFailed:
+        """The error that says what is wrong with it, with the end of its log."""
+        said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+        return MeasurementFailed(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+
+
+def account(folder: Path) -> None:
+    """Make a folder what a pod's service account is, and the server's certificate and key beside it."""
+    make_certificates(folder)
+    (folder / "token").write_text("nobody-checks-it")
+    (folder / "namespace").write_text("toposcope-system")
+
+
+def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
+    """The environment of a container whose service account lies in a folder."""
+    return {
+        **_with_bytecode(),
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "BENCH_ACCOUNT": str(account),
+    }
+
+
+@contextmanager
+def program(name: str, environment: Mapping[str, str], folder: Path, *arguments: str) -> Iterator[Program]:
+    """Start one of `tools.bench.programs` as a console script would, and end it with its children."""
+    start = f"from tools.bench.programs.{name} import main; raise SystemExit(main())"
+    log = folder / f"{name}.log"
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", start, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=environment,
+        )
+    try:
+        yield Program(process, log)
+    finally:
+        _end(process)
+
+
+@functools.cache
+def _bytecode() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="toposcope-bench-bytecode-")
+
+
+def _with_bytecode() -> dict[str, str]:
+    """This process' environment, changed so that programs keep their bytecode from the first run on.
+
+    An image carries all bytecode; a source tree may have none, and compiling it would be most of a start. Like the
+    image's, it has neither docstrings nor columns, no tables of a locale are loaded, and nothing of setuptools, whose
+    hook for distutils every interpreter of a development environment loads.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    stripped = {"PYTHONOPTIMIZE": "2", "PYTHONNODEBUGRANGES": "1", "LC_ALL": "C"}
+    stripped["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
+    return kept | stripped | {"PYTHONPYCACHEPREFIX": _bytecode().name}
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise AssertionError("processes are started with pipes")
+    return pipe
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process gently; one that stays is killed."""
+    process.terminate()
+    for pipe in (process.stdin, process.stdout):
+        _open(pipe).close()
+    try:
+        process.wait(_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,196 @@
+"""`python -m chaos`: break a cluster at random, from a printed seed, and judge it from outside.
+
+A run is as many rounds as fit into its time. Each lets one to three faults loose at once, heals them, waits until all
+is as it should be, and judges what an observer and the audit log have seen. At the first violation the schedule is
+shrunk in fresh clusters, and the command that shows the failure again is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from tests.support.real_apiserver import Binaries, UnavailableError, find_binaries
+from tools.chaos import report
+from tools.chaos.actors import Scale
+from tools.chaos.faults import FAULTS
+from tools.chaos.planted_violations import sabotage
+from tools.chaos.rounds import Outcome, play
+from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
+from tools.chaos.servers import ServerError
+from tools.chaos.shrink import shrink
+from tools.chaos.world import NotSettledError, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from tools.chaos.faults import Fault
+
+
+def main() -> int:
+    """Break and judge; 1 when something did not hold, 2 when there was nothing to break."""
+    arguments = _arguments()
+    if arguments.list:
+        for fault in FAULTS.values():
+            missing = fault.missing()
+            print(f"{fault.name:<20}{fault.what}" + (f" (left out: {missing})" if missing else ""))
+        return 0
+    # Whatever ends a run ends the cluster too: SIGINT is ignored by what a shell starts in the background.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        binaries = find_binaries()
+        return _run(binaries, arguments)
+    except (UnavailableError, NotSettledError, ScheduleError, ServerError) as error:
+        print(f"chaos: {error}", file=sys.stderr)
+        return 2
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to go on; default: 10")
+    parser.add_argument("--seed", type=int, help="default: one that is drawn and printed")
+    parser.add_argument("--only", metavar="FAULT,...", help="these faults and no others")
+    parser.add_argument(
+        "--schedule", metavar="STEP,...", help="this one round, as a failed run prints it: FAULT@START+SECONDS:TARGET"
+    )
+    parser.add_argument("--each", action="store_true", help="begin with every fault once, in a round of its own")
+    parser.add_argument("--agents", type=int, default=Scale().agents, help=f"machines; default: {Scale().agents}")
+    for program, speed in (("agent", Scale().agent_speed), ("controller", Scale().controller_speed)):
+        parser.add_argument(
+            f"--{program}-speed",
+            type=float,
+            default=speed,
+            metavar="FACTOR",
+            help=f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}",
+        )
+    parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
+    parser.add_argument("--sabotage", action="store_true", help="plant violations first: each has to be found")
+    parser.add_argument("--list", action="store_true", help="show the faults and end")
+    return parser.parse_args()
+
+
+def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
+    seed = secrets.randbelow(1 << 31) if arguments.seed is None else arguments.seed
+    scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
+    began = time.monotonic()
+    ends = began + 60 * arguments.minutes
+    print(f"{report.machine()}\n{report.command()}, seed {seed}", flush=True)
+    if arguments.sabotage and not _finds_saboteurs(binaries):
+        return 1
+    outcomes: list[Outcome] = []
+    unjudged = False
+    world = World(binaries, scale)
+    with world:
+        print(f"the cluster stands after {time.monotonic() - began:.0f} s", flush=True)
+        for schedule in _schedules(world, seed, arguments):
+            if outcomes and time.monotonic() > ends:
+                break
+            try:
+                outcome = play(world, schedule, lambda text: print(f"    {text}", flush=True))
+            except (NotSettledError, ServerError) as error:
+                world.keep_logs = unjudged = True
+                print(f"not judged: {written(schedule)}: {error}\nlogs are in {world.folder}", flush=True)
+                break
+            outcomes.append(outcome)
+            print(f"{len(outcomes):>4}  {written(schedule)}", flush=True)
+            if outcome.violations:
+                world.keep_logs = True
+                print(f"logs are in {world.folder}", flush=True)
+                break
+        world.leaks.judge(world.findings)
+        grown = world.findings.take()
+        _print(world, outcomes, time.monotonic() - began)
+    for violation in grown:
+        print(f"VIOLATION {violation}")
+    bad = outcomes[-1].violations if outcomes else []
+    for violation in bad:
+        print(f"VIOLATION {violation}", flush=True)
+    if bad and not arguments.no_shrink:
+        _shrink(binaries, scale, outcomes[-1])
+    if bad or grown:
+        return 1
+    return 2 if unjudged else 0
+
+
+def _finds_saboteurs(binaries: Binaries) -> bool:
+    """Whether every planted violation is found, in a cluster of its own."""
+    with World(binaries, Scale(agents=1)) as world:
+        return not sabotage(world)
+
+
+def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterator[Schedule]:
+    actors = tuple(world.actors)
+    if arguments.schedule:
+        yield read(arguments.schedule, actors)
+        return
+    dice = random.Random(seed)  # noqa: S311 - a seed that is printed is the point
+    faults = _faults(arguments.only)
+    if arguments.each:
+        yield from each_alone(dice, faults, actors)
+    while True:
+        yield draw(dice, faults, actors)
+
+
+def _faults(only: str | None) -> list[Fault]:
+    """The faults to draw from; those that this machine cannot do are left out, and named. Raises ScheduleError."""
+    names = only.split(",") if only else list(FAULTS)
+    unknown = sorted(set(names) - set(FAULTS))
+    if unknown:
+        raise ScheduleError(f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are")
+    found = []
+    for name in names:
+        missing = FAULTS[name].missing()
+        if missing:
+            print(f"left out: {name}: {missing}", flush=True)
+        else:
+            found.append(FAULTS[name])
+    if not found:
+        raise ScheduleError("--only: none of these faults can be had here")
+    return found
+
+
+def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
+    """Try parts of a schedule, each in a cluster of its own, and print the command for the smallest that fails."""
+
+    def fails(schedule: Schedule) -> bool:
+        with World(binaries, scale) as world:
+            violations = play(world, schedule).violations
+        print(f"      {written(schedule)}: {'fails' if violations else 'holds'}", flush=True)
+        return bool(violations)
+
+    print("shrinking:", flush=True)
+    smallest = shrink(failed.schedule, fails)
+    # What was not left out was not tried: a failure may need what happened in earlier rounds, or luck.
+    speeds = f"--agent-speed {scale.agent_speed:g} --controller-speed {scale.controller_speed:g}"
+    print(f'again: make chaos ARGS="--agents {scale.agents} {speeds} --schedule {written(smallest)}"', flush=True)
+
+
+def _print(world: World, outcomes: list[Outcome], seconds: float) -> None:
+    speeds = {
+        actor.name: world.scale.agent_speed if actor.machine else world.scale.controller_speed
+        for actor in world.actors.values()
+    }
+    trends = world.leaks.trends()
+    print(f"\n{len(outcomes)} rounds in {seconds / 60:.1f} minutes\n")
+    print(report.invariants_table(outcomes, world.findings.checks), end="\n\n")
+    print(report.faults_table(outcomes))
+    if trends:
+        print(f"\n{report.sizes_table(trends, speeds, seconds)}")
+    print(flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

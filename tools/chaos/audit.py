@@ -1,0 +1,209 @@
+"""Who wrote what, and whether it was their turn: from the API server's own audit log.
+
+The controllers' tokens are bound to pods, and the log names the pod of each request. A controller leads from the moment
+at which its claim of the Lease was stored until somebody else's is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tools.chaos.violations import Findings
+
+_POD: Final = "authentication.kubernetes.io/pod-name"
+_LEASE: Final = "toposcope-controller"
+_CONTROLLER: Final = "system:serviceaccount:toposcope-system:toposcope-controller"
+_AGENT: Final = "system:serviceaccount:toposcope-system:toposcope-agent"
+_REFUSED: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request that the server took; times are RFC 3339 with six digits, so that they compare as text."""
+
+    pod: str
+    user: str
+    verb: str
+    group: str
+    resource: str
+    name: str
+    came: str
+    done: str
+    body: Mapping[str, Any]
+
+    @property
+    def is_lease(self) -> bool:
+        """Whether it is about the Lease of the controllers."""
+        return (self.resource, self.name) == ("leases", _LEASE)
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return f"{self.verb} {self.resource}/{self.name} at {self.came}"
+
+
+class AuditLog:
+    """Reads what has been added to the log since the last time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset = 0
+        self._began: dict[str, dict[str, Any]] = {}
+
+    def read(self) -> tuple[list[Write], list[Write]]:
+        """Writes that succeeded, and those of which nobody knows: the server died with them in hand. Oldest first."""
+        done = [write for line in self._lines() if (write := self._take(line))]
+        lost = [found for found in map(_write, self._began.values()) if found]
+        return sorted(done, key=lambda write: write.done), sorted(lost, key=lambda write: write.came)
+
+    def _take(self, line: dict[str, Any]) -> Write | None:
+        key = line["auditID"]
+        if line["stage"] == "RequestReceived":
+            self._began[key] = line
+            return None
+        self._began.pop(key, None)
+        if line["stage"] not in ("ResponseComplete", "Panic") or line["responseStatus"].get("code", 0) >= _REFUSED:
+            return None
+        return _write(line)
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        with self._file.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # still being written, or cut when the server was killed
+                self._offset += len(line)
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue  # two halves: the server was killed in the middle of a line
+
+
+def _write(line: dict[str, Any]) -> Write | None:
+    if "dryRun=All" in line["requestURI"]:
+        return None  # changes nothing
+    reference = line.get("objectRef") or {}
+    pod = (line["user"].get("extra") or {}).get(_POD) or [""]
+    return Write(
+        pod[0],
+        line["user"]["username"],
+        line["verb"],
+        reference.get("apiGroup", ""),
+        reference.get("resource", "") + (f"/{reference['subresource']}" if "subresource" in reference else ""),
+        reference.get("name", ""),
+        line["requestReceivedTimestamp"],
+        line["stageTimestamp"],
+        line.get("requestObject") or {},
+    )
+
+
+class Turns:
+    """Whose turn it is, by the claims of the Lease that the server stored.
+
+    A controller may write for a while after each claim of its own, and no longer once another has written since. A
+    claim by another alone ends nothing: whoever makes a new Lease has to wait for the old leader before it writes.
+    """
+
+    def __init__(self, findings: Findings, term: float) -> None:
+        self._findings = findings
+        self._term = timedelta(seconds=term)
+        self._claims: set[tuple[str, str]] = set()
+        """When a claim was stored, or may have been, and by which pod."""
+        self._last: tuple[str, str] = ("", "")
+        """When a controller wrote last, and which."""
+        self._other: dict[str, str] = {}
+        """When somebody else than a pod wrote last."""
+        self._stops: list[tuple[datetime, datetime | None]] = []
+        """When the server stood still, and until when."""
+
+    def server_stops(self, now: datetime) -> None:
+        """From now on the server reads nothing: what was sent before is read when it goes on, and nobody claims."""
+        self._stops.append((now, None))
+
+    def server_goes_on(self, now: datetime) -> None:
+        """It reads what is waiting for it; of no account where it did not stand still."""
+        if self._stops and self._stops[-1][1] is None:
+            self._stops[-1] = self._stops[-1][0], now
+
+    def judge(self, done: list[Write], lost: list[Write]) -> None:
+        """Judge writes of controllers; `lost` are those that may have been carried out or not."""
+        own = [write for write in done if write.user == _CONTROLLER]
+        self._claims |= {(write.done, write.pod) for write in own if write.is_lease and _is_claim(write)}
+        self._claims |= {(write.came, write.pod) for write in lost if write.resource == "leases"}
+        for write in sorted(own, key=lambda each: each.came):
+            if write.resource != "leases":
+                self._findings.checked("writer")
+                self._judge(write)
+
+    def _judge(self, write: Write) -> None:
+        when, who = self._last
+        if who and who != write.pod:
+            self._other[write.pod] = when
+        self._last = write.came, write.pod
+        claimed = max((when for when, pod in self._claims if pod == write.pod and when <= write.came), default="")
+        if not claimed:
+            self._findings.add("writer", f"{write.pod} did {write.what} and had never claimed the Lease")
+        elif self._served(_moment(claimed), _moment(write.came)) > self._term:
+            self._findings.add("writer", f"{write.pod} did {write.what}; its last claim was at {claimed}")
+        elif claimed < self._other.get(write.pod, ""):
+            self._findings.add(
+                "writer", f"{write.pod} did {write.what} after another wrote; it had claimed at {claimed}"
+            )
+
+    def _served(self, began: datetime, ended: datetime) -> timedelta:
+        """How much of the time between the server did not stand still."""
+        still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
+        return ended - began - sum((max(each, timedelta()) for each in still), timedelta())
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _is_claim(write: Write) -> bool:
+    return bool((write.body.get("spec") or {}).get("holderIdentity"))
+
+
+class Deeds:
+    """What the programs did to published objects: only ours, only to say what is desired, never without cause."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.levels: dict[tuple[str, str], Any] = {}
+        """(API group, name) of each object that is ours to write, to its desired levels."""
+        self.excused = False
+        """Whether something was done to published objects that is a cause to delete them."""
+        self.free: set[str] = set()
+        """API groups in which nothing of others was there for a while, so that every name was free."""
+        self.lent: set[tuple[str, str]] = set()
+        """(API group, name) of objects that are Toposcope's to make while something else is not served."""
+        self.late_grove = False
+        """Whether Grove has been away so far, even if only for a while."""
+
+    def judge(self, done: list[Write]) -> None:
+        """Judge successful writes."""
+        for write in done:
+            if write.group in ("grove.io", "kai.scheduler", "kueue.x-k8s.io"):
+                self._findings.checked("levels")
+                self._published(write)
+            elif write.user == _AGENT and write.resource == "nodes" and write.name != write.pod.removeprefix("agent-"):
+                self._findings.add("foreign", f"{write.pod} did {write.what}: not its own Node")
+
+    def _published(self, write: Write) -> None:
+        wanted = self.levels.get((write.group, write.name))
+        if wanted is None and (write.group in self.free or (write.group, write.name) in self.lent):
+            return
+        if wanted is None:
+            self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
+        elif write.verb in ("delete", "deletecollection"):
+            if not self.excused:
+                self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
+        elif (said := (write.body.get("spec") or {}).get("levels")) != wanted:
+            self._findings.add("levels", f"{write.pod} did {write.what} with levels {said}, should be {wanted}")

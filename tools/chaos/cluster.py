@@ -1,0 +1,136 @@
+"""What stands in the cluster before Toposcope comes: Nodes, and objects of others that must never change."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from tools.chaos.machines import Machine
+from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME
+from toposcope.simulator import manifests
+from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, REGION_KEY, ZONE_KEY, large_cluster
+from toposcope.simulator.node_object import node_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
+GROVE: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
+KAI: Final = "/apis/kai.scheduler/v1alpha1/topologies"
+KUEUE: Final = "/apis/kueue.x-k8s.io/v1beta1/topologies"
+NODES: Final = "/api/v1/nodes"
+COLLECTIONS: Final = {"grove": GROVE, "kai": KAI, "kueue": KUEUE}
+PUBLISHED: Final = tuple(COLLECTIONS.values())
+BEAT: Final = "example.com/beat"
+"""The annotation that somebody keeps changing: a Node of a living cluster never stands still."""
+
+_SERVERS: Final = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+_PROFILES: Final = ("gb200-nvl72-tray", "dgx-h200", "l40s-4", "gb200-nvl72-tray", "hgx-a100-4", "dgx-h200")
+_GPUS: Final = {"gb200-nvl72-tray": 4, "dgx-h200": 8, "l40s-4": 4, "hgx-a100-4": 4}
+_OTHERS: Final = 22
+_FOREIGN: Final = {"example.com/owner": "somebody-else", "app.kubernetes.io/managed-by": "somebody-else"}
+
+
+def crds() -> dict[str, dict[str, Any]]:
+    """Name of each published kind to a CRD for it: small stand-ins."""
+    kueue = yaml.safe_load((Path(__file__).parent / "kueue_topology_crd.yaml").read_text(encoding="utf-8"))
+    return {"grove": manifests.grove_binding_crd(), "kai": manifests.kai_topology_crd(), "kueue": kueue}
+
+
+def machines(count: int, folder: Path) -> list[Machine]:
+    """So many machines with an agent each."""
+    made = []
+    for number in range(count):
+        profile = _PROFILES[number % len(_PROFILES)]
+        file = folder / f"faults-{number}.yaml"
+        file.write_text("{}", encoding="utf-8")
+        made.append(Machine(f"machine-{number}", profile, _GPUS[profile], file))
+    return made
+
+
+def machine_node(machine: Machine) -> dict[str, Any]:
+    """The Node of a machine before an agent has seen it, with what belongs to others on it."""
+    number = int(machine.node.rpartition("-")[2])
+    labels = {
+        HOSTNAME: machine.node,
+        GPU_PRESENT: "true",
+        REGION_KEY: "region-1",
+        ZONE_KEY: "region-1-a",
+        BLOCK_KEY: "block-9000",
+        RACK_KEY: f"rack-9000{number % 3}",
+        "example.com/pool": f"pool-{number}",
+        "gpu.topology.example.com/lookalike": "not-ours",
+    }
+    found = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
+    found["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
+    found["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
+    return found
+
+
+def other_nodes() -> Iterator[dict[str, Any]]:
+    """Nodes whose labels were written once and are nobody's business here: the rest of the cluster."""
+    yield from map(bare, large_cluster(_OTHERS))
+
+
+def passing_node() -> dict[str, Any]:
+    """A Node like the others, that comes and goes."""
+    found = next(other_nodes())
+    found["metadata"] |= {"name": "passing", "labels": {**found["metadata"]["labels"], HOSTNAME: "passing"}}
+    return found
+
+
+def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
+    """Collection and object: Grove's, KAI's and Kueue's that somebody else made, one with a name that we want."""
+
+    def kind(kind: str, version: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": name, "labels": _FOREIGN, "annotations": {"example.com/note": "keep"}},
+            "spec": spec,
+        }
+
+    labels = {"levels": [{"nodeLabel": "example.com/row"}, {"nodeLabel": HOSTNAME}]}
+    binding = {"levels": [{"domain": "rack", "key": "example.com/row"}, {"domain": "host", "key": HOSTNAME}]}
+    grove = "ClusterTopologyBinding"
+    return [
+        (GROVE, kind(grove, "grove.io/v1alpha1", "taken", binding)),
+        (KAI, kind("Topology", "kai.scheduler/v1alpha1", "foreign", labels)),
+        (KUEUE, kind("Topology", "kueue.x-k8s.io/v1beta1", "foreign", labels)),
+        (KUEUE, kind("Topology", "kueue.x-k8s.io/v1beta1", "taken", labels)),
+    ]
+
+
+def topologies() -> list[dict[str, Any]]:
+    """The ClusterTopologies: one of everything, and one whose name others have taken for what it would publish."""
+    selector = {"matchLabels": {ZONE_KEY: "region-1-a"}}
+    specs = {
+        "cluster": {"required": ["rack"], "gracePeriod": "30s"},
+        "taken": {"nodeSelector": selector},
+    }
+    head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
+    return [{**head, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
+
+
+def pod(name: str, account: str, node: str) -> dict[str, Any]:
+    """A pod of a service account on a node, for a token to be bound to: nothing runs in it."""
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "main", "image": "example.invalid/main", "securityContext": security}
+    spec = {"nodeName": node, "serviceAccountName": account, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def bare(document: dict[str, Any]) -> dict[str, Any]:
+    """A copy without what the API server adds."""
+    kept = copy.deepcopy(document)
+    for name in _SERVERS:
+        kept["metadata"].pop(name, None)
+    return kept

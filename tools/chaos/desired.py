@@ -1,0 +1,94 @@
+"""What an undisturbed controller makes of a cluster: a copy of it on a server of its own, and a fresh `--once`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.api import ApiUnderTest
+from tests.support.grove_operator import start_grove
+from tools.chaos.cluster import GROVE, NODES, PUBLISHED, TOPOLOGIES, bare, crds, foreign_objects
+from tools.chaos.processes import ROOT
+from toposcope.simulator import manifests
+from toposcope.simulator.apiserver import EmbeddedApiServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HISTORY: Final = frozenset({"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"})
+"""What two controllers that agree may still say differently: when, and about which edition of an object."""
+_TURNS: Final = 3
+"""Grove makes its part from the binding, and the controller then says so."""
+
+
+def desired(api: ApiUnderTest, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
+    """Path of each object to what it should say, from the Nodes and specs that the server of `api` has just now.
+
+    With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings name them.
+    """
+    with EmbeddedApiServer() as server:
+        server.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"])
+        kubeconfig = folder / "desired.kubeconfig"
+        server.write_kubeconfig(kubeconfig)
+        copy = ApiUnderTest("embedded", server.url, kubeconfig, embedded=server)
+        kinds = crds()
+        grove = kinds.pop("grove")
+        for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
+            copy.install_crd(crd)
+        for item in api.get(TOPOLOGIES)["items"]:
+            head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
+            copy.create(TOPOLOGIES, {**head, "metadata": bare(item)["metadata"], "spec": item["spec"]})
+        for collection, item in foreign_objects():
+            if not (late_grove and collection == GROVE):
+                copy.create(collection, item)
+        if late_grove:
+            _run_once(kubeconfig)
+            copy.install_crd(grove)
+            for collection, item in foreign_objects():
+                if collection == GROVE:
+                    copy.create(collection, item)
+        for _ in range(_TURNS):
+            _run_once(kubeconfig)
+            start_grove(copy)
+        _run_once(kubeconfig)
+        return said(copy)
+
+
+def said(api: ApiUnderTest) -> dict[str, Any]:
+    """Path of each object that Toposcope writes, or that follows from it, to what it says. Raises AssertionError."""
+    found: dict[str, Any] = {}
+    for item in api.get(TOPOLOGIES)["items"]:
+        found[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
+    for collection in PUBLISHED:
+        for item in api.get(collection)["items"]:
+            found[f"{collection}/{item['metadata']['name']}"] = timeless(item["spec"])
+    return found
+
+
+def timeless(value: Any) -> Any:
+    """A document without what tells only when or in which edition."""
+    if isinstance(value, dict):
+        return {key: timeless(each) for key, each in value.items() if key not in _HISTORY}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def differences(wanted: Any, found: Any, where: str = "") -> list[str]:
+    """Where two documents differ, in words."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        keys = sorted(wanted.keys() | found.keys())
+        return [line for key in keys for line in differences(wanted.get(key), found.get(key), f"{where} {key}".strip())]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [
+            line
+            for number, (one, other) in enumerate(zip(wanted, found, strict=True))
+            for line in differences(one, other, f"{where}[{number}]")
+        ]
+    return [] if wanted == found else [f"{where}: is {str(found)[:160]}, should be {str(wanted)[:160]}"]
+
+
+def _run_once(kubeconfig: Path) -> None:
+    command = [sys.executable, "-m", "toposcope.cli.main", "controller", "--once", "--kubeconfig", str(kubeconfig)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the undisturbed controller failed: {done.stderr[-500:]}")

@@ -1,0 +1,93 @@
+"""What else lives in the cluster: Grove's operator, the garbage collector, and a kubelet that reports again and again.
+
+Nothing but an API server runs here, so somebody has to do it; never more often than once a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tests.support.api import MERGE
+from tests.support.grove_operator import GroveExitError, start_grove
+from tools.chaos.cluster import BEAT, NODES, PUBLISHED, TOPOLOGIES
+
+if TYPE_CHECKING:
+    from tests.support.api import ApiUnderTest
+
+_PAUSE: Final = 1.0
+_TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, GroveExitError, json.JSONDecodeError)
+"""What any of them may run into while the server is being broken."""
+
+
+class Neighbours:
+    """A thread that does their work; a context manager."""
+
+    def __init__(self, api: ApiUnderTest, nodes: list[str], passing: dict[str, Any]) -> None:
+        self._api = api
+        self._nodes = nodes
+        self._passing = passing
+        self.busy = False
+        """Whether a Node comes and goes: something for the controller to write about all the time."""
+        self.here = False
+        """Whether that Node is to come, and to stay."""
+        self._stop = threading.Event()
+        self._beats = 0
+        self._thread = threading.Thread(target=self._live, name="neighbours", daemon=True)
+
+    def _live(self) -> None:
+        while not self._stop.wait(_PAUSE):
+            for work in (
+                self._report,
+                self._come_and_go,
+                lambda: collect_garbage(self._api),
+                lambda: start_grove(self._api),
+            ):
+                with contextlib.suppress(*_TROUBLE):
+                    work()
+
+    def _report(self) -> None:
+        """Change what others own on a Node, one after the other."""
+        self._beats += 1
+        node = self._nodes[self._beats % len(self._nodes)]
+        beat = {"metadata": {"annotations": {BEAT: str(self._beats)}}}
+        self._api.request("PATCH", f"{NODES}/{node}", beat, content_type=MERGE)
+
+    def _come_and_go(self) -> None:
+        path = f"{NODES}/{self._passing['metadata']['name']}"
+        there = self._api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
+        wanted = self.here or (self.busy and not there)
+        if there and not wanted:
+            self._api.request("DELETE", path)
+        elif wanted and not there:
+            self._api.request("POST", NODES, self._passing)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def collect_garbage(api: ApiUnderTest) -> None:
+    """Delete what was published for a ClusterTopology that is gone."""
+    code, topologies = api.request("GET", TOPOLOGIES)
+    if code not in (200, 404):
+        return
+    living = {item["metadata"]["uid"] for item in topologies["items"]} if code == 200 else set()  # noqa: PLR2004
+    for collection in PUBLISHED:
+        code, found = api.request("GET", collection)
+        for item in found["items"] if code == 200 else ():  # noqa: PLR2004 - HTTP's number
+            owners = _owners(item)
+            if owners and not owners & living:
+                api.request("DELETE", f"{collection}/{item['metadata']['name']}")
+
+
+def _owners(item: dict[str, Any]) -> set[str]:
+    """The ClusterTopologies that own an object."""
+    owners = item["metadata"].get("ownerReferences") or ()
+    return {owner["uid"] for owner in owners if owner["apiVersion"].startswith("gpu.topology/")}

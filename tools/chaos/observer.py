@@ -1,0 +1,203 @@
+"""Watches what must not happen, on connections of its own straight to the API server."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tools.chaos.cluster import BEAT, GROVE, KAI, KUEUE, NODES, TOPOLOGIES
+from tools.chaos.desired import timeless
+from tools.chaos.machines import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.api import ApiUnderTest
+    from tools.chaos.machines import Machine
+    from tools.chaos.violations import Findings
+
+_PAUSE: Final = 0.3
+_TROUBLE: Final = (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError, TypeError)
+"""What a watch runs into while its server is being broken."""
+
+
+def ours(keys: dict[str, str]) -> dict[str, str]:
+    """The labels or annotations that are Toposcope's."""
+    return {key: value for key, value in keys.items() if key.startswith(PREFIX)}
+
+
+def others(node: dict[str, Any]) -> dict[str, Any]:
+    """What a Node carries of others."""
+    metadata = node["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return {
+        "labels": {key: value for key, value in labels.items() if not key.startswith(PREFIX)},
+        "annotations": {k: v for k, v in annotations.items() if not k.startswith(PREFIX) and k != BEAT},
+        "finalizers": metadata.get("finalizers"),
+        "owners": metadata.get("ownerReferences"),
+        "spec": {key: value for key, value in node.get("spec", {}).items() if not key.startswith("podCIDR")},
+    }
+
+
+class NodeRules:
+    """What holds for Nodes, at every state of each that anybody could have seen."""
+
+    def __init__(self, machines: list[Machine], findings: Findings) -> None:
+        self._machines = {machine.node: machine for machine in machines}
+        self._findings = findings
+        self._planted: dict[str, dict[str, Any]] = {}
+        self._seen: dict[str, tuple[str, dict[str, str]]] = {}
+
+    def plant(self, node: dict[str, Any]) -> None:
+        """What others have written on a Node, which must stay."""
+        self._planted[node["metadata"]["name"]] = {**others(node), "ours": ours(node["metadata"]["labels"])}
+
+    def gone(self, document: dict[str, Any]) -> None:
+        """A Node was deleted: what it carried went with it."""
+        self._seen.pop(document["metadata"]["name"], None)
+
+    def seen(self, node: dict[str, Any]) -> None:
+        """Judge one state of a Node."""
+        metadata = node["metadata"]
+        name, uid, labels = metadata["name"], metadata["uid"], ours(metadata.get("labels") or {})
+        planted = self._planted.get(name)
+        if planted is None:
+            return
+        self._findings.checked("foreign")
+        for part, was in planted.items():
+            now = labels if part == "ours" else others(node)[part]
+            if (part != "ours" or name not in self._machines) and now != was:
+                self._findings.add("foreign", f"node {name}: {part} were {was} and are {now}")
+        machine = self._machines.get(name)
+        if machine is None:
+            return
+        self._findings.checked("labels")
+        before_uid, before = self._seen.get(name, ("", {}))
+        self._seen[name] = uid, labels
+        if before_uid == uid:
+            for key in sorted(before.keys() - labels.keys()):
+                if not machine.may_lose(key):
+                    self._findings.add("labels", f"node {name}: {key} ({before[key]}) disappeared without evidence")
+        for key, value in sorted(labels.items()):
+            if before.get(key) != value and not machine.may_say(key, value):
+                self._findings.add("labels", f"node {name}: {key} became {value!r} without evidence")
+
+
+class ObjectRules:
+    """What holds for objects of others in one collection: they stay as they were planted."""
+
+    def __init__(self, collection: str, findings: Findings) -> None:
+        self._collection = collection
+        self._findings = findings
+        self._planted: dict[str, Any] = {}
+
+    def plant(self, document: dict[str, Any]) -> None:
+        """What somebody else made."""
+        self._planted[document["metadata"]["name"]] = _essence(document)
+
+    def uproot(self) -> None:
+        """Whoever made them takes them away, until they are planted anew: their names are free."""
+        self._planted.clear()
+
+    def gone(self, document: dict[str, Any]) -> None:
+        """An object was deleted."""
+        name = document["metadata"]["name"]
+        if name in self._planted:
+            self._findings.add("foreign", f"{self._collection}/{name} was deleted")
+
+    def seen(self, document: dict[str, Any]) -> None:
+        """Judge one state of an object."""
+        name = document["metadata"]["name"]
+        if name not in self._planted:
+            return
+        self._findings.checked("foreign")
+        if _essence(document) != self._planted[name]:
+            self._findings.add("foreign", f"{self._collection}/{name} became {_essence(document)}")
+
+
+class TopologyRules:
+    """What holds for a ClusterTopology that has been fine: nothing here ever gives evidence against a level."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self.levels: dict[str, Any] = {}
+        """Name to the levels that its status should show."""
+
+    def gone(self, document: dict[str, Any]) -> None:
+        """Nothing to say: a ClusterTopology is the administrator's."""
+
+    def seen(self, document: dict[str, Any]) -> None:
+        """Judge one status."""
+        name, status = document["metadata"]["name"], document.get("status") or {}
+        wanted = self.levels.get(name)
+        if wanted is None or not status.get("levels"):
+            return
+        self._findings.checked("levels")
+        keys = [level["key"] for level in status["levels"]]
+        if keys != wanted:
+            self._findings.add("levels", f"status of {name} shows the levels {keys}, should be {wanted}")
+        for condition in status.get("conditions") or ():
+            if condition["type"] == "TopologyLevelsAvailable" and condition["status"] == "False":
+                self._findings.add("levels", f"status of {name} says: {condition['message']}")
+
+
+def _essence(document: dict[str, Any]) -> Any:
+    metadata = document["metadata"]
+    kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences", "finalizers")}
+    return timeless({**kept, "spec": document.get("spec")})
+
+
+class Observer:
+    """Watches all collections; a context manager. Rules are called from one thread a collection."""
+
+    def __init__(self, api: ApiUnderTest, machines: list[Machine], findings: Findings) -> None:
+        self._api = api
+        self._stop = threading.Event()
+        self.broken: Exception | None = None
+        """Why it no longer sees everything; a run must not go on then."""
+        self.nodes = NodeRules(machines, findings)
+        self.topologies = TopologyRules(findings)
+        self.objects = {path: ObjectRules(path, findings) for path in (GROVE, KAI, KUEUE)}
+        rules: dict[str, NodeRules | ObjectRules | TopologyRules] = {
+            NODES: self.nodes,
+            TOPOLOGIES: self.topologies,
+            **self.objects,
+        }
+        self._threads = [
+            threading.Thread(target=self._follow, args=(path, each.seen, each.gone), daemon=True)
+            for path, each in rules.items()
+        ]
+
+    def _follow(
+        self, path: str, seen: Callable[[dict[str, Any]], None], gone: Callable[[dict[str, Any]], None]
+    ) -> None:
+        while not self._stop.is_set():
+            try:
+                self._watch(path, seen, gone)
+            except _TROUBLE:
+                self._stop.wait(_PAUSE)
+            except Exception as error:
+                self.broken = error
+                raise
+
+    def _watch(self, path: str, seen: Callable[[dict[str, Any]], None], gone: Callable[[dict[str, Any]], None]) -> None:
+        """List, then watch for as long as the server lets us."""
+        found = self._api.get(path)
+        for item in found["items"]:
+            seen(item)
+        query = f"resourceVersion={found['metadata']['resourceVersion']}&timeoutSeconds=20"
+        with self._api.watch(path, query) as events:
+            for event in events:
+                if self._stop.is_set() or event["type"] == "ERROR":
+                    return
+                (gone if event["type"] == "DELETED" else seen)(event["object"])
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        # The threads are daemons that end with their watches; nobody waits for those.
+        self._stop.set()

@@ -1,0 +1,129 @@
+"""Planted violations: what the observer and the audit must find. A judge that has never convicted proves nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.support.api import MERGE, pod_token
+from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
+from tools.chaos.faults.model import Deed
+from tools.chaos.machines import PREFIX
+from tools.chaos.world import NotSettledError
+
+if TYPE_CHECKING:
+    from tools.chaos.violations import Violation
+    from tools.chaos.world import World
+
+_STATUS: Final = {
+    "conditions": [
+        {
+            "type": "TopologyLevelsAvailable",
+            "status": "False",
+            "reason": "TopologyLevelsUnavailable",
+            "message": "Topology level 'rack' is no longer available in the cluster topology",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+}
+
+
+def _patch(world: World, path: str, body: dict[str, Any], token: str | None = None) -> None:
+    code, answer = world.api.request("PATCH", path, body, content_type=MERGE, token=token)
+    if code != 200:  # noqa: PLR2004 - HTTP's number
+        raise NotSettledError(f"the saboteur was not let near {path}: {answer}")
+
+
+def _node(world: World) -> str:
+    return f"{NODES}/{world.machines[0].node}"
+
+
+def _lose_a_label(world: World, _target: str) -> None:
+    _patch(world, _node(world), {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None}}})
+
+
+def _lie(world: World, _target: str) -> None:
+    _patch(world, _node(world), {"metadata": {"labels": {f"{PREFIX}gpus": "64"}}})
+
+
+def _touch_a_foreign_label(world: World, _target: str) -> None:
+    _patch(world, _node(world), {"metadata": {"labels": {"example.com/pool": "mine"}}})
+
+
+def _take_a_taint(world: World, _target: str) -> None:
+    _patch(world, _node(world), {"spec": {"taints": None}})
+
+
+def _edit_a_foreign_object(world: World, _target: str) -> None:
+    _patch(world, f"{KAI}/foreign", {"spec": {"levels": [{"nodeLabel": "mine"}]}})
+
+
+def _deposed(world: World) -> str:
+    """The token of the controller that does not lead."""
+    leader = world.leader()
+    return pod_token(world.api, next(actor for actor in world.controllers if actor is not leader).pod)
+
+
+def _write_out_of_turn(world: World, _target: str) -> None:
+    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 7}}, _deposed(world))
+
+
+def _publish_less(world: World, _target: str) -> None:
+    less = {"spec": {"levels": [{"domain": "host", "key": "kubernetes.io/hostname"}]}}
+    _patch(world, f"{GROVE}/cluster", less, pod_token(world.api, world.leader().pod))
+
+
+def _cry_wolf(world: World, _target: str) -> None:
+    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": _STATUS})
+
+
+def _end_a_program(world: World, _target: str) -> None:
+    process = world.agents[0].program
+    pid = process.pid
+    process.kill()
+    # As if it had ended by itself: it is meant to run, and does not.
+    process.expect()
+    if process.pid != pid:
+        raise NotSettledError("the saboteur ended another program")
+
+
+SABOTEURS: Final[dict[str, tuple[str, str, Deed]]] = {
+    "a label disappears": ("labels", "nvlink-domain", _lose_a_label),
+    "a label says what is not so": ("labels", "gpus became '64'", _lie),
+    "a foreign label is changed": ("foreign", "'example.com/pool': 'mine'", _touch_a_foreign_label),
+    "a foreign taint is taken": ("foreign", "spec were", _take_a_taint),
+    "a foreign object is edited": (
+        "foreign",
+        "kai.scheduler/v1alpha1/topologies/foreign became",
+        _edit_a_foreign_object,
+    ),
+    "a deposed leader writes": ("writer", "clustertopologies/status/cluster", _write_out_of_turn),
+    "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
+    "a level is called unavailable": ("levels", "'rack' is no longer available", _cry_wolf),
+    "a program ends by itself": ("programs", "ended with code", _end_a_program),
+}
+"""What is done, to the invariant that it breaks, a part of the words for it, and the deed."""
+
+_PATIENCE: Final = 20.0
+_LOOK: Final = 0.2
+
+
+def sabotage(world: World) -> list[str]:
+    """Commit every deed in a world that is at rest; those that were not found."""
+    missed = []
+    for what, (invariant, words, deed) in SABOTEURS.items():
+        world.begin_round()
+        world.findings.take()
+        deed(world, "")
+        deadline = time.monotonic() + _PATIENCE
+        found: list[Violation] = []
+        while not any(each.invariant == invariant and words in each.what for each in found):
+            if time.monotonic() > deadline:
+                missed.append(what)
+                break
+            world.tend()
+            world.judge()
+            found += world.findings.take()
+            time.sleep(_LOOK)
+        print(f"{'MISSED' if what in missed else 'found'}: {what}", flush=True)
+    return missed

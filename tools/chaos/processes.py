@@ -1,0 +1,151 @@
+"""The programs under test: started, killed, stopped, looked at, and started again as a kubelet would."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from tests.support.http_client import HttpClient
+from toposcope.simulator.ports import free_port
+
+ROOT: Final = Path(__file__).parents[2]
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a program holds, its children included: memory in MiB, the others as counts."""
+
+    memory: float
+    descriptors: int
+    threads: int
+    maps: int
+
+
+class Program:
+    """One program, its log, and whether it is meant to run just now."""
+
+    def __init__(self, name: str, module: str, arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._module = module
+        self._arguments = arguments
+        self._environment = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._wanted = False
+        self._wrapped = False
+        self.starts = 0
+        port = free_port()
+        self._arguments = [*arguments, "--metrics-port", str(port)]
+        self._http = HttpClient(f"http://127.0.0.1:{port}", None, timeout=5)
+
+    @property
+    def pid(self) -> int:
+        """Its process id; raises AssertionError when it was never started."""
+        if self._process is None:
+            raise AssertionError(f"{self.name} was never started")
+        return self._process.pid
+
+    def start(self, wrapper: tuple[str, ...] = (), output: Path | None = None) -> None:
+        """Start it unless it runs. `wrapper` is a command that runs another; `output` takes the place of the log."""
+        self._wanted = True
+        if self._process and self._process.poll() is None:
+            return
+        self.starts += 1
+        self._wrapped = bool(wrapper)
+        program = f"from tools.chaos.programs.{self._module} import main; raise SystemExit(main())"
+        with (output or self.log).open("ab") as said:
+            self._process = subprocess.Popen(
+                [*wrapper, sys.executable, "-W", "error", "-c", program, *self._arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env=self._environment,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End it, and what it started, and leave it so."""
+        self._wanted = False
+        if self._process is None:
+            return
+        # The worker dies with the agent by itself; a stopped one may not.
+        children = self.children()
+        self.signal(signal.SIGCONT)
+        self.signal(number)
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+    def expect(self) -> None:
+        """Take it for granted that it runs: should it not, it ended by itself."""
+        self._wanted = True
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal; nothing happens when it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def children(self) -> list[psutil.Process]:
+        """The processes that it started."""
+        with contextlib.suppress(psutil.Error):
+            return list(psutil.Process(self.pid).children(recursive=True))
+        return []
+
+    def died(self) -> str:
+        """How it ended though nobody told it to; nothing when it did not."""
+        code = self._process.poll() if self._wanted and self._process else None
+        return "" if code is None else f"{self.name} ended with code {code}: {self.last_words()}"
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        lines = self.said().strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def said(self) -> str:
+        """Its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
+
+    def trouble(self) -> str:
+        """What is wrong with it, as its own probes say."""
+        for path in ("/healthz", "/readyz"):
+            try:
+                answer = self._http.request("GET", path)
+            except OSError as error:
+                return f"{self.name} {path}: {error}"
+            if answer.code != 200:  # noqa: PLR2004 - HTTP's number
+                return f"{self.name} {path}: {answer.body}"
+        return ""
+
+    def leads(self) -> bool:
+        """Whether it says that it leads."""
+        with contextlib.suppress(OSError):
+            return "toposcope_leader 1.0" in str(self._http.request("GET", "/metrics").body)
+        return False
+
+    def size(self) -> Size | None:
+        """What it holds; None while it does not run."""
+        try:
+            processes = [psutil.Process(self.pid), *self.children()]
+            return Size(
+                sum(process.memory_info().rss for process in processes) / _MIB,
+                sum(process.num_fds() for process in processes),
+                sum(process.num_threads() for process in processes),
+                sum(len(process.memory_maps(grouped=False)) for process in processes),
+            )
+        except psutil.Error:
+            return None

@@ -1,0 +1,137 @@
+"""One round: faults come and go, everything is healed, the cluster has to become what it should, and all is judged."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tools.chaos.faults import FAULTS
+from tools.chaos.servers import ServerError
+from tools.chaos.world import NotSettledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tools.chaos.schedule import Schedule, Step
+    from tools.chaos.violations import Violation
+    from tools.chaos.world import World
+
+_LOOK: Final = 0.2
+_FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, NotSettledError)
+"""What happens to whoever breaks or heals something that another fault has broken already."""
+
+
+@dataclass
+class Outcome:
+    """What a round came to; `settled` is in seconds after the last fault was healed."""
+
+    schedule: Schedule
+    injected: list[Step] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    settled: float = 0.0
+
+
+def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Carry out one round."""
+    outcome = Outcome(schedule)
+    world.begin_round()
+    if any(step.fault == "etcd-restored" for step in schedule):
+        world.save()
+    world.neighbours.busy = True
+    began = time.monotonic()
+    pending: list[Step] = []
+    beginning = sorted(schedule, key=lambda step: step.start)
+    lasting: list[tuple[float, Step]] = []
+    while beginning or lasting:
+        if beginning and (not lasting or began + beginning[0].start <= lasting[0][0]):
+            step = beginning.pop(0)
+            _live(world, began + step.start)
+            _inject(world, step, outcome, told)
+            # From now on, not from when it was due: whatever it is done to may have been slow to answer.
+            lasting = sorted([*lasting, (time.monotonic() + step.seconds, step)], key=lambda each: each[0])
+        else:
+            ends, step = lasting.pop(0)
+            _live(world, ends)
+            if not _healed(world, step):
+                pending.append(step)
+    _heal_the_rest(world, pending)
+    world.neighbours.busy = False
+    _settle(world, outcome, told)
+    world.judge()
+    outcome.violations = world.findings.take()
+    return outcome
+
+
+def _live(world: World, until: float) -> None:
+    while True:
+        world.tend()
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(left, _LOOK))
+
+
+def _inject(world: World, step: Step, outcome: Outcome, told: Callable[[str], None]) -> None:
+    # Healed in any case: half of it may have been done.
+    outcome.injected.append(step)
+    try:
+        FAULTS[step.fault].inject(world, step.target)
+    except _FAILED as error:
+        told(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
+
+
+def _healed(world: World, step: Step) -> bool:
+    try:
+        FAULTS[step.fault].heal(world, step.target)
+    except _FAILED:
+        return False
+    return True
+
+
+def _heal_the_rest(world: World, pending: list[Step]) -> None:
+    """Heal what could not be healed while something else was broken: the servers first."""
+    world.mend_servers()
+    deadline = time.monotonic() + world.scale.patience
+    while pending:
+        pending = [step for step in pending if not _healed(world, step)]
+        if time.monotonic() > deadline:
+            raise ServerError(f"cannot be healed: {', '.join(map(str, pending))}")
+        world.tend()
+        time.sleep(_LOOK)
+    world.mend_servers()
+
+
+def _settle(world: World, outcome: Outcome, told: Callable[[str], None]) -> None:
+    """Wait until everything is as it should be, see that changes are noticed, and wait again."""
+    began = time.monotonic()
+    if not _becomes(world, world.unsettled):
+        return
+    outcome.settled = time.monotonic() - began
+    told(f"settled after {outcome.settled:.1f} s")
+    # What should be may have been so all the time: only a change shows who still listens.
+    world.stir()
+    noticed = _becomes(world, world.unnoticed)
+    world.neighbours.here = False
+    # Twice: a leader may be about to change its mind.
+    if noticed and _becomes(world, world.unsettled) and _becomes(world, world.unsettled):
+        for actor in world.actors.values():
+            world.leaks.take(actor.program)
+
+
+def _becomes(world: World, missing: Callable[[], list[str]]) -> bool:
+    """Wait until nothing is missing; takes down what is when the time is over."""
+    began = time.monotonic()
+    while True:
+        world.tend()
+        world.findings.checked("converged")
+        texts = missing()
+        if not texts:
+            time.sleep(_LOOK)
+            return True
+        waited = time.monotonic() - began
+        if waited > world.scale.patience:
+            for text in texts[:8]:
+                world.findings.add("converged", f"{waited:.0f} s after the faults: {text}")
+            return False
+        time.sleep(_LOOK)

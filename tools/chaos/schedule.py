@@ -1,0 +1,94 @@
+"""Which faults, when, for how long, and at whom: drawn from a seed, written down as text, read again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tools.chaos.faults import FAULTS, Fault, Scope
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Sequence
+
+_STEP: Final = re.compile(r"([a-z-]+)@([0-9.]+)\+([0-9.]+)(?::([a-z0-9-]+))?")
+_WINDOW: Final = 8.0
+"""Seconds in which the faults of a round begin: shorter than most last, so that they overlap."""
+_HOW_MANY: Final = (1, 2, 2, 2, 3, 3)
+
+
+class ScheduleError(Exception):
+    """A schedule that cannot be carried out; the message names the step and the fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fault: it begins `start` seconds into the round and lasts `seconds`. `target` names an actor, or nothing."""
+
+    fault: str
+    start: float
+    seconds: float
+    target: str = ""
+
+    def __str__(self) -> str:
+        aimed = f":{self.target}" if self.target else ""
+        return f"{self.fault}@{self.start:g}+{self.seconds:g}{aimed}"
+
+
+Schedule = tuple[Step, ...]
+
+
+def written(schedule: Schedule) -> str:
+    """A schedule as text."""
+    return ",".join(map(str, schedule))
+
+
+def read(text: str, actors: Sequence[str]) -> Schedule:
+    """The schedule in a text. Raises ScheduleError."""
+    steps = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        found = _STEP.fullmatch(part)
+        if found is None:
+            raise ScheduleError(f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET")
+        step = Step(found[1], float(found[2]), float(found[3]), found[4] or "")
+        fault = FAULTS.get(step.fault)
+        if fault is None:
+            raise ScheduleError(f"{part!r}: there is no fault {step.fault}; --list shows those that there are")
+        if step.target not in _targets(fault, actors):
+            those = ", ".join(_targets(fault, actors)) or "no target"
+            raise ScheduleError(f"{part!r}: {step.fault} cannot be aimed at {step.target!r}, only at {those}")
+        steps.append(step)
+    if not steps:
+        raise ScheduleError("the schedule names no fault")
+    return tuple(steps)
+
+
+def draw(dice: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
+    """One to three faults that overlap, each of another kind."""
+    steps = []
+    for fault in dice.sample(faults, min(dice.choice(_HOW_MANY), len(faults))):
+        start = round(dice.uniform(0.5, _WINDOW), 1)
+        steps.append(
+            Step(fault.name, start, round(dice.uniform(*fault.seconds), 1), dice.choice(_targets(fault, actors)))
+        )
+    return tuple(sorted(steps, key=lambda step: step.start))
+
+
+def each_alone(dice: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> list[Schedule]:
+    """Every fault once, in a round of its own, in the order of a deck that was shuffled."""
+    shuffled = dice.sample(faults, len(faults))
+    return [
+        (Step(fault.name, 0.5, round(dice.uniform(*fault.seconds), 1), dice.choice(_targets(fault, actors))),)
+        for fault in shuffled
+    ]
+
+
+def _targets(fault: Fault, actors: Sequence[str]) -> tuple[str, ...]:
+    match fault.scope:
+        case Scope.CLUSTER:
+            return ("",)
+        case Scope.PROGRAM:
+            return tuple(actors)
+        case _:
+            return tuple(name for name in actors if name.startswith(fault.scope.value))

@@ -1,0 +1,399 @@
+"""One cluster to be broken: servers, a proxy and a token for each program, the programs, and who watches them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from tests.support.api import CRDS, MERGE, pod_token
+from tests.support.real_apiserver import Binaries
+from tools.chaos.actors import Actor, Scale
+from tools.chaos.audit import AuditLog, Deeds, Turns
+from tools.chaos.cluster import (
+    GROVE,
+    KAI,
+    KUEUE,
+    NODES,
+    TOPOLOGIES,
+    crds,
+    foreign_objects,
+    machine_node,
+    machines,
+    other_nodes,
+    passing_node,
+    pod,
+    topologies,
+)
+from tools.chaos.desired import desired, differences, said
+from tools.chaos.leaks import Leaks
+from tools.chaos.machines import PREFIX, Machine
+from tools.chaos.neighbours import Neighbours
+from tools.chaos.observer import Observer
+from tools.chaos.processes import ROOT, Program
+from tools.chaos.proxy import Mode, ProxyThread
+from tools.chaos.servers import Servers
+from tools.chaos.violations import Findings
+from toposcope.api.label_keys import HOSTNAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAMESPACE: Final = "toposcope-system"
+_PATIENCE: Final = 90.0
+_LOOK: Final = 0.3
+_MATRIX: Final = f"{PREFIX}matrix"
+_UNANSWERED: Final = (OSError, AssertionError, KeyError, ValueError)
+
+
+class NotSettledError(Exception):
+    """The cluster did not become what it should; the message says what is missing."""
+
+
+class World:
+    """A context manager; inside, the cluster runs and everything in it is as it should be."""
+
+    def __init__(self, binaries: Binaries, scale: Scale) -> None:
+        self.scale = scale
+        self.findings = Findings()
+        self.leaks = Leaks()
+        self.keep_logs = False
+        """Whether the folder with the logs outlives this."""
+        self.memory: dict[str, Any] = {}
+        """What faults remember from `inject` to `heal`."""
+        self._stack = contextlib.ExitStack()
+        self.folder = Path(tempfile.mkdtemp(prefix="toposcope-chaos-"))
+        self.servers = Servers(self.folder, binaries)
+        self.api = self.servers.api
+        self.machines = machines(scale.agents, self.folder)
+        self.observer = Observer(self.api, self.machines, self.findings)
+        self.audit = AuditLog(self.servers.audit_log)
+        self.turns = Turns(self.findings, scale.lease / scale.controller_speed)
+        self.deeds = Deeds(self.findings)
+        self.actors: dict[str, Actor] = {}
+        self.desired: dict[str, Any] = {}
+        self._desired_later: dict[str, Any] = {}
+        """The same where Grove was away for long enough that KAI's Topologies were made without it."""
+        self.snapshot: Path | None = None
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._clean)
+            stack.callback(self.servers.stop)
+            self.servers.start()
+            self._install()
+            self.proxies = stack.enter_context(ProxyThread())
+            for machine in self.machines:
+                self._add("agent", machine.node, machine)
+            for number in range(2):
+                self._add("controller", str(number), None)
+            nodes = [machine.node for machine in self.machines]
+            self.neighbours = stack.enter_context(Neighbours(self.api, nodes, passing_node()))
+            for actor in self.actors.values():
+                stack.callback(actor.program.kill)
+                actor.program.start()
+            self._settle_first()
+            stack.enter_context(self.observer)
+            # What it has not seen yet, it cannot miss.
+            self._until(lambda: self.findings.checks["labels"] >= len(self.machines), "the observer sees every machine")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def _clean(self) -> None:
+        if not self.keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # Who is there
+
+    @property
+    def agents(self) -> list[Actor]:
+        """The agents, in order."""
+        return [actor for actor in self.actors.values() if actor.machine]
+
+    @property
+    def controllers(self) -> list[Actor]:
+        """The controllers, in order."""
+        return [actor for actor in self.actors.values() if not actor.machine]
+
+    def leader(self) -> Actor:
+        """The controller that says that it leads; the first one when none does just now."""
+        return next((actor for actor in self.controllers if actor.program.leads()), self.controllers[0])
+
+    def switch(self, actor: Actor, mode: Mode) -> None:
+        """Have a program's proxy do something else."""
+        self.proxies.switch(actor.proxy, mode)
+
+    def rotate(self, actor: Actor) -> None:
+        """Make the pod of a program anew: its token ends at once, and a new one is written to the file."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{actor.pod['metadata']['name']}"
+        self.api.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+        self._pod(actor)
+
+    def write_token(self, actor: Actor) -> None:
+        """Give a program a token of its present pod."""
+        fresh = actor.token.with_suffix(".new")
+        fresh.write_text(pod_token(self.api, actor.pod), encoding="utf-8")
+        fresh.rename(actor.token)
+
+    # How it is made
+
+    def _install(self) -> None:
+        """Apply the project's own manifests, and what others bring along."""
+        kubectl = shutil.which("kubectl")
+        if kubectl is None:
+            raise NotSettledError("kubectl is not on PATH; it applies the manifests")
+        for part in ("crds", "base"):
+            if part == "base":
+                self._until(lambda: self._is_served(TOPOLOGIES), "ClusterTopology is served")
+            command = [kubectl, "--kubeconfig", str(self.api.kubeconfig), "apply", "--server-side", "-k"]
+            done = subprocess.run(
+                [*command, str(ROOT / "manifests" / part)], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise NotSettledError(f"kubectl apply -k manifests/{part}: {done.stderr}")
+        for crd in crds().values():
+            self.api.install_crd(crd)
+        for node in (*other_nodes(), *map(machine_node, self.machines)):
+            self.add_node(node)
+        self.plant()
+        self.add_topologies()
+
+    def _is_served(self, path: str) -> bool:
+        return self.api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
+
+    def add_node(self, node: dict[str, Any]) -> None:
+        """Create a Node, and have the observer know what others wrote on it."""
+        taints = (node.get("spec") or {}).get("taints")
+        created = self.api.create(NODES, node)
+        if taints and created["spec"].get("taints") != taints:
+            created = self.api.get(f"{NODES}/{created['metadata']['name']}")
+        self._make_ready(node)
+        self.observer.nodes.plant(created)
+
+    def _make_ready(self, node: dict[str, Any]) -> None:
+        """A new Node is not ready before its kubelet says so: set what it would say."""
+        path = f"{NODES}/{node['metadata']['name']}/status"
+        status = {name: node["status"][name] for name in ("conditions", "allocatable", "capacity")}
+        self.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+
+    def plant(self, patience: float = _PATIENCE) -> None:
+        """Create those objects of others that are not there.
+
+        Raises NotSettledError when their kinds are not served within `patience` seconds.
+        """
+        for path, document in foreign_objects():
+            self._until(
+                lambda path=path: self._is_served(path),  # type: ignore[misc]
+                f"{path} is served",
+                patience=patience,
+            )
+            code, found = self.api.request("POST", path, document)
+            while code == 409 and path.split("/")[2] in self.deeds.free:  # noqa: PLR2004 - HTTP's number
+                there = f"{path}/{document['metadata']['name']}"
+                if self._is_planted(there, document):
+                    break
+                # The name was free, and Toposcope took it: whoever had it comes back and insists.
+                self.api.request("DELETE", there)
+                code, found = self.api.request("POST", path, document)
+            if code == 201:  # noqa: PLR2004 - HTTP's number
+                self.observer.objects[path].plant(found)
+
+    def _is_planted(self, path: str, document: dict[str, Any]) -> bool:
+        """Whether what stands there is what others made, by its labels."""
+        code, found = self.api.request("GET", path)
+        return code == 200 and found["metadata"].get("labels") == document["metadata"]["labels"]  # noqa: PLR2004 - HTTP's number
+
+    def add_topologies(self) -> None:
+        """Create the ClusterTopologies, or give those that are there their specs."""
+        for document in topologies():
+            body = {**document, "metadata": {"name": document["metadata"]["name"]}}
+            path = f"{TOPOLOGIES}/{document['metadata']['name']}"
+            code, answer = self.api.apply(path, body, "administrator", force=True)
+            if code >= 300:  # noqa: PLR2004 - HTTP's number
+                raise NotSettledError(f"{path}: {answer}")
+
+    def _add(self, module: str, name: str, machine: Machine | None) -> None:
+        """A program with a proxy, a pod and a token of its own."""
+        full = f"{module}-{name}"
+        proxy = self.proxies.add(("127.0.0.1", self.servers.port), self.servers.certificates)
+        token, kubeconfig, wall = (self.folder / f"{full}.{end}" for end in ("token", "kubeconfig", "wall"))
+        wall.write_text("0", encoding="ascii")
+        self.servers.write_kubeconfig(kubeconfig, proxy.port, token)
+        arguments = ["--kubeconfig", str(kubeconfig)]
+        if machine:
+            arguments += ["--node-name", machine.node, "--profile", machine.profile]
+            arguments += ["--faults", str(machine.faults_file)]
+            speed = self.scale.agent_speed
+        else:
+            arguments += ["--leader-elect", "--lease-namespace", NAMESPACE, "--lease-duration", str(self.scale.lease)]
+            speed = self.scale.controller_speed
+        temporary = self.folder / f"{full}.tmp"
+        temporary.mkdir()
+        environment = {"CHAOS_SPEED": str(speed), "CHAOS_WALL": str(wall), "TMPDIR": str(temporary)}
+        program = Program(full, module, arguments, self.folder, environment)
+        actor = self.actors[full] = Actor(program, proxy, token, wall, machine=machine)
+        self._pod(actor)
+        self.write_token(actor)
+
+    def _pod(self, actor: Actor) -> None:
+        account = "toposcope-agent" if actor.machine else "toposcope-controller"
+        node = actor.machine.node if actor.machine else self.machines[0].node
+        actor.pod = self.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", pod(actor.name, account, node))
+
+    # What it should be
+
+    def _settle_first(self) -> None:
+        """Wait for the labels, compute what is desired, wait for that."""
+        self._until(lambda: not self._node_differences(), "agents label their nodes", self._node_differences)
+        self.desired = desired(self.api, self.folder)
+        self._desired_later = desired(self.api, self.folder, late_grove=True)
+        self._judge_by(self.desired)
+        self._until(lambda: not self.unsettled(), "the controller publishes", self.unsettled)
+
+    def _judge_by(self, wanted: dict[str, Any]) -> None:
+        """Tell those who judge which levels are right."""
+        for path, document in wanted.items():
+            collection, _, name = path.rpartition("/")
+            if collection == TOPOLOGIES:
+                self.observer.topologies.levels[name] = [level["key"] for level in document["levels"]]
+        for collection in (GROVE, KAI, KUEUE):
+            group = collection.split("/")[2]
+            self.deeds.levels[group, "cluster"] = wanted[f"{collection}/cluster"]["levels"]
+
+    def unsettled(self) -> list[str]:
+        """What is not as it should be in the end, in words; empty when everything is."""
+        try:
+            there = said(self.api)
+            found = [*self._node_differences(), *min((differences(each, there) for each in self._wanted()), key=len)]
+            found += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
+            leaders = [actor.name for actor in self.controllers if actor.program.leads()]
+        except _UNANSWERED as error:
+            return [f"the API server: {type(error).__name__}: {error}"[:300]]
+        if len(leaders) != 1:
+            found.append(f"{len(leaders)} controllers say that they lead")
+        return found
+
+    def _wanted(self) -> Iterator[dict[str, Any]]:
+        """What may be in the end: who made KAI's Topologies depends on whether Grove was there then."""
+        yield self.desired
+        if self.deeds.late_grove:
+            yield self._desired_later
+
+    def stir(self) -> None:
+        """Give the controller something to notice: a Node comes, and somebody edits Grove's resource."""
+        self.neighbours.here = True
+        self.excuse_published()
+        by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
+        with contextlib.suppress(*_UNANSWERED):
+            self.api.request("PATCH", f"{GROVE}/cluster", by_hand, content_type=MERGE)
+
+    def unnoticed(self) -> list[str]:
+        """What of it the controller has not answered yet."""
+        path = f"{TOPOLOGIES}/cluster"
+        try:
+            nodes = (self.api.get(path).get("status") or {}).get("nodes")
+            levels = self.api.get(f"{GROVE}/cluster")["spec"]["levels"]
+        except _UNANSWERED as error:
+            return [f"the API server: {type(error).__name__}: {error}"[:300]]
+        wanted = self.desired[path]["nodes"] + 1
+        found = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
+        edited = levels != self.desired[f"{GROVE}/cluster"]["levels"]
+        return [*found, *(["an edit of Grove's resource was not put back"] if edited else [])]
+
+    def _node_differences(self) -> list[str]:
+        found = []
+        for machine in self.machines:
+            code, node = self.api.request("GET", f"{NODES}/{machine.node}")
+            if code != 200:  # noqa: PLR2004 - HTTP's number
+                return [f"node {machine.node}: {code}"]
+            labels = node["metadata"].get("labels") or {}
+            now = {key: value for key, value in labels.items() if key.startswith(PREFIX)}
+            found += differences(machine.healthy, now, f"node {machine.node}:")
+            if _MATRIX not in (node["metadata"].get("annotations") or {}):
+                found.append(f"node {machine.node}: no annotation {_MATRIX}")
+        return found
+
+    def _until(
+        self, done: Callable[[], bool], what: str, missing: Callable[[], list[str]] = list, patience: float = _PATIENCE
+    ) -> None:
+        deadline = time.monotonic() + patience
+        while not done():
+            if time.monotonic() > deadline:
+                raise NotSettledError(f"not within {patience:.0f} s: {what}; missing: {missing()[:5]}")
+            time.sleep(_LOOK)
+
+    # What faults do to objects
+
+    def delete_crd(self, name: str) -> None:
+        """Delete a CRD with its objects. Raises OSError, AssertionError."""
+        self.api.remove_crd(name)
+
+    def add_crd(self, crd: dict[str, Any]) -> None:
+        """Create a CRD if it is not there, and wait until it is served."""
+        name = crd["metadata"]["name"]
+        code, found = self.api.request("GET", f"{CRDS}/{name}")
+        if code == 200 and found["metadata"].get("deletionTimestamp"):  # noqa: PLR2004 - HTTP's number
+            self.api.remove_crd(name)
+        if self.api.request("GET", f"{CRDS}/{name}")[0] != 200:  # noqa: PLR2004 - HTTP's number
+            self.api.create(CRDS, crd)
+        self.api.settled_crd(name)
+
+    def save(self) -> None:
+        """Keep a copy of etcd, for a fault that sets it back to this."""
+        self.snapshot = self.servers.save()
+
+    def begin_round(self) -> None:
+        """Nothing is excused any more; what happened before is judged."""
+        self.judge()
+        for machine in self.machines:
+            machine.forget()
+        self.deeds.excused = False
+        self.deeds.free.clear()
+        self.deeds.lent.clear()
+        self.memory.clear()
+
+    def judge(self) -> None:
+        """Judge what the audit log and the programs' logs tell. Raises NotSettledError when the observer is blind."""
+        if self.observer.broken:
+            raise NotSettledError(f"the observer is blind: {self.observer.broken}") from self.observer.broken
+        done, lost = self.audit.read()
+        self.turns.judge(done, lost)
+        self.deeds.judge(done)
+        for actor in self.actors.values():
+            self.findings.checked("programs")
+            if "Traceback" in actor.program.said():
+                text = actor.program.said().partition("Traceback")[2]
+                self.findings.add("programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}")
+                actor.program.log.rename(actor.program.log.with_suffix(".traceback"))
+
+    def mend_servers(self) -> None:
+        """Have both servers run, whatever was done to them. Raises ServerError."""
+        self.servers.launch()
+        for name in ("etcd", "kube-apiserver"):
+            self.servers.signal(name, signal.SIGCONT)
+        self.servers.start()
+
+    def tend(self) -> None:
+        """Start again what ended by itself, as a kubelet would, and take it down."""
+        for actor in self.actors.values():
+            ended = actor.program.died()
+            if ended:
+                self.findings.add("programs", ended)
+                actor.program.start()
+
+    def excuse_published(self) -> None:
+        """From now on and in this round it is no wonder when published objects are deleted."""
+        self.deeds.excused = True
+
+    def uproot(self, collection: str) -> None:
+        """What others made in a collection goes, until `plant` brings it back."""
+        self.observer.objects[collection].uproot()
+        self.deeds.free.add(collection.split("/")[2])

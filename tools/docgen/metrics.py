@@ -1,0 +1,124 @@
+"""Metrics: name, type, labels and help text as a scrape gets them; `metrics.toml` adds what those have no room for."""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from tools.docgen.markdown import code, listed, table
+from toposcope.agent.collector import AgentCollector
+from toposcope.agent.fabric import HEALTH_BITS
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics.leader import TOPOLOGY, LeaderMetrics
+
+NOTES: Final = Path(__file__).parent / "metrics.toml"
+_SUFFIX: Final = {"counter": "_total", "info": "_info"}
+
+
+class ForgottenNoteError(Exception):
+    """`metrics.toml` speaks of a metric that does not exist, or not of how many series one of the controller has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric as queries name it."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    help: str
+
+
+class _Collected(CollectorRegistry):
+    """Keeps what is registered with it, so that each can be asked for its labels without a sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.collectors: list[Collector] = []
+
+    def register(self, collector: Collector) -> None:
+        super().register(collector)
+        self.collectors.append(collector)
+
+
+def agent() -> str:
+    """The agent's metrics."""
+    return _table(agent_families(), series=False)
+
+
+def topologies() -> str:
+    """The controller's metrics about ClusterTopologies."""
+    return _table((each for each in controller_families() if TOPOLOGY in each.labels), series=True)
+
+
+def work() -> str:
+    """The controller's metrics about itself."""
+    return _table((each for each in controller_families() if TOPOLOGY not in each.labels), series=True)
+
+
+def agent_families() -> list[Family]:
+    """Every metric of an agent with all its flags."""
+    registry = _Collected()
+    registry.register(AgentCollector(AgentMetrics(), pairs=True))
+    return list(_families(registry))
+
+
+def controller_families() -> list[Family]:
+    """Every metric of a controller with all its flags."""
+    registry = _Collected()
+    ControllerMetrics(registry)
+    LeaderMetrics(registry, lambda: True)
+    return list(_families(registry))
+
+
+def notes() -> dict[str, dict[str, str]]:
+    """Metric to `more` (what to know beside the help text) and `series` (how many there are).
+
+    Raises ForgottenNoteError when a metric that is spoken of does not exist.
+    """
+    found: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
+    unknown = found.keys() - {each.name for each in (*agent_families(), *controller_families())}
+    if unknown:
+        raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
+    return found
+
+
+def _families(registry: _Collected) -> Iterator[Family]:
+    for collector in registry.collectors:
+        for metric in collector.collect():
+            name = metric.name + _SUFFIX.get(metric.type, "")
+            kind = "gauge" if metric.type == "info" else metric.type
+            yield Family(name, kind, _labels(collector, metric), metric.documentation)
+
+
+def _labels(collector: Collector, metric: Metric) -> tuple[str, ...]:
+    """A metric has its labels, or belongs to a collector that has them; the client library tells neither publicly."""
+    for each in (metric, collector):
+        names: Any = vars(each).get("_labelnames")
+        if names:
+            return tuple(names)
+    return tuple(metric.samples[0].labels) if metric.type == "info" else ()
+
+
+def _more(note: dict[str, str]) -> str:
+    return note.get("more", "").replace("{bits}", listed(HEALTH_BITS))
+
+
+def _table(families: Iterable[Family], *, series: bool) -> str:
+    said = notes()
+    rows = []
+    for each in families:
+        note = said.get(each.name, {})
+        row = [code(each.name), each.type, listed(each.labels), " ".join((each.help, _more(note)))]
+        if series:
+            if "series" not in note:
+                raise ForgottenNoteError(f"{NOTES.name}: how many series does {each.name} have?")
+            row.append(note["series"])
+        rows.append(row)
+    return table(["metric", "type", "labels", "meaning", *(["series"] if series else [])], rows)

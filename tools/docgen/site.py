@@ -1,0 +1,83 @@
+"""What the site needs beside docs/: files of the repository that its pages link to, and links that fit both places.
+
+A hook of MkDocs, which loads this file by its path. Pages link as GitHub wants it (`../manifests/...`); on the site
+what they link to lies under `source/`, Markdown as a page and everything else as text. A link to nothing is left as it
+is, so that `mkdocs build --strict` stumbles over it.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from mkdocs.structure.files import File
+
+ROOT: Final = Path(__file__).parents[2]
+_DOCS: Final = "docs/"
+_SOURCE: Final = "source/"
+_ALWAYS: Final = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "manifests/components/README.md")
+"""Files that the navigation names."""
+_LINK: Final = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add what pages link to, and what the added pages link to."""
+    texts = [(_in_repository(file.src_uri), file.content_string) for file in files.documentation_pages()]
+    linked = {path for at, text in texts for path in _linked(at, text)}
+    waiting, added = [*_ALWAYS, *sorted(linked)], set[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in added or path.startswith(_DOCS):
+            continue
+        added.add(path)
+        text = (ROOT / path).read_text(encoding="utf-8")
+        files.append(File.generated(config, _on_site(path), content=text))
+        if path.endswith(".md"):
+            waiting += _linked(path, text)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """The page with its links to files of the repository as they are on the site."""
+    at = _in_repository(page.file.src_uri)
+
+    def fitted(match: re.Match[str]) -> str:
+        path = _resolved(at, match[2])
+        if path is None:
+            return match[0]
+        target = posixpath.relpath(_on_site(path), posixpath.dirname(page.file.src_uri) or ".")
+        return f"{match[1]}{target}{match[3] or ''}{match[4]}"
+
+    return _LINK.sub(fitted, markdown)
+
+
+def _linked(at: str, text: str) -> Iterator[str]:
+    for _, target, _, _ in _LINK.findall(text):
+        path = _resolved(at, target)
+        if path is not None:
+            yield path
+
+
+def _resolved(at: str, target: str) -> str | None:
+    """The file of the repository that a link in the file `at` leads to; None where it leads elsewhere."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(at), target))
+    inside = not path.startswith("..") and ":" not in target and not target.startswith("/")
+    return path if inside and (ROOT / path).is_file() else None
+
+
+def _in_repository(uri: str) -> str:
+    """The path of a page of the site in the repository."""
+    if not uri.startswith(_SOURCE):
+        return _DOCS + uri
+    path = uri.removeprefix(_SOURCE)
+    return path if (ROOT / path).is_file() else path.removesuffix(".md") + "/README.md"
+
+
+def _on_site(path: str) -> str:
+    """The path of a file of the repository on the site."""
+    if path.startswith(_DOCS):
+        return path.removeprefix(_DOCS)
+    # A README would become the index of its section.
+    page = path.removesuffix("/README.md") + ".md" if path.endswith("/README.md") else path
+    return _SOURCE + page + ("" if path.endswith(".md") else ".txt")

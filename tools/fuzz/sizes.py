@@ -1,0 +1,264 @@
+"""Inputs that are bad by being large: each in a child process, with the time it takes and the memory at its peak.
+
+A row names what it may cost. Beyond that, or with a traceback, it is a finding.
+"""
+
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Final, cast
+
+import msgspec
+
+from tools.bench.report import aligned, number
+from tools.bench.usage import peak_memory
+from tools.fuzz.subject import held, refusal
+
+_MIB: Final = 1 << 20
+_BUSY: Final = 300
+"""Seconds of processor time, after which a row counts as hung; a busy machine is no finding."""
+_ASLEEP: Final = 1_800.0
+"""Seconds by the clock, for one that waits for what never comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One large input."""
+
+    name: str
+    attempt: Callable[[], str]
+    """What came of it, in words."""
+    peak: int
+    """MiB that the whole process may have at its peak, interpreter and imports (some 60) included."""
+
+
+def _annotation() -> str:
+    from toposcope.agent import baseline  # noqa: PLC0415 - each row loads what it measures
+    from toposcope.api.label_keys import MATRIX, REFERENCE  # noqa: PLC0415
+    from toposcope.api.matrix_annotation import NoMatrix, parse  # noqa: PLC0415
+    from toposcope.controller.node_decoder import NodeDecoder  # noqa: PLC0415
+    from toposcope.snapshot.decode import Decoder  # noqa: PLC0415
+
+    text = '{"version":1,"gpus":[' + ",".join('{"index":0,"pci":"x"}' for _ in range(48_000)) + "]}"
+    held(len(text) >= _MIB - 50_000, "not large enough")
+    node = {"metadata": {"name": "n", "annotations": {MATRIX: text, REFERENCE: text}}}
+    raw = msgspec.json.encode(node)
+    NodeDecoder(())(raw)
+    Decoder().node(lambda kind: msgspec.json.decode(raw, type=kind))
+    held(baseline.decode(text) is None, "a reference of a megabyte is believed")
+    try:
+        parse(text)
+    except NoMatrix as error:
+        refusal(error)
+    return "passed over by the controller; refused as a reference by the agent; read by `toposcope matrix`"
+
+
+def _labels() -> str:
+    from toposcope.controller.node_decoder import NodeDecoder  # noqa: PLC0415
+
+    labels = {f"example.com/l{i}": "x" * 63 for i in range(10_000)}
+    decode = NodeDecoder(["example.com/l1"])
+    for number_ in range(200):
+        _, _, facts = decode(msgspec.json.encode({"metadata": {"name": f"n{number_}", "labels": labels}}))
+        held(facts.keys == ("example.com/l1",), "other labels are kept")
+    return "200 such nodes read, one label of each kept"
+
+
+def _manifests() -> str:
+    from toposcope.placement.check import Checker  # noqa: PLC0415
+    from toposcope.snapshot.documents import documents  # noqa: PLC0415
+    from toposcope.snapshot.files import load_files  # noqa: PLC0415
+
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"allocatable": {"nvidia.com/gpu": "8"}},
+    }
+    checker = Checker(load_files(["-"], io.BytesIO(msgspec.json.encode(node))))
+    one = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
+    problems: list[Any] = []
+    read = 0
+    for document in documents(["-"], problems.append, cast("IO[bytes]", _Repeated(one, 100_000))):
+        checker.check(document.read(dict))
+        read += 1
+    held(read == 100_000 and not problems, f"{read} documents, {len(problems)} problems")  # noqa: PLR2004 - as asked
+    return f"{read:,} checked, one at a time"
+
+
+class _Repeated(io.RawIOBase):
+    """The same bytes over and over, without holding them all."""
+
+    def __init__(self, once: bytes, times: int) -> None:
+        super().__init__()
+        self._once, self._left, self._rest = once, times, b""
+
+    def read(self, size: int = -1) -> bytes:
+        while self._left and len(self._rest) < size:
+            block = min(self._left, 1000)
+            self._rest += self._once * block
+            self._left -= block
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+
+def _refused_from_file(content: bytes) -> str:
+    from toposcope.snapshot.files import load_files  # noqa: PLC0415
+    from toposcope.snapshot.problems import BadInput  # noqa: PLC0415
+
+    try:
+        load_files(["-"], io.BytesIO(content))
+    except BadInput as error:
+        held(error.problems, "no problem is named")
+        for problem in error.problems[:3]:
+            refusal(problem)
+        return f"refused: {str(error.problems[0])[:60]}"
+    return "read"
+
+
+def _deep_json() -> str:
+    return _refused_from_file(b'{"kind":"Node","metadata":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}")
+
+
+def _deep_yaml() -> str:
+    return _refused_from_file(b"kind: Node\nmetadata: " + b"[" * 100_000)
+
+
+def _laughs() -> str:
+    """Ten aliases of ten aliases ...: a kilobyte that is a billion values once somebody walks through them."""
+    lines = [b"kind: Job", b"apiVersion: batch/v1", b"metadata: {name: w}", b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)]
+    bomb = b"\n".join([*lines, b"spec: {template: {spec: {containers: *a9}}}"])
+    from toposcope.controller.config import UnreadableError, read_config  # noqa: PLC0415
+    from toposcope.placement.check import Checker  # noqa: PLC0415
+    from toposcope.snapshot.documents import documents  # noqa: PLC0415
+    from toposcope.snapshot.files import load_files  # noqa: PLC0415
+
+    problems: list[Any] = []
+    checker = Checker(load_files(["-"], io.BytesIO(b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}}')))
+    for document in documents(["-"], problems.append, io.BytesIO(bomb)):
+        for checked in checker.check(document.read(dict)):
+            for finding in checked.reading.findings[:3]:
+                refusal(f"{finding.field}: {finding.message}")
+    try:
+        read_config(b"apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\n" + bomb, "config.yaml")
+    except UnreadableError as error:
+        refusal(error)
+    return "checked; refused as a configuration"
+
+
+def _compressed() -> str:
+    import gzip  # noqa: PLC0415
+
+    return _refused_from_file(gzip.compress(b"# nothing\n" * 20_000_000, 1))
+
+
+def _spec() -> str:
+    from toposcope.api.cluster_topology import read  # noqa: PLC0415
+    from toposcope.api.effective_levels import Absences  # noqa: PLC0415
+    from toposcope.controller.assess.assessment import assess  # noqa: PLC0415
+    from toposcope.controller.status.compose import conditions_of  # noqa: PLC0415
+
+    levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
+    topology = read({"metadata": {"name": "t", "uid": "u"}, "spec": {"levels": levels, "required": ["x"] * 20_000}})
+    found = assess(topology, (), Absences(), 0.0)
+    for condition in conditions_of(topology, found, (), anything_served=True):
+        refusal(condition.message)
+    return f"{len(topology.problems):,} problems, the first ones told"
+
+
+def _line() -> str:
+    import http.client  # noqa: PLC0415
+
+    from toposcope.kube.client import _lines  # noqa: PLC0415
+    from toposcope.kube.errors import Unreachable  # noqa: PLC0415
+
+    class Endless:
+        def read1(self, size: int) -> bytes:
+            return b"x" * size
+
+    answer: http.client.HTTPResponse = Endless()  # type: ignore[assignment]  # the one method that is used
+    try:
+        for _ in _lines(answer):
+            pass
+    except Unreachable as error:
+        refusal(error)
+        return f"refused: {error}"[:60]
+    raise AssertionError("unreachable")
+
+
+def _number() -> str:
+    digits = b"9" * 1_000_000
+    return _refused_from_file(
+        b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":"'
+        + digits
+        + b'"}}}'
+    )
+
+
+SIZES: Final = (
+    Size("an annotation of 1 MiB", _annotation, 120),
+    Size("200 nodes with 10,000 labels each", _labels, 120),
+    Size("100,000 documents in one stream", _manifests, 150),
+    Size("JSON nested 200,000 times", _deep_json, 120),
+    Size("YAML nested 100,000 times", _deep_yaml, 150),
+    Size("YAML aliases worth a billion values", _laughs, 150),
+    Size("200 MB of comments in a gzip file of 1 MB", _compressed, 700),
+    Size("a ClusterTopology of 20,000 levels", _spec, 150),
+    Size("a watch line without end", _line, 200),
+    Size("a count of a million digits", _number, 120),
+)
+
+
+def size_rows(sizes: tuple[Size, ...] = SIZES) -> list[str]:
+    """Print the table; the findings, if any."""
+    findings, rows = [], [("large input", "seconds", "peak", "may have", "what came of it")]
+    for index, size in enumerate(sizes):
+        told, seconds, peak = _in_child(index)
+        wrong = told if told.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""
+        rows.append((size.name, number(seconds), f"{number(peak)} MiB", f"{size.peak} MiB", wrong or told)[:5])
+        findings += [f"{size.name}: {wrong}"] if wrong else []
+    print(aligned([tuple(cell.splitlines()[0] for cell in row) for row in rows]), flush=True)
+    return findings
+
+
+def _in_child(index: int) -> tuple[str, float, float]:
+    """What came of one row, its CPU seconds and the peak in MiB."""
+    with tempfile.TemporaryFile() as errors:
+        command = [sys.executable, "-m", "tools.fuzz.sizes", str(index)]
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, timeout=_ASLEEP, check=False)  # noqa: S603 - our own program
+        except subprocess.TimeoutExpired:
+            return f"BROKEN: asleep after {_ASLEEP:g} s", 0.0, 0.0
+        if done.returncode == -signal.SIGXCPU:
+            return f"BROKEN: still at it after {_BUSY} s", _BUSY, 0.0
+        if done.returncode:
+            errors.seek(0)
+            return f"BROKEN: {errors.read()[-2000:].decode(errors='replace')}", 0.0, 0.0
+    told, seconds, peak = json.loads(done.stdout)
+    return str(told), float(seconds), float(peak)
+
+
+def _rows() -> Iterator[Size]:
+    yield SIZES[int(sys.argv[1])]
+
+
+def main() -> int:
+    """One row, in the child."""
+    resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
+    for size in _rows():
+        told = size.attempt()
+        used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
+        json.dump((told, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""What comes back from something that may be no API server: whole answers, lists and watches."""
+
+import contextlib
+import http.client
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from tools.fuzz.material import spoiled, strings
+from tools.fuzz.subject import Outcome, Subject, held, refusal
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.config import Cluster
+from toposcope.kube.errors import KubeError
+from toposcope.kube.reflector import Reflector
+
+_META: Final = {"name": "n1", "uid": "u1", "resourceVersion": "7", "labels": {"gpu.topology/gpus": "8"}}
+_NODE: Final = {"metadata": _META, "spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+_END: Final = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
+_GOOD: Final[list[Any]] = [
+    {"kind": "NodeList", "metadata": {"resourceVersion": "9"}, "items": [_NODE]},
+    {"kind": "NodeList", "metadata": {"resourceVersion": "9", "continue": "more"}, "items": [_NODE]},
+    {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"},
+    {"type": "ADDED", "object": _NODE},
+    {"type": "DELETED", "object": _NODE},
+    {"type": "BOOKMARK", "object": _END},
+    {"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}},
+]
+_HEADERS: Final = (
+    "Content-Type: application/json", "Retry-After: 1", "Retry-After: soon", "Retry-After: " + "9" * 50,
+    "Connection: close", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip", "Content-Length: 5",
+    "Content-Length: -1", "Content-Length: 99999999999999999999", "Location: http://example.com/", "Set-Cookie: a=b",
+    ": nothing", "Bad Header", "X: " + "y" * 70000, "Content-Encoding: gzip",
+)  # fmt: skip
+_LINES: Final = (
+    "HTTP/1.1 200 OK", "HTTP/1.0 200 OK", "HTTP/1.1 404 Not Found", "HTTP/1.1 410 Gone", "HTTP/1.1 429 Slow down",
+    "HTTP/1.1 302 Found", "HTTP/1.1 100 Continue", "HTTP/1.1 204 No Content", "HTTP/9.9 200", "HTTP/1.1", "200 OK",
+    "SSH-2.0-x", "",
+)  # fmt: skip
+_MOST: Final = 150_000
+"""A socket takes so many bytes before somebody reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """A good answer in nothing but its frame, of which the end may be missing: what came is good JSON all the same."""
+
+    said: bytes
+    whole: Any
+    """What it says; None where the end is missing."""
+
+
+@st.composite
+def _plain(draw: DrawFn) -> _Plain:
+    documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
+    body = b"".join(msgspec.json.encode(each) + b"\n" for each in documents)
+    lines = [at + 1 for at in range(len(body)) if body[at : at + 1] == b"\n"]
+    cut = draw(st.one_of(st.just(len(body)), st.sampled_from(lines), st.integers(0, len(body))))
+    whole = cut == len(body) and draw(st.booleans())
+    if draw(st.booleans()):
+        missing = 0 if whole or cut < len(body) else 1
+        said = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
+    else:
+        size = draw(st.sampled_from([7, 4096]))
+        pieces = [body[at : at + size] for at in range(0, cut, size)]
+        said = b"Transfer-Encoding: chunked\r\n\r\n"
+        said += b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + (b"0\r\n\r\n" if whole else b"")
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + said, documents[0] if whole and len(documents) == 1 else None)
+
+
+@st.composite
+def _answer(draw: DrawFn) -> bytes:
+    """One answer as it comes over a socket."""
+    documents = draw(st.lists(spoiled(_GOOD, "ADDED", "n1", "9", "ERROR"), max_size=4))
+    body = draw(st.sampled_from([b"", b"<html>login</html>", b"\xff\xfe"])) if not documents else b""
+    for document in documents:
+        with contextlib.suppress(UnicodeEncodeError, OverflowError):
+            body += msgspec.json.encode(document) + b"\n"
+    headers = draw(st.lists(st.one_of(st.sampled_from(_HEADERS), strings("Content-Type: x")), max_size=3))
+    match draw(st.sampled_from(["length", "length", "chunks", "chunks", "none"])):
+        case "length":
+            headers.append(f"Content-Length: {len(body)}")
+        case "chunks":
+            headers.append("Transfer-Encoding: chunked")
+            size = draw(st.sampled_from([1, 7, 4096]))
+            pieces = [body[at : at + size] for at in range(0, len(body), size)]
+            body = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + b"0\r\n\r\n"
+    line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
+    head = "\r\n".join([line, *headers]).encode("utf-8", "replace") + b"\r\n\r\n"
+    whole = (head + body)[:_MOST]
+    return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 5)) == 0 else whole
+
+
+class _Wired(http.client.HTTPConnection):
+    """A connection whose other end has said all it will ever say."""
+
+    def __init__(self, said: bytes) -> None:
+        super().__init__("server")
+        self._said = said
+        self._other: socket.socket | None = None
+
+    def connect(self) -> None:
+        self.sock, self._other = socket.socketpair()
+        self._other.sendall(self._said)
+        self._other.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        super().close()
+        if self._other:
+            self._other.close()
+
+
+class _Client(ApiClient):
+    def __init__(self, answers: list[bytes]) -> None:
+        super().__init__(Cluster("http://server", None, lambda: None, "default"))
+        self._answers = answers
+
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+        del timeout
+        return _Wired(self._answers.pop(0) if self._answers else b"")
+
+
+class _Stop:
+    """Ends the following after so many waits."""
+
+    def __init__(self, waits: int) -> None:
+        self._left = waits
+
+    def wait(self, timeout: float) -> bool:
+        held(0 <= timeout < 3600, f"waits for {timeout} s")  # noqa: PLR2004 - an hour is no back-off
+        self._left -= 1
+        return self.is_set()
+
+    def is_set(self) -> bool:
+        return self._left <= 0
+
+
+class _Kept:
+    """Takes what the reflector hands over."""
+
+    def replace(self, items: Mapping[str, Any]) -> None:
+        held(all(isinstance(name, str) for name in items), "an object without a name")
+
+    def put(self, name: str, item: Any) -> None:
+        held(name and item, "an object without a name")
+
+    def gone(self, name: str) -> None:
+        held(name, "an object without a name")
+
+    def failing(self, error: KubeError | None) -> None:
+        if error is not None:
+            refusal(error)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def attempt(case: Any) -> Outcome:
+    """One call and one following: data or a KubeError in words, and no wait without end."""
+    outcome: Outcome = "taken"
+    answers = [each.said if isinstance(each, _Plain) else each for each in case]
+    client = _Client(list(answers))
+    try:
+        found = client.call(Request("GET", "/api/v1/nodes/n1", {}))
+        if isinstance(case[0], _Plain):
+            held(case[0].whole is not None, f"half an answer is taken for a whole one: {found}")
+            held(found == case[0].whole, f"{case[0].whole} is answered, and taken for {found}")
+    except KubeError as error:
+        outcome = refusal(error)
+        held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is refused: {error}")
+    finally:
+        client.close()
+    followed = _Client(list(answers))
+    with _quiet():
+        Reflector(followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)).run()
+    followed.close()
+    return outcome
+
+
+ANSWERS: Final = Subject(
+    "answers",
+    "whatever a server answers is data or an error in words; nothing is believed by halves",
+    st.lists(st.one_of(_answer(), _answer(), _plain()), min_size=1, max_size=4),
+    attempt,
+)

@@ -1,0 +1,86 @@
+"""Manifests of workloads, for every system that `toposcope check` knows."""
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from tools.fuzz.material import spoiled
+from tools.fuzz.subject import Outcome, Subject, refusal
+from tools.fuzz.subjects.workload_samples import SAMPLES, WORDS
+from toposcope.api import label_keys
+from toposcope.placement.check import Checker
+from toposcope.placement.sentences import answer
+from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY
+from toposcope.snapshot.files import load_files
+
+
+def cluster() -> bytes:
+    """A small cluster as a file: two blocks of two racks of two nodes."""
+    import msgspec  # noqa: PLC0415 - here only
+
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"n{i}",
+                "labels": {
+                    label_keys.GPUS: "8",
+                    BLOCK_KEY: f"b{i // 4}",
+                    RACK_KEY: f"r{i // 2}",
+                    label_keys.HOSTNAME: f"n{i}",
+                },
+            },
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for i in range(8)
+    ]
+    topology = {
+        "apiVersion": "gpu.topology/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "levels": [
+                {"domain": "block", "key": BLOCK_KEY},
+                {"domain": "rack", "key": RACK_KEY},
+                {"domain": "host", "key": label_keys.HOSTNAME},
+            ]
+        },
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
+    return msgspec.json.encode({"kind": "List", "items": [*nodes, topology, pod]})
+
+
+def _checker() -> Checker:
+    import io  # noqa: PLC0415 - here only
+
+    return Checker(load_files(["-"], io.BytesIO(cluster())))
+
+
+_CHECKER: Final = _checker()
+
+
+def attempt(case: Any) -> Outcome:
+    """Findings in words and a verdict that can be said, whatever the document holds."""
+    if not isinstance(case, dict):
+        return "refused"  # the reader of files says so
+    outcome: Outcome = "taken"
+    for checked in _CHECKER.check(case):
+        for finding in checked.reading.findings:
+            refusal(f"{finding.field or 'the document'}: {finding.message} {finding.fix}")
+        if checked.errors:
+            outcome = "refused"
+        if checked.verdict:
+            answer(checked.verdict)
+    return outcome
+
+
+WORKLOADS: Final = Subject(
+    "workloads",
+    "a manifest gets findings in words and a verdict, never a traceback",
+    st.one_of(
+        spoiled(SAMPLES, *WORDS),
+        st.dictionaries(st.sampled_from(["apiVersion", "kind", "metadata", "spec", "items"]), spoiled(SAMPLES, *WORDS)),
+    ),
+    attempt,
+)

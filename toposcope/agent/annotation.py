@@ -1,0 +1,98 @@
+"""The annotation `gpu.topology/matrix`: the node's devices and link matrix as compact JSON.
+
+    {"version":1,
+     "gpus":[{"index":0,"uuid":"GPU-...","pci":"0000:1b:00.0","numa":0,"nics":["mlx5_0"]}],
+     "nics":[{"name":"mlx5_0","pci":"0000:18:00.0","numa":0}],
+     "cpus":{"0":"0-55,112-167"},
+     "matrix":["X","NV18 X","PXB NODE X"],
+     "reasons":["GPU 3: 17 of 18 NVLinks active"]}
+
+`matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
+node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB. A device's `uuid`
+and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the kernel's list
+format. `disputes` is there when NVML and sysfs name a path differently.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.text import compact
+
+VERSION: Final = 1
+LIMIT: Final = 8192
+_NAME: Final = 64
+"""No UUID is longer, nor a device that the kernel names."""
+_REASONS: Final = ((16, 200), (16, 100), (8, 100))
+"""How many reasons there are and how long each may be: the next pair is taken when the one before is too much."""
+
+
+def annotation_for(topology: NodeTopology) -> str:
+    """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
+
+    What is too much goes in this order: disputes, long reasons, then (no known machine needs it) the matrix, the NICs
+    and the GPUs. The reasons for a degraded state are what an admin looks for here.
+    """
+    document: dict[str, Any] = {
+        "version": VERSION,
+        "gpus": [
+            _device(index=gpu.index, uuid=gpu.uuid, pci=gpu.pci, numa=gpu.numa, nics=_names(gpu.rails) or None)
+            for gpu in topology.gpus
+        ],
+        "nics": [_device(name=nic.name, pci=nic.pci, numa=nic.numa) for nic in topology.nics],
+        "cpus": _cpus(topology),
+        "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
+        "disputes": [f"{each.a} {each.b}: NVML says {each.nvml}, sysfs {each.sysfs}" for each in topology.disputes],
+        "reasons": _cut(topology.reasons, *_REASONS[0]),
+    }
+    for optional in ("cpus", "disputes"):
+        if not document[optional]:
+            del document[optional]
+    for smaller in _smaller(document, topology.reasons):
+        text = compact(smaller)
+        if len(text) <= LIMIT:
+            return text
+    raise AssertionError("eight short reasons always fit")
+
+
+def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The document, and then with less and less in it."""
+    yield document
+    document.pop("disputes", None)
+    yield document
+    for count, length in _REASONS[1:]:
+        document["reasons"] = _cut(reasons, count, length)
+        yield document
+    for expendable in ("cpus", "matrix", "nics", "gpus"):
+        document.pop(expendable, None)
+        yield document
+
+
+def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
+    """At most so many reasons, the last one a word about the rest; each printable ASCII and at most so long."""
+    shown = [_plain(reason, length) for reason in reasons[:count]]
+    if len(reasons) > count:
+        shown[-1] = f"and {len(reasons) - count + 1} more: see the agent's log"
+    return shown
+
+
+def _plain(text: str, length: int) -> str:
+    plain = "".join(character if " " <= character <= "~" else "?" for character in text)
+    return plain if len(plain) <= length else plain[: length - 3] + "..."
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    return [_plain(name, _NAME) for name in names]
+
+
+def _cpus(topology: NodeTopology) -> dict[str, str]:
+    used = {gpu.numa for gpu in topology.gpus} | {nic.numa for nic in topology.nics}
+    return {str(node.id): node.cpus for node in topology.numa if node.id in used and node.cpus}
+
+
+def _device(**facts: Any) -> dict[str, Any]:
+    return {
+        name: _plain(value, _NAME) if isinstance(value, str) else value
+        for name, value in facts.items()
+        if value is not None
+    }

@@ -1,0 +1,233 @@
+"""The agent's metrics as Prometheus reads them, each explained in docs/metrics.md.
+
+Loaded by the first scrape: the packages behind it cost 3 MB and a fifth of the agent's start, and an agent that nobody
+scrapes, or that has not labelled its node yet, has better things to do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+from itertools import combinations
+from typing import Final, get_args
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from toposcope import __version__
+from toposcope.agent.describe import Description
+from toposcope.agent.fabric import HEALTH_BITS
+from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
+from toposcope.agent.resource_usage import usage
+from toposcope.topology.hardware import Fabric, GpuFabric, NodeTopology, State
+from toposcope.topology.matrix import nv_links
+
+_PREFIX: Final = "toposcope_agent_"
+
+
+class AgentCollector(Collector):
+    """What one agent tells. A scrape makes its series anew: none outlives its GPU, none shows half a probe.
+
+    `worker` gives the worker's process id (None: there is none now). `pairs` adds one series for each pair of devices:
+    190 on a node with 8 GPUs and 12 NICs.
+    """
+
+    def __init__(
+        self, metrics: AgentMetrics, worker: Callable[[], int | None] = lambda: None, *, pairs: bool = False
+    ) -> None:
+        self._metrics = metrics
+        self._worker = worker
+        self._pairs = pairs
+
+    def collect(self) -> Iterator[Metric]:
+        """All families."""
+        description = self._metrics.description
+        yield from _work(self._metrics)
+        yield from _node(description)
+        if self._pairs:
+            yield _gauge(
+                "pair_nvlinks",
+                "NVLinks between two devices, and the path between them as in `nvidia-smi topo -m`.",
+                ("a", "b", "path"),
+                _pairs(description.topology) if description and description.topology else [],
+            )
+        yield from _processes(self._worker())
+
+
+def _work(metrics: AgentMetrics) -> Iterator[Metric]:
+    """What the agent did: its probes and its writes."""
+    yield _gauge(
+        "last_successful_probe_timestamp_seconds",
+        "When the hardware last answered, in Unix time; 0 until it has.",
+        (),
+        [((), metrics.last_probe)],
+    )
+    yield _gauge(
+        "last_successful_publish_timestamp_seconds",
+        "When the Node was last known to carry what the hardware says, in Unix time; 0 until it was.",
+        (),
+        [((), metrics.last_publish)],
+    )
+    durations = metrics.durations
+    yield HistogramMetricFamily(
+        f"{_PREFIX}probe_duration_seconds",
+        "How long probes of the hardware took, failed ones included.",
+        buckets=[(str(float(bound)), count) for bound, count in durations.cumulative()],
+        sum_value=durations.sum,
+    )
+    yield _counter(
+        "probe_failures",
+        f"Probes without an answer from the hardware, by reason: {', '.join(REASONS)}.",
+        "reason",
+        metrics.failures,
+    )
+    yield _counter(
+        "publishes",
+        f"Attempts to bring the Node's labels up to date, by outcome: {', '.join(get_args(Outcome))}.",
+        "outcome",
+        metrics.publishes,
+    )
+    yield InfoMetricFamily(f"{_PREFIX}build", "Version of this agent.", {"version": __version__})
+
+
+def _node(description: Description | None) -> Iterator[Metric]:
+    """The families without samples for what is not known: what was true before a failed probe may not be now."""
+    topology = description.topology if description else None
+    expected = description.expected if description else None
+    seen = len(topology.gpus) if topology else 0
+    yield _gauge(
+        "gpus_expected",
+        "GPUs on the PCI bus.",
+        (),
+        [] if expected is None else [((), expected)],
+    )
+    yield _gauge(
+        "gpus_seen", "GPUs that NVML sees.", (), [] if description is None or description.problem else [((), seen)]
+    )
+    yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
+    yield _one_of(
+        "fabric_state",
+        "1 for the state of the multi-node NVLink registration over all GPUs",
+        Fabric,
+        topology.fabric if topology else None,
+    )
+    yield from _gpus(topology)
+
+
+def _state(description: Description | None) -> State | None:
+    if description is None:
+        return None
+    if description.topology:
+        return description.topology.state
+    return State.UNKNOWN if description.problem else State.OK
+
+
+def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
+    """The families with a series, or several, for each GPU by its PCI address: the index changes as GPUs are lost."""
+    gpus = topology.gpus if topology else ()
+    by_gpu = ("gpu",)
+    yield _gauge("gpu_nvlinks", "NVLinks that the GPU has.", by_gpu, (((g.pci,), len(g.links)) for g in gpus))
+    yield _gauge(
+        "gpu_nvlinks_active",
+        "NVLinks of the GPU that are up, those asleep to save power included.",
+        by_gpu,
+        (((g.pci,), g.links_active) for g in gpus),
+    )
+    yield _gauge(
+        "gpu_nvlinks_expected",
+        "NVLinks of the GPU that ought to be up: as many as its like, as its product, as it has shown before.",
+        by_gpu,
+        (((g.pci,), g.links_expected) for g in gpus),
+    )
+    yield _gauge(
+        "gpu_nvlink_bandwidth_bytes_per_second",
+        "What the GPU's active NVLinks give together, in each direction.",
+        by_gpu,
+        (
+            ((g.pci,), g.links_active * (g.link_mbps or 0) * 1_000_000)
+            for g in gpus
+            if g.link_mbps is not None or not g.links_active
+        ),
+    )
+    yield _gauge(
+        "gpu_numa_node",
+        "NUMA node of the CPUs next to the GPU; -1 when not known.",
+        by_gpu,
+        (((g.pci,), -1 if g.numa is None else g.numa) for g in gpus),
+    )
+    yield _gauge(
+        "gpu_mig_devices",
+        "MIG devices on a GPU whose product can be partitioned.",
+        by_gpu,
+        (((g.pci,), g.mig_devices) for g in gpus if g.mig is not None),
+    )
+    yield _gauge(
+        "gpu_fabric_state",
+        f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
+        ("gpu", "state"),
+        (((g.pci, state), g.fabric is state) for g in gpus for state in GpuFabric),
+    )
+    in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
+    yield _gauge(
+        "gpu_fabric_health_bad",
+        "1 for each bit of the GPU's fabric health that is bad; nothing where there is no fabric.",
+        ("gpu", "bit"),
+        (
+            ((g.pci, bit), g.registration is not None and bit in g.registration.health)
+            for g in gpus
+            if in_fabric
+            for bit in HEALTH_BITS
+        ),
+    )
+
+
+def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Every pair once. The path of NVLinks is `NV`: their number is the value, and may change without a new series."""
+    names = [*(gpu.pci for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
+    for (i, a), (j, b) in combinations(enumerate(names), 2):
+        cell = topology.matrix.cells[i][j]
+        links = nv_links(cell)
+        yield (a, b, "NV" if links else cell), links
+
+
+def _processes(worker: int | None) -> Iterator[Metric]:
+    """The agent's own processes."""
+    found = usage(worker)
+    yield _gauge(
+        "process_resident_memory_bytes",
+        "Resident memory of the agent's processes; pages that they share count in each.",
+        ("process",),
+        (((name,), used.resident) for name, used in found.items()),
+    )
+    yield _counter(
+        "process_cpu_seconds",
+        "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0.",
+        "process",
+        {name: used.cpu for name, used in found.items()},
+    )
+
+
+def _counter(name: str, text: str, label: str, samples: Mapping[str, float]) -> CounterMetricFamily:
+    family = CounterMetricFamily(_PREFIX + name, text, labels=(label,))
+    for value, count in samples.items():
+        family.add_metric((value,), count)
+    return family
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(_PREFIX + name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> GaugeMetricFamily:
+    """A series for each state, 1 for the one that holds; none while no state is known."""
+    samples = [((each.value,), each is state) for each in states] if state is not None else []
+    return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)

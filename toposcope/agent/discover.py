@@ -1,0 +1,208 @@
+"""From raw answers to a `NodeTopology`: pure, so that every machine that was ever recorded is a test.
+
+The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from toposcope.agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
+from toposcope.agent.nvlinks import Wiring, expected_links, weak_links
+from toposcope.agent.rails import aligned, rails
+from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
+from toposcope.agent.runtime import withheld
+from toposcope.topology import hardware as hw
+from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains
+from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, pci_level
+from toposcope.topology.ranges import kernel_list
+from toposcope.topology.shape import shape
+
+_ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
+"""nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""
+
+_ARCHITECTURE: Final[dict[int | None, str]] = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
+"""NVML_DEVICE_ARCH_*."""
+
+_NVIDIA_DRIVER: Final = "nvidia"
+_LENDING: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
+"""Drivers that hold a device for a virtual machine, beside the VFIO family."""
+
+
+def discover(raw: RawNode) -> hw.NodeTopology:
+    """Understand one probe in which NVML answered.
+
+    A probe without NVML (see `RawNode.faults`) says nothing about links; call this only when NVML started.
+    """
+    numa = _Numa(raw)
+    wiring = Wiring(raw)
+    matrix, levels, disputes = _matrix(raw, wiring, numa)
+    nics = tuple(_nic(nic, numa) for nic in raw.nics)
+    expected = expected_links([(gpu.name, wiring.active(gpu.pci)) for gpu in raw.gpus])
+    gpus = tuple(
+        _gpu(gpu, numa, wiring.facts(gpu.pci), links, near)
+        for gpu, links, near in zip(raw.gpus, expected, rails(matrix, nics), strict=True)
+    )
+    domains = nvlink_domains(matrix)
+    fabric, clique = node_fabric(raw.gpus)
+    reasons = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
+    return hw.NodeTopology(
+        gpus=gpus,
+        nics=nics,
+        numa=tuple(hw.NumaNode(node.id, node.cpus, node.distances) for node in raw.numa),
+        matrix=matrix,
+        pci_levels=levels,
+        nvlink_domains=domains,
+        interconnect=_interconnect(len(gpus), domains, wiring),
+        nvswitches=wiring.switches(raw.switch_functions),
+        fabric=fabric,
+        clique=clique,
+        platform=_platform(raw.gpus),
+        disputes=disputes,
+        shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
+        rail_aligned=aligned(matrix, nics),
+        state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
+        reasons=reasons,
+    )
+
+
+class _Numa:
+    """NUMA nodes of devices: the kernel's word, else the node whose CPUs are local to the device."""
+
+    def __init__(self, raw: RawNode) -> None:
+        self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
+        self._all = frozenset().union(*self._cpus.values())
+        self._functions = {function.address: function for function in raw.gpu_functions}
+
+    def of(self, function: RawPci | None) -> int | None:
+        if function is None:
+            return None
+        if function.numa is not None:
+            return function.numa
+        local = kernel_list(function.local_cpus)
+        if not local or local >= self._all:
+            return None  # all CPUs are local to a device whose place the firmware does not tell
+        return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
+
+    def function(self, address: str) -> RawPci | None:
+        return self._functions.get(address)
+
+
+def _gpu(raw: RawGpu, numa: _Numa, links: tuple[hw.NvLink, ...], expected: int, near: tuple[str, ...]) -> hw.Gpu:
+    function = numa.function(raw.pci)
+    return hw.Gpu(
+        index=raw.index,
+        pci=raw.pci,
+        uuid=raw.uuid,
+        product=raw.name,
+        architecture=_ARCHITECTURE.get(raw.architecture),
+        numa=numa.of(function),
+        memory_numa=raw.memory_numa,
+        module=raw.platform.module if raw.module is None and raw.platform else raw.module,
+        mig=raw.mig,
+        mig_devices=raw.mig_devices,
+        path=function.path if function else (),
+        links=links,
+        links_expected=expected,
+        c2c_links=raw.c2c_active,
+        rails=near,
+        fabric=gpu_fabric(raw),
+        registration=registration(raw.fabric) if raw.fabric else None,
+    )
+
+
+def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
+    return hw.Nic(
+        name=raw.name,
+        pci=raw.pci.address,
+        numa=numa.of(raw.pci),
+        guid=raw.guid,
+        path=raw.pci.path,
+        # The kernel writes `4: ACTIVE`.
+        ports=tuple(hw.Port(port.number, port.link_layer, port.state.rpartition(":")[2].strip()) for port in raw.ports),
+    )
+
+
+def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
+    """Where the node sits: what its GPUs agree on (they share the tray), None when they do not or cannot tell."""
+    places = {
+        hw.Platform(p.chassis, p.slot, p.tray, p.host) for gpu in gpus if (p := gpu.platform) is not None and p.chassis
+    }
+    return places.pop() if len(places) == 1 else None
+
+
+def _matrix(raw: RawNode, wiring: Wiring, numa: _Numa) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
+    """The link matrix, what it is made of, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
+    ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
+    functions = [numa.function(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
+    names = [f"GPU{gpu.index}" for gpu in raw.gpus] + [f"NIC{i}" for i in range(len(raw.nics))]
+    cells = [[SELF] * len(names) for _ in names]
+    by_path: list[list[str | None]] = [[SELF] * len(names) for _ in names]
+    by_nvml: list[list[str | None]] = [[SELF] * len(raw.gpus) for _ in raw.gpus]
+    disputes = []
+    for i in range(len(names)):
+        for j in range(i):
+            first, second = functions[j], functions[i]
+            sysfs, nvml, links = None, None, 0
+            if first and second:
+                sysfs = pci_level(first.path, second.path, numa.of(first), numa.of(second))
+            if i < len(raw.gpus):
+                a, b = raw.gpus[j], raw.gpus[i]
+                nvml = _ANCESTOR.get(ancestors.get((a.index, b.index), -1))
+                links = wiring.links(a.pci, b.pci)
+                by_nvml[i][j] = by_nvml[j][i] = nvml
+            if sysfs and nvml and sysfs != nvml:
+                disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
+            by_path[i][j] = by_path[j][i] = sysfs
+            cells[i][j] = cells[j][i] = nv_cell(links) if links else nvml or sysfs or SYS
+    levels = hw.PciLevels(sysfs=tuple(map(tuple, by_path)), nvml=tuple(map(tuple, by_nvml)))
+    return LinkMatrix(tuple(names), tuple(map(tuple, cells))), levels, tuple(disputes)
+
+
+def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: Wiring) -> hw.Interconnect:
+    if gpus < 2:  # noqa: PLR2004 - a path needs two
+        return hw.Interconnect.NONE
+    if len(domains[0]) == 1:
+        return hw.Interconnect.PCIE
+    return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
+
+
+def expected_gpus(raw: RawNode) -> dict[str, str]:
+    """The GPUs that NVML ought to see: on the bus, and not held back for a virtual machine.
+
+    From the address of each to what to call it: the address, with the driver that has it when that is not NVIDIA's.
+    """
+    return {
+        function.address: function.address
+        if function.driver in (None, _NVIDIA_DRIVER)
+        else f"{function.address} (held by the driver {function.driver})"
+        for function in raw.gpu_functions
+        if not _held_back(function)
+    }
+
+
+def _held_back(function: RawPci) -> bool:
+    """Whether a driver that lends devices to virtual machines has it. `nouveau` is no such: that is a fault."""
+    return function.driver in _LENDING or "vfio" in (function.driver or "")
+
+
+def _missing(raw: RawNode) -> list[str]:
+    """GPUs that NVML ought to see and does not, by name."""
+    seen = {gpu.pci for gpu in raw.gpus}
+    lost = [
+        f"GPU {named} is on the PCI bus but not in NVML" for gpu, named in expected_gpus(raw).items() if gpu not in seen
+    ]
+    if lost and (why := withheld(raw)):
+        lost.append(why)
+    # Without sysfs the index is all there is to name it by.
+    return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]

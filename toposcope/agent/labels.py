@@ -1,0 +1,115 @@
+"""From a `NodeTopology` to the labels of the Node: what each means is in the design's table and in docs/labels.md."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from toposcope.api import label_keys
+from toposcope.topology.hardware import Fabric, NodeTopology, State
+from toposcope.topology.label_values import is_label_value, label_safe, short_name
+from toposcope.topology.ranges import kernel_list
+
+
+class Labels(NamedTuple):
+    """What the Node should carry. A key in `unknown` keeps the value it has until the facts are known again."""
+
+    known: dict[str, str]
+    unknown: frozenset[str] = frozenset()
+
+
+ALL = frozenset(
+    {
+        label_keys.NVLINK_DOMAIN,
+        label_keys.NVLINK_DOMAIN_SIZE,
+        label_keys.NVLINK_DOMAINS,
+        label_keys.INTERCONNECT,
+        label_keys.NVLINK_VERSION,
+        label_keys.NVLINK_LINKS,
+        label_keys.NVLINK_BANDWIDTH,
+        label_keys.NVSWITCHES,
+        label_keys.GPUS,
+        label_keys.GPU_PRODUCT,
+        label_keys.NUMA_NODES,
+        label_keys.GPUS_PER_NUMA,
+        label_keys.RAIL_ALIGNED,
+        label_keys.SHAPE,
+        label_keys.FABRIC,
+        label_keys.CHASSIS,
+        label_keys.TRAY,
+        label_keys.SLOT,
+        label_keys.STATE,
+    }
+)
+"""Every label that an agent can write."""
+
+NOTHING_KNOWN = Labels({label_keys.STATE: State.UNKNOWN}, ALL - {label_keys.STATE})
+"""NVML did not answer: whatever the Node says stands, and `state` says that nobody can vouch for it."""
+
+NO_GPUS = Labels({})
+"""NVML and the PCI bus agree that there is none: the Node carries no label of ours."""
+
+
+def labels_for(topology: NodeTopology, node_name: str) -> Labels:
+    """The labels of a node with at least one GPU. Values that no label can hold are left out."""
+    largest = topology.nvlink_domains[0]
+    known = {
+        label_keys.GPUS: str(len(topology.gpus)),
+        label_keys.NVLINK_DOMAIN_SIZE: str(len(largest)),
+        label_keys.NVLINK_DOMAINS: str(len(topology.nvlink_domains)),
+        label_keys.INTERCONNECT: topology.interconnect,
+        label_keys.RAIL_ALIGNED: "true" if topology.rail_aligned else "false",
+        label_keys.SHAPE: topology.shape,
+        label_keys.FABRIC: topology.fabric,
+        label_keys.STATE: topology.state,
+        **_nvlink(topology, largest),
+        **_numa(topology),
+    }
+    product = label_safe(_products(topology))
+    if product:
+        known[label_keys.GPU_PRODUCT] = product
+    if topology.platform:
+        known[label_keys.CHASSIS] = topology.platform.chassis
+        known[label_keys.TRAY] = str(topology.platform.tray)
+        known[label_keys.SLOT] = str(topology.platform.slot)
+    unknown = set()
+    if topology.fabric is Fabric.IN_PROGRESS:
+        unknown.add(label_keys.NVLINK_DOMAIN)
+    else:
+        # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
+        known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
+    return Labels({key: value for key, value in known.items() if is_label_value(value)}, frozenset(unknown))
+
+
+def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
+    """What a job on the largest NVLink domain can count on: the weakest of its GPUs."""
+    members = [topology.gpus[position] for position in largest]
+    links = min(gpu.links_active for gpu in members)
+    labels = {label_keys.NVLINK_LINKS: str(links)}
+    if topology.nvswitches is not None:
+        labels[label_keys.NVSWITCHES] = str(topology.nvswitches)
+    speeds = [gpu.link_mbps for gpu in members if gpu.link_mbps]
+    if links and speeds:
+        labels[label_keys.NVLINK_BANDWIDTH] = str(links * min(speeds) // 1000)
+    versions = sorted(gpu.nvlink_version for gpu in members if gpu.nvlink_version)
+    if links and versions:
+        labels[label_keys.NVLINK_VERSION] = versions[0]
+    return labels
+
+
+def _numa(topology: NodeTopology) -> dict[str, str]:
+    """NUMA nodes with CPUs, and the GPUs on each; the second only when every GPU's node is known."""
+    with_cpus = [node.id for node in topology.numa if kernel_list(node.cpus)]
+    if not with_cpus:
+        return {}
+    labels = {label_keys.NUMA_NODES: str(len(with_cpus))}
+    # On a machine with one node there is no other place for a device whose place the firmware does not tell.
+    only = with_cpus[0] if len(with_cpus) == 1 else None
+    count = Counter(only if gpu.numa is None else gpu.numa for gpu in topology.gpus)
+    if set(count) <= set(with_cpus):
+        labels[label_keys.GPUS_PER_NUMA] = "-".join(str(count[node]) for node in with_cpus)
+    return labels
+
+
+def _products(topology: NodeTopology) -> str:
+    """The product that most GPUs of the node are; nodes with several are rare, and one label holds one value."""
+    names = Counter(gpu.product for gpu in topology.gpus if gpu.product)
+    return max(names, key=names.__getitem__, default="")

@@ -1,0 +1,82 @@
+"""The well-known `nvidia.com/` labels, for tools that read those: opt-in, and only where nobody else writes them.
+
+GPU Feature Discovery and the DRA driver write the same keys. Who owns a key is in managedFields; an owned key is left
+alone, and one that we wrote is given up when an owner appears. No force, and a field manager of its own, so that a
+conflict here never holds up the labels under our own prefix.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toposcope.agent.describe import Description
+from toposcope.api import label_keys
+from toposcope.kube.client import ApiClient
+from toposcope.kube.requests import NODES, apply
+
+MANAGER: Final = "toposcope-agent-nvidia"
+
+_CLIQUE: Final = "nvidia.com/gpu.clique"
+_COUNT: Final = "nvidia.com/gpu.count"
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_NVLINK_VERSION: Final = "nvidia.com/nvlink.version"
+_NVSWITCH: Final = "nvidia.com/nvswitch.present"
+KEYS: Final = frozenset({_CLIQUE, _COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
+
+
+def well_known(description: Description) -> dict[str, str]:
+    """The `nvidia.com/` labels that a description stands for; none for a node without GPUs."""
+    if description.topology is None:
+        return {}
+    ours = description.labels.known
+    labels = {
+        _COUNT: ours[label_keys.GPUS],
+        _NVSWITCH: "true" if ours[label_keys.INTERCONNECT] == "nvswitch" else "false",
+    }
+    if description.topology.clique:
+        labels[_CLIQUE] = description.topology.clique
+    for theirs, key in ((_PRODUCT, label_keys.GPU_PRODUCT), (_NVLINK_VERSION, label_keys.NVLINK_VERSION)):
+        if key in ours:
+            labels[theirs] = ours[key]
+    return labels
+
+
+def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    """Those of `KEYS` that we own on the Node, and those that others do; a key can be in both.
+
+    A key with a value and without an owner was there before managedFields: it is somebody's too.
+    """
+    ours: set[str] = set()
+    theirs: set[str] = set()
+    for entry in metadata.get("managedFields") or ():
+        fields = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
+        (ours if entry.get("manager") == MANAGER else theirs).update(key.removeprefix("f:") for key in fields)
+    labels = metadata.get("labels") or {}
+    return KEYS & ours, KEYS & (theirs | (labels.keys() - ours))
+
+
+class CompatPublisher:
+    """Keeps the free ones of the well-known labels on one Node."""
+
+    def __init__(self, client: ApiClient, node_name: str) -> None:
+        self._client = client
+        self._path = f"{NODES}/{node_name}"
+        self._name = node_name
+
+    def publish(self, description: Description, metadata: Mapping[str, Any]) -> bool:
+        """Make the Node carry the free labels, given its metadata as last read; whether a write was needed.
+
+        Raises KubeError; a 409 means that an owner appeared since the Node was read.
+        """
+        if description.problem:
+            return False  # nothing is known: what is there stands
+        ours, theirs = owners(metadata)
+        wanted = {key: value for key, value in well_known(description).items() if key not in theirs}
+        if wanted == {key: (metadata.get("labels") or {}).get(key) for key in ours}:
+            return False
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": self._name, "uid": metadata["uid"], "labels": wanted},
+        }
+        self._client.call(apply(self._path, body, MANAGER, force=False, metadata_only=True))
+        return True

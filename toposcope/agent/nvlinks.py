@@ -1,0 +1,154 @@
+"""Where every NVLink of a node ends: at another GPU, at an NVSwitch, at a CPU. Pure; NVIDIA's words are in nvml.h.
+
+How many NVLinks of a GPU ought to be up.
+
+A product counts where all of its links are wired: on the SXM boards that come with NVSwitches or a mesh. Only these: a
+PCIe card's links are up when somebody has plugged a bridge, and on POWER9 half of a V100's links go to the CPU.
+Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from toposcope.agent.raw import RawGpu, RawLink, RawNode
+from toposcope.topology.hardware import Gpu, LinkEnd, LinkState, NvLink
+from toposcope.topology.pci import normal_address
+
+_LINKS: Final = (
+    (re.compile(r"A100-SXM"), 12),
+    (re.compile(r"A800-SXM"), 8),
+    (re.compile(r"H100 80GB HBM3|GH200"), 18),
+    (re.compile(r"H200(?! NVL)"), 18),
+    (re.compile(r"H800$"), 8),
+    (re.compile(r"\bG?B[23]00\b"), 18),
+)
+_BOARD: Final = 4
+"""A board has four or eight GPUs; fewer are a part of one, given to a virtual machine without its switches."""
+
+
+def expected_links(gpus: Sequence[tuple[str | None, int]]) -> list[int]:
+    """Active NVLinks that each GPU ought to have: as many as its like on this node, and as its product.
+
+    `gpus` are pairs of product and active links.
+    """
+    most: Counter[str | None] = Counter()
+    for product, active in gpus:
+        most[product] = max(most[product], active)
+    return [max(most[product], _wired(product, active, len(gpus))) for product, active in gpus]
+
+
+def _wired(product: str | None, active: int, gpus: int) -> int:
+    full = next((links for pattern, links in _LINKS if product and pattern.search(product)), 0)
+    return full if active or gpus >= _BOARD else 0
+
+
+def weak_links(gpus: Sequence[Gpu]) -> list[str]:
+    """GPUs with fewer active links than they ought to have: a dead link, or a GPU thrown out of the fabric."""
+    return [
+        f"GPU {gpu.index}: {gpu.links_active} of {gpu.links_expected} NVLinks active"
+        for gpu in gpus
+        if gpu.links_active < gpu.links_expected
+    ]
+
+
+_STATE: Final = {0: LinkState.INACTIVE, 1: LinkState.ACTIVE, 2: LinkState.SLEEP, 3: LinkState.DISABLED}
+"""NVML_FI_DEV_NVLINK_GET_STATE; `nvmlDeviceGetNvLinkState` knows the first two."""
+
+_VERSION: Final = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+"""NVML_NVLINK_VERSION_*; the numbers are an enum (A100 answers 5)."""
+
+_REMOTE_GPU, _REMOTE_CPU, _REMOTE_SWITCH = 0, 1, 2
+"""nvmlIntNvLinkDeviceType_t."""
+_NO_ADDRESS: Final = "ffffffff:ff:ff.0"
+"""What a link into a switch outside the node answers (GB200, virtual machines)."""
+
+
+class _Ends(NamedTuple):
+    """Where the active links of one GPU end."""
+
+    peers: Counter[str]
+    into_switches: int
+
+
+class Wiring:
+    """Where every NVLink of the node ends, by the GPU's PCI address. Only links that are up make a path."""
+
+    def __init__(self, raw: RawNode) -> None:
+        self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
+        self._on_bus = frozenset(raw.switch_functions)
+        self._facts = {gpu.pci: tuple(self._fact(gpu, link) for link in gpu.links) for gpu in raw.gpus}
+        self._ends = {gpu: _ends(facts) for gpu, facts in self._facts.items()}
+
+    def _fact(self, gpu: RawGpu, link: RawLink) -> NvLink:
+        state = LinkState.UNKNOWN if link.state is None else _STATE.get(link.state, LinkState.UNKNOWN)
+        remote = _remote(link)
+        down = state in (LinkState.INACTIVE, LinkState.UNKNOWN)
+        return NvLink(
+            link=link.link,
+            state=state,
+            version=None if link.version is None else _VERSION.get(link.version),
+            mbps=link.mbps,
+            remote=None if down else self._end(gpu, link, remote),
+            remote_pci=remote,
+        )
+
+    def _end(self, gpu: RawGpu, link: RawLink, remote: str | None) -> LinkEnd:
+        if remote in self._gpus or link.remote_type == _REMOTE_GPU:
+            return LinkEnd.GPU
+        if link.remote_type == _REMOTE_SWITCH or remote in self._on_bus or _hidden_switch(gpu, link, remote):
+            return LinkEnd.NVSWITCH
+        return LinkEnd.CPU if link.remote_type == _REMOTE_CPU else LinkEnd.UNKNOWN
+
+    def facts(self, gpu: str) -> tuple[NvLink, ...]:
+        """All links of a GPU, those that are down too."""
+        return self._facts[gpu]
+
+    def active(self, gpu: str) -> int:
+        """How many of a GPU's links are up."""
+        return sum(link.up for link in self._facts[gpu])
+
+    def links(self, a: str, b: str) -> int:
+        """Active NVLinks between two GPUs; both ends have to agree, so the smaller count stands.
+
+        Through switches a pair shares all links that both have into them.
+        """
+        direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
+        return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
+
+    def switched(self) -> bool:
+        """Whether any link ends in an NVSwitch."""
+        return any(ends.into_switches for ends in self._ends.values())
+
+    def switches(self, on_bus: tuple[str, ...]) -> int | None:
+        """How many NVSwitches there are; None when links end in switches that show no address."""
+        into = [link for facts in self._facts.values() for link in facts if link.up and link.remote is LinkEnd.NVSWITCH]
+        known = {link.remote_pci for link in into if link.remote_pci}.union(on_bus)
+        nameless = any(link.remote_pci is None for link in into)
+        return None if nameless and not known else len(known)
+
+
+def _ends(facts: tuple[NvLink, ...]) -> _Ends:
+    up = [link for link in facts if link.up]
+    peers = Counter(link.remote_pci for link in up if link.remote is LinkEnd.GPU and link.remote_pci)
+    return _Ends(peers, sum(link.remote is LinkEnd.NVSWITCH for link in up))
+
+
+def _remote(link: RawLink) -> str | None:
+    """Address of the far end, None when the link does not tell it."""
+    if link.remote_pci is None or link.remote_pci.lower() == _NO_ADDRESS:
+        return None
+    try:
+        return normal_address(link.remote_pci)
+    except ValueError:
+        return None
+
+
+def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
+    """Whether a link of unknown type (drivers before 470) leads to a switch that shows no address.
+
+    A POWER9 CPU at the far end looks just so; the count of switch links, where the driver gives one, tells them apart.
+    """
+    typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
+    return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0

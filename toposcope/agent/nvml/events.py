@@ -1,0 +1,55 @@
+"""NVML events: an XID error, a GPU that became unavailable, a recovery action; each is a reason to probe at once."""
+
+from typing import Any, Final
+
+from toposcope.agent.nvml.gateway import Nvml, Refusal
+
+_XID: Final = 0x8
+_UNAVAILABLE: Final = 0x4000
+_RECOVERY: Final = 0x8000
+_WANTED: Final = {_XID: "XID {data}", _UNAVAILABLE: "GPU unavailable", _RECOVERY: "recovery action {data}"}
+_TIMEOUT: Final = 10
+"""The normal end of a wait."""
+
+
+class EventWatch:
+    """A set of NVML events of all GPUs; made anew when the set breaks, which a lost GPU does to it."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+        self._set: Any | None = None
+
+    def arm(self) -> bool:
+        """Listen to every GPU that NVML has; whether there is anything to listen to."""
+        if self._set is not None:
+            return True
+        events = self._nvml.ask("nvmlEventSetCreate")
+        if isinstance(events, Refusal):
+            return False
+        listening = False
+        for index in range(self._nvml.value("nvmlDeviceGetCount") or 0):
+            handle = self._nvml.value("nvmlDeviceGetHandleByIndex", index)
+            if handle is None:
+                continue
+            # One type that a GPU lacks refuses them all.
+            types = sum(_WANTED) & (self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0)
+            if types and not isinstance(self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), Refusal):
+                listening = True
+        if not listening:
+            self._nvml.ask("nvmlEventSetFree", events)
+            return False
+        self._set = events
+        return True
+
+    def wait(self, seconds: float) -> str:
+        """What happened within so many seconds, in a few words; nothing when nothing did."""
+        answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
+        if not isinstance(answer, Refusal):
+            kind = next((words for bit, words in _WANTED.items() if answer.eventType & bit), "event")
+            index = self._nvml.value("nvmlDeviceGetIndex", answer.device)
+            return f"{kind.format(data=answer.eventData)} on GPU {'?' if index is None else index}"
+        if answer.code == _TIMEOUT:
+            return ""
+        self._nvml.ask("nvmlEventSetFree", self._set)
+        self._set = None
+        return f"NVML's events ended: {answer.text}"

@@ -1,0 +1,109 @@
+"""The NVML answers that are read from raw memory: field values, fabric and platform information.
+
+The binding's own view of these structs is wrong in places: it reads four bytes where C has one and padding, types
+numbers as characters, and cuts byte strings at a zero. Layouts: nvml.h, nvmlGpuFabricInfo_t, _v2_t, _v3_t, _v4_t and
+nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t) are right there, but there are 300 of them in a probe, and the
+binding makes each look at one a call of a Python function.
+"""
+
+import struct
+from ctypes import addressof, byref, sizeof, string_at
+from typing import Any, Final
+
+from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, NOT_SUPPORTED, Nvml, Refusal
+from toposcope.agent.raw import RawFabric, RawPlatform
+
+_UUID_BYTES: Final = 16
+_UNICAST_POINTER: Final = 0
+"""NVML_GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER: its first entry is what older layouts call the clique id."""
+
+_FABRIC: Final = (
+    ("c_nvmlGpuFabricInfo_v4_t", "nvmlDeviceGetGpuFabricInfo_v4"),
+    ("c_nvmlGpuFabricInfo_v3_t", "nvmlDeviceGetGpuFabricInfoV"),
+    ("c_nvmlGpuFabricInfo_v2_t", "nvmlDeviceGetGpuFabricInfoV"),
+    ("c_nvmlGpuFabricInfo_t", "nvmlDeviceGetGpuFabricInfo"),
+)
+"""Newest first; the first two bindings that are supported lack the v4 struct."""
+
+_PLATFORM: Final = struct.Struct("<I16s16s5B")
+
+
+_FIELD: Final = struct.Struct("=IIqqIII4x")
+"""Field, scope, timestamp, latency, type, status, and the value as an unsigned integer of four bytes."""
+_SUCCESS: Final = 0
+
+
+def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
+    """The field values that were answered, by (field, scope).
+
+    The call as a whole succeeds even when entries fail, and a failed entry holds zero: each entry's own status counts.
+    """
+    answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
+    return {
+        (field, scope): value
+        for field, scope, _, _, _, status, value in _FIELD.iter_unpack(bytes(answer or b""))
+        if status == _SUCCESS
+    }
+
+
+def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | Refusal:
+    """Fabric information in the newest layout that driver and binding know.
+
+    A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks the call
+    FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
+    """
+    refused = Refusal(NOT_SUPPORTED, "no fabric call answered")
+    for layout, function in _FABRIC:
+        if not (hasattr(nvml.module, layout) and hasattr(nvml.module, function)):
+            continue
+        info = getattr(nvml.module, layout)()
+        answer = nvml.ask(function, handle, byref(info))
+        if not isinstance(answer, Refusal):
+            return _fabric(info)
+        refused = answer
+        if not answer.absent or answer.code == NOT_SUPPORTED:
+            break
+    return refused
+
+
+def _fabric(info: Any) -> RawFabric:
+    if hasattr(info, "cliques"):
+        cliques = tuple((int(c.type), int(c.id)) for c in info.cliques[: min(info.numCliques, len(info.cliques))])
+        clique = next((number for kind, number in cliques if kind == _UNICAST_POINTER), None)
+    else:
+        clique = int(info.cliqueId)
+        cliques = ((_UNICAST_POINTER, clique),)
+    return RawFabric(
+        # One byte and padding in C, four bytes in the binding: the rest is whatever was there.
+        state=int(info.state) & 0xFF,
+        status=int(info.status),
+        uuid=string_at(addressof(info) + type(info).clusterUuid.offset, _UUID_BYTES).hex(),
+        clique=clique,
+        cliques=cliques,
+        health_mask=getattr(info, "healthMask", None),
+        health_summary=getattr(info, "healthSummary", None),
+    )
+
+
+def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:
+    """Where the GPU's tray sits, on GB200 and later; None elsewhere. Both layouts are the same but for names."""
+    for layout in ("c_nvmlPlatformInfo_v2_t", "c_nvmlPlatformInfo_v1_t"):
+        info = getattr(nvml.module, layout)()
+        answer = nvml.ask("nvmlDeviceGetPlatformInfo", handle, byref(info))
+        if not isinstance(answer, Refusal):
+            return _platform(string_at(addressof(info), sizeof(info)))
+        if answer.code != ARGUMENT_VERSION_MISMATCH:
+            break
+    return None
+
+
+def _platform(memory: bytes) -> RawPlatform:
+    _, _, chassis, slot, tray, host, _, module = _PLATFORM.unpack_from(memory)
+    return RawPlatform(
+        # A serial number in ASCII, padded with zeros; other bytes are no serial number.
+        chassis=chassis.split(b"\0")[0].decode("ascii", "replace").strip(),
+        slot=slot,
+        tray=tray,
+        host=host,
+        module=module,
+    )

@@ -1,0 +1,194 @@
+"""Keeps NVML at arm's length: it lives in a process of its own, and the agent never waits for that without a limit.
+
+    agent (deadlines, API server, metrics)  ──►  worker (NVML)
+
+The worker may hang in the driver or crash. The agent notices, kills it, says so in plain words and starts a new one
+for the next probe. A worker that is stuck in the kernel does not even die of SIGKILL until the driver lets go: it is
+never waited for, and no second one is sent after it.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from toposcope.agent.nvml.board import Board
+from toposcope.agent.nvml.frames import Broken, Frame, Kind, receive, send
+from toposcope.agent.nvml.launch import Worker, ended, fork, spawn
+from toposcope.agent.nvml.result import NotAResult, decode
+from toposcope.agent.raw import RawNode
+
+STEP_SECONDS: Final = 60.0
+"""How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
+processes that start at once wait for each other for 12 s."""
+
+_LOOK_SECONDS: Final = 2.0
+"""How often the agent looks whether PCI devices came or went: one directory listing."""
+
+_MOMENT: Final = 1.0
+"""How long a process may take to end once its socket is closed, or once it was killed."""
+
+
+class ProbeFailed(Exception):
+    """This probe gave no result; the next one may. The message says what happened, and in which step.
+
+    `reason` is one word for metrics: hang, crash or garbage.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ProbeProcess:
+    """Runs probes in a process of their own. Make it early (see `launch.fork`); use it from one thread.
+
+    `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that has to be replaced
+    gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys.
+    """
+
+    def __init__(self, open_nvml: Callable[[], Any], sysfs: Path, step_seconds: float = STEP_SECONDS) -> None:
+        self._open_nvml = open_nvml
+        self._sysfs = sysfs
+        self._step_seconds = step_seconds
+        self._devices: frozenset[str] | None = None
+        self._stuck = 0
+        self._last: tuple[bytes, RawNode] | None = None
+        self._board = Board.new()
+        self._board.write("start")
+        self._worker: Worker | None = fork(open_nvml, sysfs, self._board)
+
+    @property
+    def worker(self) -> int | None:
+        """Process id of the worker; None between two of them."""
+        worker = self._worker  # another thread may ask
+        return worker.pid if worker else None
+
+    def probe(self) -> RawNode:
+        """One probe. Raises ProbeFailed."""
+        self._devices = self._on_bus()
+        answer = self._answer().content
+        if self._last and self._last[0] == answer:  # at rest the hardware says the same each time
+            return self._last[1]
+        try:
+            raw = decode(answer)
+        except NotAResult as error:
+            self._end(patience=0.0)  # its memory may be damaged
+            raise ProbeFailed("garbage", f"the probe answered nonsense: {error}") from error
+        self._last = (answer, raw)
+        return raw
+
+    def wait(self, seconds: float, wake: socket.socket) -> str:
+        """Wait so long, or until `wake` can be read, or until something happens to the hardware: then what."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            sources = [wake, self._worker.socket] if self._worker else [wake]
+            ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))
+            if wake in ready:
+                return ""
+            happened = self._worker_news() if ready else self._device_news()
+            if happened:
+                return happened
+        return ""
+
+    def close(self) -> None:
+        """End the worker; one that the driver holds is left to it."""
+        if self._worker:
+            self._end(patience=0.0)  # it may be waiting for events; NVML needs no farewell
+        self._board.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self) -> Frame:
+        """Ask the worker, a new one when there is none; its answer. Raises ProbeFailed."""
+        if self._stuck and not ended(self._stuck):
+            held = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
+            raise ProbeFailed("hang", held)
+        self._stuck = 0
+        worker = self._worker or self._replacement()
+        try:
+            send(worker.socket, Frame(Kind.REQUEST))
+            while (answer := self._next_frame(worker)) and answer.kind is Kind.EVENT:
+                pass  # this very probe is the answer to whatever happened
+        except Broken as error:
+            raise ProbeFailed("crash", f"the probe's process {self._end() or error} in step: {self._step}") from error
+        if answer is None:
+            step = self._step
+            self._end(patience=0.0)
+            raise ProbeFailed("hang", f"no answer within {self._step_seconds:g} s in step: {step}")
+        if answer.kind is Kind.LAST:
+            self._end()
+        return answer
+
+    def _replacement(self) -> Worker:
+        self._board.write("start")
+        try:
+            self._worker = spawn(self._open_nvml, self._sysfs, self._board)
+        except OSError as error:
+            raise ProbeFailed("other", f"cannot start the process that probes: {error}") from error
+        return self._worker
+
+    def _next_frame(self, worker: Worker) -> Frame | None:
+        """The worker's next frame; None when it stood at one step for longer than it may. Raises Broken."""
+        seen = self._board.read()
+        while not select.select([worker.socket], [], [], self._step_seconds)[0]:
+            if self._board.read() == seen:
+                return None
+            seen = self._board.read()
+        return receive(worker.socket, self._step_seconds)
+
+    @property
+    def _step(self) -> str:
+        return self._board.read()[1]
+
+    def _worker_news(self) -> str:
+        """What the worker says between probes, or that it ended."""
+        if self._worker is None:
+            raise AssertionError("only a worker has news")
+        try:
+            frame = receive(self._worker.socket, self._step_seconds)
+        except Broken as error:
+            return f"the probe's process {self._end() or error} while it waited for events"
+        if frame is None or frame.kind is not Kind.EVENT:
+            self._end(patience=0.0)
+            return "the probe's process sent what nobody asked for"
+        return frame.content.decode(errors="replace")
+
+    def _device_news(self) -> str:
+        """Whether devices came or went since the last probe."""
+        before, self._devices = self._devices, self._on_bus()
+        if before is None or self._devices == before or self._devices is None:
+            return ""
+        return f"PCI devices changed: {', '.join(sorted(before ^ self._devices))[:200]}"
+
+    def _on_bus(self) -> frozenset[str] | None:
+        try:
+            return frozenset(os.listdir(f"{self._sysfs}/bus/pci/devices"))  # noqa: PTH208 - every 2 s on every GPU node
+        except OSError:
+            return None
+
+    def _end(self, patience: float = _MOMENT) -> str:
+        """Drop the worker, by force unless it ends by itself; how it ended, or nothing while the driver holds it."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            raise AssertionError("there is no worker to end")
+        worker.socket.close()
+        how = ended(worker.pid, patience)
+        if not how:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+            how = ended(worker.pid, _MOMENT)
+        self._stuck = 0 if how else worker.pid
+        return how

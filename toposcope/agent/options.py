@@ -1,0 +1,94 @@
+"""The agent's command line, shared by `toposcope agent` and `python -m agent`.
+
+It is read before the worker is forked (see `nvml.launch`), so what it loads is kept small: no dataclasses, no logging.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from toposcope.telemetry.logs import FORMATS
+
+
+class Options(NamedTuple):
+    """What an agent needs to know beside the hardware."""
+
+    node_name: str
+    kubeconfig: str | None
+    once: bool
+    interval: float
+    spread: float
+    accept_degraded: bool
+    cleanup: bool
+    nvidia_labels: bool
+    pair_metrics: bool
+    metrics_port: int | None
+    log_format: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the agent's flags."""
+    parser.add_argument(
+        "--node-name", default=os.environ.get("NODE_NAME"), help="this node's name; default: $NODE_NAME"
+    )
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    parser.add_argument("--once", action="store_true", help="probe and publish once, then exit: 0 when both went well")
+    parser.add_argument(
+        "--interval", type=float, default=60.0, metavar="SECONDS", help="time between probes; default: 60"
+    )
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="wait up to this long, by chance, before the first write, so that a roll-out is no stampede; default: 30",
+    )
+    parser.add_argument(
+        "--accept-degraded",
+        action="store_true",
+        help="make today's state what this node is measured against, then exit",
+    )
+    parser.add_argument(
+        "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
+    )
+    parser.add_argument(
+        "--nvidia-labels",
+        action="store_true",
+        help="also write nvidia.com/gpu.clique and its kin where nobody else does; the admission policy must allow it",
+    )
+    parser.add_argument(
+        "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
+    )
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
+    parser.add_argument(
+        "--sysfs", type=Path, default=Path("/sys"), metavar="DIR", help="where the kernel's sysfs is; default: /sys"
+    )
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
+
+
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+    """The options in parsed arguments; ends the program with a clear error when one cannot be."""
+    if not arguments.node_name:
+        parser.error("whose labels? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
+    if not arguments.interval > 0:
+        parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
+    if arguments.spread < 0:
+        parser.error(f"--spread {arguments.spread:g}: must not be negative")
+    if arguments.cleanup and arguments.accept_degraded:
+        parser.error("--cleanup and --accept-degraded contradict each other; give one")
+    return Options(
+        node_name=arguments.node_name,
+        kubeconfig=arguments.kubeconfig,
+        once=arguments.once or arguments.accept_degraded,
+        interval=arguments.interval,
+        spread=arguments.spread,
+        accept_degraded=arguments.accept_degraded,
+        cleanup=arguments.cleanup,
+        nvidia_labels=arguments.nvidia_labels,
+        pair_metrics=arguments.pair_metrics,
+        metrics_port=arguments.metrics_port,
+        log_format=arguments.log_format,
+    )

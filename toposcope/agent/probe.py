@@ -1,0 +1,171 @@
+"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing.
+
+Which calls, their traps and since which driver they exist: nvml.h, and the remarks at each call below.
+"""
+
+from itertools import combinations
+from typing import Any, Final
+
+from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, Refusal
+from toposcope.agent.nvml.structs import read_fabric, read_fields, read_platform
+from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.topology.pci import normal_address
+
+_LINK_COUNT: Final = 91
+_SPEED_COMMON: Final = 90
+_SWITCH_LINKS: Final = 147
+_SPEED: Final = 164
+_STATE: Final = 165
+_C2C_COUNT: Final = 170
+_C2C_STATE: Final = 171
+_C2C_ACTIVE: Final = 1
+_INACTIVE: Final = 0
+
+
+def probe(nvml: Nvml, sysfs: Sysfs, started: Refusal | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
+    """Ask the hardware once. `started` is what `nvml.start()` returned: with a Refusal only sysfs is read.
+
+    A GPU that does not answer costs its own facts and nobody else's. `container` is passed on.
+    """
+    nvml.enter("sysfs")
+    gpu_functions, switch_functions = sysfs.nvidia_functions()
+    nics = sysfs.nics()
+    numa = sysfs.numa()
+    driver: str | None = None
+    gpus: list[RawGpu] = []
+    ancestors: list[RawAncestor] = []
+    faults: list[RawFault] = [RawFault(started.code, started.text)] if started else []
+    if not started:
+        driver = nvml.value("nvmlSystemGetDriverVersion")
+        handles = _handles(nvml, faults)
+        gpus = [gpu for index, handle in handles if (gpu := _gpu(nvml, index, handle, faults))]
+        answered = {gpu.index for gpu in gpus}
+        ancestors = _ancestors(nvml, [(index, handle) for index, handle in handles if index in answered])
+    return RawNode(
+        driver=driver,
+        gpus=tuple(gpus),
+        faults=tuple(faults),
+        ancestors=tuple(ancestors),
+        gpu_functions=gpu_functions,
+        switch_functions=switch_functions,
+        nics=nics,
+        numa=numa,
+        bus_visible=sysfs.bus_visible(),
+        module_loaded=sysfs.module_loaded(),
+        container=container,
+    )
+
+
+def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
+    nvml.enter("nvmlDeviceGetCount")
+    count = nvml.ask("nvmlDeviceGetCount")
+    if isinstance(count, Refusal):
+        faults.append(RawFault(count.code, count.text))
+        return []
+    handles = []
+    for index in range(count):
+        nvml.enter(f"nvmlDeviceGetHandleByIndex GPU {index}")
+        handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
+        if isinstance(handle, Refusal):
+            faults.append(RawFault(handle.code, handle.text, index))
+        else:
+            handles.append((index, handle))
+    return handles
+
+
+def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
+    nvml.enter(f"identity of GPU {index}")
+    pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
+    if isinstance(pci, Refusal):
+        faults.append(RawFault(pci.code, pci.text, index))
+        return None
+    try:
+        address = normal_address(_string(pci.busId))
+    except ValueError as error:
+        faults.append(RawFault(UNKNOWN, str(error), index))
+        return None
+    uuid = nvml.value("nvmlDeviceGetUUID", handle)
+    name = nvml.value("nvmlDeviceGetName", handle)
+    nvml.enter(f"MIG of GPU {index}")
+    mig, mig_devices = _mig(nvml, handle)
+    nvml.enter(f"NVLinks of GPU {index}")
+    links, switch_links, c2c_active = _links(nvml, handle)
+    nvml.enter(f"fabric of GPU {index}")
+    fabric = read_fabric(nvml, handle)
+    return RawGpu(
+        index=index,
+        pci=address,
+        uuid=uuid,
+        name=name,
+        links=links,
+        switch_links=switch_links,
+        fabric=fabric if isinstance(fabric, RawFabric) else None,
+        fabric_error=fabric.text if isinstance(fabric, Refusal) and not fabric.absent else None,
+        architecture=nvml.value("nvmlDeviceGetArchitecture", handle),
+        # The binding keeps this result in a default argument that all calls share: one thread only.
+        module=nvml.value("nvmlDeviceGetModuleId", handle),
+        mig=mig,
+        mig_devices=mig_devices,
+        memory_numa=nvml.value("nvmlDeviceGetNumaNodeId", handle),
+        c2c_active=c2c_active,
+        platform=read_platform(nvml, handle),
+    )
+
+
+def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
+    """Whether MIG mode is on, and how many MIG devices there are; an empty slot answers NotFound."""
+    mode = nvml.value("nvmlDeviceGetMigMode", handle)
+    if not mode or not mode[0]:
+        return (None if mode is None else False), 0
+    slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
+    found = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
+    return True, sum(device is not None for device in found)
+
+
+def _string(value: bytes | str) -> str:
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+
+def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, int]:
+    """All links of a GPU (none when it has no NVLink), NVML's count of those into switches, and active C2C links.
+
+    The count of links comes from field 91: the binding's constant is that of another driver version.
+    """
+    common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
+    count = common.get((_LINK_COUNT, 0)) or 0
+    numbers = range(count)
+    fields = (
+        read_fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
+    )
+    links = []
+    for link in numbers:
+        state = fields.get((_STATE, link))
+        if state is None:  # drivers before 520
+            state = nvml.value("nvmlDeviceGetNvLinkState", handle, link)
+        if state is None or state == _INACTIVE:
+            links.append(RawLink(link, state))
+            continue
+        remote = nvml.value("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
+        links.append(
+            RawLink(
+                link=link,
+                state=int(state),
+                version=nvml.value("nvmlDeviceGetNvLinkVersion", handle, link),
+                remote_pci=_string(remote.busId) if remote else None,
+                remote_type=nvml.value("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+                mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
+            )
+        )
+    c2c = range(common.get((_C2C_COUNT, 0)) or 0)
+    c2c_states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
+    return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
+
+
+def _ancestors(nvml: Nvml, handles: list[tuple[int, Any]]) -> list[RawAncestor]:
+    nvml.enter("PCI ancestors")
+    return [
+        RawAncestor(a, b, int(level))
+        for (a, first), (b, second) in combinations(handles, 2)
+        if (level := nvml.value("nvmlDeviceGetTopologyCommonAncestor", first, second)) is not None
+    ]

@@ -1,0 +1,106 @@
+"""Wires an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
+
+import contextlib
+import functools
+import logging
+import select
+import signal
+import socket
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from toposcope.agent.loop import Agent, explain
+from toposcope.agent.metrics import AgentMetrics
+from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.agent.options import Options
+from toposcope.agent.publish import Publisher
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.errors import ConfigError, KubeError
+from toposcope.telemetry.logs import set_up
+from toposcope.telemetry.server import Page, TelemetryServer
+
+if TYPE_CHECKING:
+    from toposcope.agent.nvidia_labels import CompatPublisher
+
+log = logging.getLogger("agent")
+
+
+def run(options: Options, probe: ProbeProcess) -> int:
+    """Run an agent until it is told to end (or once); the program's exit code.
+
+    `probe` was made before anything here starts a thread, and before most of what is imported here was loaded.
+    """
+    set_up(options.log_format)
+    try:
+        client = ApiClient(load(options.kubeconfig), "toposcope-agent")
+    except ConfigError as error:
+        log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
+        return 1
+    publisher = Publisher(client, options.node_name)
+    with contextlib.ExitStack() as stack:
+        stack.callback(client.close)
+        if options.cleanup:
+            return _clean_up(publisher, options.node_name)
+        compat = _well_known(client, options)
+        metrics = AgentMetrics()
+        agent = Agent(options, probe, publisher, metrics, compat)
+        if options.metrics_port is not None:
+            try:
+                scraped = functools.partial(_scraped, metrics, probe, pairs=options.pair_metrics)
+                server = TelemetryServer(options.metrics_port, scraped, agent.healthy, agent.ready)
+            except OSError as error:
+                log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
+                return 1
+            stack.callback(server.close)
+        if options.once:
+            return 0 if agent.turn() else 1
+        _live(agent, probe)
+    # The labels stay: they describe the node, not this process.
+    return 0
+
+
+def _well_known(client: ApiClient, options: Options) -> "CompatPublisher | None":
+    if not options.nvidia_labels:
+        return None
+    from toposcope.agent.nvidia_labels import CompatPublisher  # noqa: PLC0415 - few want it
+
+    return CompatPublisher(client, options.node_name)
+
+
+def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> Page:
+    from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
+    from toposcope.telemetry.handler import page  # noqa: PLC0415 - same
+
+    return page(AgentCollector(metrics, lambda: probe.worker, pairs=pairs))
+
+
+def _live(agent: Agent, probe: ProbeProcess) -> None:
+    """Turn, wait, turn again, until a signal says that it is enough."""
+    wake, waker = socket.socketpair()
+    told = False
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        nonlocal told
+        told = True
+        waker.send(b"x")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    with wake, waker:
+        while not told:
+            agent.turn()
+            happened = probe.wait(agent.rest(), wake)
+            if happened:
+                log.info("probing at once: %s", happened)
+                select.select([wake], [], [], agent.hold())
+
+
+def _clean_up(publisher: Publisher, node_name: str) -> int:
+    try:
+        count = publisher.cleanup()
+    except KubeError as error:
+        log.error("cannot clean node %s: %s", node_name, explain(error))  # noqa: TRY400 - as above
+        return 1
+    log.info("node %s: %d labels and annotations removed", node_name, count)
+    return 0

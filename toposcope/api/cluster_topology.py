@@ -1,0 +1,286 @@
+"""A ClusterTopology's spec, read and checked.
+
+The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server without CEL) is
+found here and reported in conditions instead of crashing anything.
+
+A ClusterTopology's fields by their types: what the CRD's schema sees to, for servers with an older CRD or none.
+
+A field of another type is as if it were not there, and is told.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import msgspec
+
+from toposcope.api.label_keys import GPUS
+from toposcope.topology.levels import Level, domain_problem, level_problems
+from toposcope.topology.node import Labelled
+from toposcope.topology.text import printable, type_words
+
+
+class _Expression(msgspec.Struct, frozen=True):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] | None = None
+
+
+class _Selector(msgspec.Struct, frozen=True, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[_Expression] | None = None
+
+
+class _Level(msgspec.Struct, frozen=True):
+    domain: str = ""
+    key: str = ""
+
+
+_SPEC: Final[dict[str, Any]] = {
+    "nodeSelector": _Selector,
+    "levels": list[_Level],
+    "required": list[str],
+    "gracePeriod": str,
+    "removalPolicy": str,
+    "segments": str,
+    "publish": dict[str, str],
+}
+
+
+class _SaidLevel(msgspec.Struct, frozen=True):
+    domain: str
+    key: str
+    available: bool = True
+    expired: bool = False
+
+
+class _SaidCondition(msgspec.Struct, frozen=True, rename="camel"):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+
+
+class _SaidNeed(msgspec.Struct, frozen=True):
+    domain: str
+    workloads: int
+
+
+class _SaidPreference(_SaidNeed, frozen=True):
+    available: bool
+
+
+class _SaidObject(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    name: str
+    in_sync: bool
+    message: str = ""
+
+
+class _SegmentLevel(msgspec.Struct, frozen=True):
+    domain: str
+    key: str
+
+
+class _SaidSegment(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    levels: list[_SegmentLevel] | None = None
+    first_nodes: list[str] | None = None
+    node_selector: dict[str, Any] | None = None
+
+
+_STATUS: Final[dict[str, Any]] = {
+    "levels": list[_SaidLevel],
+    "conditions": list[_SaidCondition],
+    "requiredBy": list[_SaidNeed],
+    "preferredBy": list[_SaidPreference],
+    "published": list[_SaidObject],
+    "segments": list[_SaidSegment],
+}
+
+
+def typed_spec(given: Any) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a spec that have their types, and a sentence for each other one."""
+    if given is None:
+        return {}, []
+    if not isinstance(given, dict):
+        return {}, ["spec: is no mapping; write fields such as levels below it"]
+    problems: list[str] = []
+    return _typed(given, _SPEC, problems), problems
+
+
+def typed_status(given: Any) -> dict[str, Any]:
+    """The fields of a status that have their types: what was said before and cannot be read was not said."""
+    return _typed(given, _STATUS, []) if isinstance(given, dict) else {}
+
+
+def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    fields = dict(given)
+    for name in given.keys() & types.keys():
+        if given[name] is None:
+            continue  # as if it were not there
+        try:
+            msgspec.convert(given[name], types[name])
+        except (msgspec.ValidationError, RecursionError) as error:
+            words, _, path = str(error).partition(" - at `$")
+            problems.append(f"spec.{name}{path.rstrip('`')}: {printable(type_words(words))}; it is left out")
+            del fields[name]
+    problems.sort()
+    return fields
+
+
+GROUP: Final = "gpu.topology"
+VERSION: Final = "v1alpha1"
+KIND: Final = "ClusterTopology"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+TOPOSCOPE: Final = "toposcope"
+"""Label and value of every object that the controller makes."""
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
+DEFAULT_GRACE: Final = 600.0
+_LONGEST: Final = 366 * 24 * 3600.0
+"""No system call waits for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition of a node selector; `operator` is In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, node: Labelled) -> bool:
+        """Whether the node meets it."""
+        value = node.label(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case _:
+                return value is None
+
+
+_EVERY_GPU_NODE: Final = (Requirement(GPUS, "Exists"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """One ClusterTopology as the API server holds it, with its spec understood."""
+
+    name: str
+    uid: str
+    generation: int
+    selector: tuple[Requirement, ...]
+    levels: tuple[Level, ...] | None
+    """None: to be inferred."""
+    required: tuple[str, ...]
+    grace: float
+    """Seconds."""
+    retain: bool
+    publish: Mapping[str, str]
+    divided: bool
+    """Whether each segment of the nodes gets a ClusterTopology of its own."""
+    problems: tuple[str, ...]
+    """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
+    status: Mapping[str, Any] = field(default_factory=dict)
+    """The status that the API server holds: what this controller, or the one before it, wrote last."""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """The spec as it was written."""
+    owner: str = ""
+    """Uid of the ClusterTopology for one of whose segments the controller made this one; empty for all others."""
+
+    def selects(self, node: Labelled) -> bool:
+        """Whether the node belongs to this topology."""
+        return all(requirement.holds(node) for requirement in self.selector)
+
+    @property
+    def last_levels(self) -> tuple[Level, ...]:
+        """The levels of the spec, else those that were in effect when the status was written."""
+        if self.levels is not None:
+            return self.levels
+        return tuple(Level(entry["domain"], entry["key"]) for entry in self.status.get("levels") or ())
+
+    def label_keys(self) -> frozenset[str]:
+        """Every node label that this spec names."""
+        return frozenset(r.key for r in self.selector).union(level.key for level in self.levels or ())
+
+
+def seconds(text: str) -> float:
+    """A Go duration such as `1h30m` in seconds. Raises ValueError."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; write numbers with the units h, m, s or ms, as in '10m'")
+    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if total > _LONGEST:
+        raise ValueError(f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'")
+    return total
+
+
+def read(document: Mapping[str, Any]) -> Topology:
+    """Understand one ClusterTopology object. Raises nothing for a bad spec: see `Topology.problems`."""
+    metadata = document["metadata"]
+    spec, problems = typed_spec(document.get("spec"))
+    owner = _owner(metadata)
+    levels = None
+    if spec.get("levels"):
+        levels = tuple(Level(entry.get("domain", ""), entry.get("key", "")) for entry in spec["levels"])
+        problems += level_problems(levels)
+        if spec.get("segments") == "Auto":
+            problems.append(
+                "spec.segments: Auto infers the levels of each segment; remove spec.levels, or set it to Off"
+            )
+    required = tuple(dict.fromkeys(spec.get("required") or ()))
+    problems += [f"spec.required[{i}]: {why}" for i, name in enumerate(required) if (why := domain_problem(name))]
+    grace = DEFAULT_GRACE
+    try:
+        grace = seconds(spec.get("gracePeriod") or "10m")
+    except ValueError as error:
+        problems.append(f"spec.gracePeriod: {error}; 10m is used")
+    return Topology(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        generation=metadata.get("generation", 0),
+        selector=_selector(spec.get("nodeSelector")),
+        levels=levels,
+        required=required,
+        grace=grace,
+        retain=spec.get("removalPolicy") == "Retain",
+        publish=dict(spec.get("publish") or {}),
+        # A segment's nodes carry the same levels: there is nothing to divide.
+        divided=spec.get("segments") == "Auto" and not owner,
+        problems=tuple(problems),
+        status=typed_status(document.get("status")),
+        spec=spec,
+        owner=owner,
+    )
+
+
+def _owner(metadata: Mapping[str, Any]) -> str:
+    """Uid of the ClusterTopology that the object was made from by this controller."""
+    labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
+    if not (isinstance(labels, dict) and labels.get(MANAGED_BY) == TOPOSCOPE and isinstance(owners, list)):
+        return ""
+    known = [each for each in owners if isinstance(each, dict)]
+    return next((str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), "")
+
+
+def _selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
+    if not selector:
+        return _EVERY_GPU_NODE
+    exact = [Requirement(key, "In", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]
+    others = [
+        Requirement(entry["key"], entry["operator"], frozenset(entry.get("values") or ()))
+        for entry in selector.get("matchExpressions") or ()
+    ]
+    return (*exact, *others)

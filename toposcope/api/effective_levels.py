@@ -1,0 +1,122 @@
+"""Which levels a topology has just now: slow to lose one, quick to name what is missing.
+
+A level enters an inferred topology when every selected node carries it, and stays as long as any node does: a node
+that joined a minute before its labels must not take the rack level from every running workload. It leaves when no
+node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes not yet listed, are no
+evidence of anything.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hierarchy import fully_covered
+from toposcope.topology.levels import MAX_LEVELS, Level
+from toposcope.topology.table import Table
+
+_LEVEL: Final = "level "
+"""How the names of levels begin among what may be absent."""
+
+
+class Absences:
+    """Since when each thing has been gone: the controller's only memory, and losing it only delays a verdict."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+
+    def longer_than(self, owner: str, thing: str, *, gone: bool, grace: float, now: float) -> bool:
+        """Note whether `thing` of `owner` is gone at `now`; whether it has been for over `grace` (both in seconds)."""
+        if not gone:
+            self._since.pop((owner, thing), None)
+            return False
+        return now - self._since.setdefault((owner, thing), now) > grace
+
+    def next_deadline(self, owner: str, grace: float, now: float) -> float | None:
+        """Seconds until the next absence of `owner` outlasts `grace`; None when none will."""
+        waits = [left for (who, _), since in self._since.items() if who == owner and (left := since + grace - now) >= 0]
+        return min(waits, default=None)
+
+    def keep_only(self, owner: str, prefix: str, things: Iterable[str]) -> None:
+        """Drop everything about an owner's things that begin with `prefix`, but for these (named without it)."""
+        if not self._since:
+            return
+        kept = {prefix + thing for thing in things}
+        self._since = {
+            key: since
+            for key, since in self._since.items()
+            if key[0] != owner or not key[1].startswith(prefix) or key[1] in kept
+        }
+
+    def forget(self, owner: str) -> None:
+        """Drop everything about an owner that no longer exists."""
+        self._since = {key: since for key, since in self._since.items() if key[0] != owner}
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The levels of a topology, and those of them that published resources must no longer have."""
+
+    levels: tuple[Level, ...]
+    expired: frozenset[Level]
+    """Gone from all nodes for longer than the grace period."""
+
+    @property
+    def path(self) -> str:
+        """The levels in one line, for people."""
+        return " > ".join(level.domain for level in self.levels)
+
+
+def said_expired(topology: Topology) -> frozenset[Level]:
+    """The levels that the topology's status, as the API server holds it, calls expired."""
+    entries = topology.status.get("levels") or ()
+    return frozenset(Level(entry["domain"], entry["key"]) for entry in entries if entry.get("expired"))
+
+
+def effective_levels(
+    topology: Topology, nodes: Table, absences: Absences, now: float, catalogue: Catalogue = BUILT_IN
+) -> Effective:
+    """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
+    said = said_expired(topology)
+    before = topology.levels if topology.levels is not None else _before(topology, catalogue)
+    absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
+
+    def expired(level: Level, *, known: bool = True) -> bool:
+        gone = not known or not nodes.column(level.key).different
+        overdue = absences.longer_than(topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now)
+        # A restarted controller must not give a level back for lack of memory, only to take it away again.
+        return overdue or (gone and level in said)
+
+    if topology.levels is not None:
+        return Effective(topology.levels, frozenset(level for level in topology.levels if expired(level)))
+    over = {level for level in before if expired(level, known=level.key in catalogue.level_keys)}
+    kept = {level.domain: level for level in before if topology.retain or level not in over}
+    found = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
+    # A change of key takes the level from workloads that ask for it by its key: only an admin's own word does that.
+    levels = found | {domain: x for domain, x in kept.items() if found.get(domain, x).key not in catalogue.chosen}
+    ordered = [levels[domain] for domain in _order(catalogue, before) if domain in levels]
+    return Effective(
+        tuple(ordered[-MAX_LEVELS:]), frozenset(level for level in ordered if topology.retain and level in over)
+    )
+
+
+def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
+    """The levels that were in effect when the status was written, unless only a former spec named them."""
+    same_spec = topology.status.get("observedGeneration") == topology.generation
+    return tuple(
+        level
+        for entry in topology.status.get("levels") or ()
+        if (level := Level(entry["domain"], entry["key"])).key in catalogue.level_keys or same_spec
+    )
+
+
+def _order(catalogue: Catalogue, before: Sequence[Level]) -> list[str]:
+    """The domains of the catalogue, and among them, where they were, those that it knows no longer."""
+    order = list(catalogue.domains)
+    for above, level in pairwise((None, *before)):
+        if level is not None and level.domain not in order:
+            place = order.index(above.domain) + 1 if above else 0
+            order.insert(min(place, len(order) - 1), level.domain)
+    return order

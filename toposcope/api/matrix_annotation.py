@@ -1,0 +1,131 @@
+"""The annotation `gpu.topology/matrix` read back: devices, link matrix, affinity and what the agent complains about."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from toposcope.api.label_keys import MATRIX
+from toposcope.topology.matrix import SELF, LinkMatrix
+from toposcope.topology.pci import NEAREST_FIRST, NODE, PHB, PIX, PXB, SYS
+
+LEGEND: Final = {
+    SELF: "the device itself",
+    "NV#": "# active NVLinks",
+    PIX: "one PCIe switch between them at most",
+    PXB: "several PCIe switches, and not the CPU",
+    PHB: "through the PCIe host bridge of one CPU",
+    NODE: "between host bridges of one NUMA node",
+    SYS: "between NUMA nodes, over the link of the CPUs",
+}
+"""What each cell means, best first."""
+
+_CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
+_VERSION: Final = 1
+_ANEW: Final = "remove it and the agent writes it anew"
+
+
+class _Gpu(msgspec.Struct, frozen=True, gc=False):
+    index: int
+    pci: str = ""
+    uuid: str = ""
+    numa: int | None = None
+    nics: list[str] = []
+
+
+class _Nic(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    pci: str = ""
+    numa: int | None = None
+
+
+class _Annotation(msgspec.Struct, frozen=True, gc=False):
+    version: int
+    gpus: list[_Gpu] = []
+    nics: list[_Nic] = []
+    matrix: list[str] = []
+    cpus: dict[str, str] = {}
+    disputes: list[str] = []
+    reasons: list[str] = []
+
+
+_ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
+
+
+class NoMatrix(Exception):
+    """A node's link matrix cannot be shown; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One GPU or NIC. `cpus` is the kernel's list of the CPUs of its NUMA node; None where something is not known."""
+
+    label: str
+    """`GPU0`, `NIC0`: as the matrix names it."""
+    name: str
+    """A GPU's UUID, a NIC's name."""
+    pci: str
+    numa: int | None
+    cpus: str | None
+    rails: tuple[str, ...] = ()
+    """Of a GPU: the names of the NICs nearest to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatrix:
+    """What a node's agent has written down. `links` is None where the matrix was too large for the annotation."""
+
+    devices: tuple[Device, ...]
+    links: LinkMatrix | None
+    disputes: tuple[str, ...]
+    reasons: tuple[str, ...]
+    """Why the node is degraded, one sentence each."""
+
+
+def parse(annotation: str) -> NodeMatrix:
+    """The annotation's value. Raises NoMatrix for what is none."""
+    try:
+        found = _ANNOTATION.decode(annotation)
+    except UnicodeError as error:
+        raise NoMatrix(f"the annotation {MATRIX} cannot be read (it holds what is no text); {_ANEW}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise NoMatrix(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
+    if found.version != _VERSION:
+        raise NoMatrix(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
+    gpus = [
+        Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa)), tuple(gpu.nics))
+        for gpu in found.gpus
+    ]
+    nics = [
+        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, found.cpus.get(str(nic.numa)))
+        for number, nic in enumerate(found.nics)
+    ]
+    devices = (*gpus, *nics)
+    return NodeMatrix(devices, _links(devices, found.matrix), tuple(found.disputes), tuple(found.reasons))
+
+
+def reasons(annotation: str | None) -> tuple[str, ...]:
+    """Why a node is degraded, as its annotation says; none where there is no annotation that can be read."""
+    if annotation is None:
+        return ()
+    try:
+        return parse(annotation).reasons
+    except NoMatrix:
+        return ()
+
+
+def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | None:
+    """The whole matrix from its lower triangle."""
+    if not triangle:
+        return None
+    half = [row.split() for row in triangle]
+    if [len(row) for row in half] != list(range(1, len(devices) + 1)):
+        raise NoMatrix(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
+    strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
+    if strange is not None:
+        raise NoMatrix(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is no link; {_ANEW}")
+    size = range(len(half))
+    cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
+    return LinkMatrix(tuple(device.label for device in devices), cells)

@@ -1,0 +1,28 @@
+"""Keep the labels of this node true: probe its GPUs, publish what they say on its own Node object."""
+
+import argparse
+import sys
+
+from toposcope.agent.gc_tuning import loading
+from toposcope.agent.options import add_arguments as add_agent_arguments
+from toposcope.agent.options import options
+from toposcope.cli.hardware import HardwareError, add_profile_argument, hardware
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope agent`."""
+    add_agent_arguments(parser)
+    add_profile_argument(parser)
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Run the agent; the program's exit code."""
+    chosen = options(parser, arguments)
+    try:
+        with hardware(arguments, chosen.node_name) as probe:
+            with loading():
+                from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.launch
+            return run_agent(chosen, probe)
+    except HardwareError as error:
+        print(f"toposcope agent: {error}", file=sys.stderr)
+        return 1

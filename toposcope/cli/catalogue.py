@@ -1,0 +1,106 @@
+"""Which label is which level, for commands: an admin's own additions count as they do for the controller."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from toposcope.cli.failing import Unanswerable
+from toposcope.cli.terminal import complain
+from toposcope.controller.config import UnreadableError, read_config
+from toposcope.snapshot.yaml_text import NotYaml, load
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+
+if TYPE_CHECKING:
+    from toposcope.kube.client import ApiClient
+
+NAMESPACE: Final = "toposcope-system"
+CONFIG_MAP: Final = "toposcope-config"
+"""Both as in manifests/base/controller-deployment.yaml, which mounts it."""
+KEY: Final = "config.yaml"
+_CONTROLLERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=controller"
+_FORBIDDEN: Final = 403
+
+
+def catalogue_of(arguments: argparse.Namespace) -> Catalogue | None:
+    """What `--config` says; None without it. Raises Unanswerable."""
+    if not arguments.config:
+        return None
+    try:
+        content = Path(arguments.config).read_bytes()
+    except OSError as error:
+        raise Unanswerable(f"--config {arguments.config}: {error.strerror}") from error
+    return _understood(_inside(content, arguments.config), arguments.config)
+
+
+def live_catalogue(client: "ApiClient") -> Catalogue:
+    """That of the controller in the cluster: its ConfigMap, where there is one. Raises KubeError and Unanswerable."""
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - nobody who looks at files has to wait for it
+
+    try:
+        for namespace in _namespaces(client):
+            found = _get(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
+            text = (found.get("data") or {}).get(KEY) if found else None
+            if isinstance(text, str):
+                return _understood(text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}")
+    except ApiError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        text = f"levels that an admin configured do not count: {error.message}; give them with --config FILE"
+        complain(f"warning: {text}")
+    return BUILT_IN
+
+
+def _namespaces(client: "ApiClient") -> Iterator[str]:
+    """Where the controller may run: where the manifests put it, else where a Deployment of its labels is."""
+    from toposcope.kube.client import Request  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
+
+    yield NAMESPACE
+    try:
+        found = client.call(Request("GET", "/apis/apps/v1/deployments", {"labelSelector": _CONTROLLERS}))
+    except ApiError as error:
+        if error.status == _FORBIDDEN or error.not_found:
+            return
+        raise
+    items = found.get("items") if isinstance(found, dict) else None
+    others = {str((each.get("metadata") or {}).get("namespace")) for each in items or () if isinstance(each, dict)}
+    yield from sorted(others - {NAMESPACE})
+
+
+def _get(client: "ApiClient", path: str) -> dict[str, Any] | None:
+    from toposcope.kube.client import Request  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
+
+    try:
+        found = client.call(Request("GET", path, {}))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return found if isinstance(found, dict) else None
+
+
+def _inside(content: bytes, file: str) -> bytes:
+    """The configuration in a file: the file itself, or the ConfigMap that it holds as kubectl prints it."""
+    try:
+        document = load(content)
+    except NotYaml as error:
+        raise Unanswerable(f"--config {file}:{error.line}: {error}") from error
+    if not isinstance(document, dict) or document.get("kind") != "ConfigMap":
+        return content
+    data = document.get("data")
+    text = data.get(KEY) if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise Unanswerable(f"--config {file}: data: the ConfigMap has no {KEY}")
+    return text.encode()
+
+
+def _understood(content: bytes, name: str) -> Catalogue:
+    try:
+        config = read_config(content, name)
+    except UnreadableError as error:
+        raise Unanswerable(str(error)) from error
+    for problem in config.problems:
+        complain(f"warning: {problem}; the rest counts")
+    return config.catalogue

@@ -1,0 +1,13 @@
+"""Keep ClusterTopologies true: infer levels from node labels, watch that they stay, publish what schedulers read."""
+
+import argparse
+
+from toposcope.controller.options import add_arguments, options
+from toposcope.controller.run import run as run_controller
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Run the controller; the program's exit code."""
+    return run_controller(options(parser, arguments))

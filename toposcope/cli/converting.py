@@ -1,0 +1,30 @@
+"""A topology in a file of any system."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toposcope.integrations.framework.export import Hierarchy, Unreadable
+from toposcope.integrations.recognise import read
+from toposcope.snapshot.yaml_text import NotYaml, load
+from toposcope.topology.catalogue import Catalogue
+
+
+def read_file(file: str, catalogue: Catalogue) -> Hierarchy:
+    """The levels in a file (`-`: standard input), JSON or YAML, one document. Raises Unreadable and OSError."""
+    text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    return read(_values(text), catalogue)
+
+
+def _values(text: bytes) -> Any:
+    if text.lstrip().startswith(b"{"):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass  # YAML's own braces, or no JSON: the YAML reader tells the line
+    try:
+        return load(text)
+    except NotYaml as error:
+        raise Unreadable(f"line {error.line}: {error}") from error

@@ -1,0 +1,290 @@
+"""What the demo does and shows, scene by scene; everything it shows was read back from the API server."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from toposcope.agent.options import Options as AgentOptions
+from toposcope.agent.run import run as run_agent
+from toposcope.api import label_keys
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.conditions import LEVELS_AVAILABLE, previous
+from toposcope.cli.demo.processes import Processes
+from toposcope.cli.demo.view import colour_matrix, columns, domain_tree
+from toposcope.cli.hardware import simulated
+from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.controller.options import Options as ControllerOptions
+from toposcope.controller.run import run as run_controller
+from toposcope.integrations.grove.kai_ownership import GROVE_API as GROVE
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.config import load
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.requests import NODES
+from toposcope.simulator import manifests
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.levels import Level
+
+_NAME: Final = "cluster"
+_GRACE: Final = 2
+_PATIENCE: Final = 60.0
+_MERGE: Final = "application/merge-patch+json"
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_EVENTS: Final = "/apis/events.k8s.io/v1/events"
+
+
+class DemoError(Exception):
+    """A scene did not come out; the message says which."""
+
+
+class Demo:
+    """The demo: `play` shows it, `keep` leaves its cluster running."""
+
+    def __init__(self, console: Console, processes: Processes, kubeconfig: Path) -> None:
+        self._console = console
+        self._processes = processes
+        self._kubeconfig = kubeconfig
+        self._nodes = demo_cluster()
+
+    def play(self) -> None:
+        """All scenes in order. Raises DemoError."""
+        try:
+            self._start()
+            self._show_labels()
+            self._show_matrix("h200-1")
+            topology = self._topology()
+            self._show_tree(topology)
+            self._show_topology(topology)
+            self._break_and_heal()
+        except KubeError as error:
+            raise DemoError(f"the API server does not answer as it should: {error}") from error
+
+    def keep(self) -> None:
+        """Leave everything running until Ctrl-C."""
+        self._show_page()
+        self._heading("The cluster stays until Ctrl-C. In another terminal:")
+        self.say(
+            f"  export KUBECONFIG={self._kubeconfig}\n"
+            f"  kubectl get nodes -L {label_keys.NVLINK_DOMAIN}\n"
+            "  kubectl get gtopo -o yaml\n"
+            f"  kubectl label node h200-1 {RACK_KEY}-    # and watch LevelsCovered"
+        )
+        signal.pause()
+
+    def _show_page(self) -> None:
+        """Serve the page of the cluster, from a process of its own."""
+        # Only --keep has to wait for the server's libraries.
+        from toposcope.telemetry.logs import set_up  # noqa: PLC0415 - see above
+        from toposcope.ui.program import address_of, listening, of_cluster  # noqa: PLC0415 - see above
+
+        program = of_cluster(str(self._kubeconfig))
+        self._heading("The cluster in a browser")
+        if program.bundle.page() is None:
+            self.say(f"  {program.bundle.missing}")
+            return
+        with listening("127.0.0.1", 0) as listener:
+
+            def serve() -> int:
+                set_up("text")
+                program.serve(listener)
+                return 0
+
+            self._processes.fork("ui", serve)
+            self.say(f"  {address_of(listener)}")
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print text as it is, never wrapped: a terminal breaks long lines, and pipes keep them."""
+        self._console.print(text, style=style, soft_wrap=True)
+
+    def _heading(self, text: str) -> None:
+        self._console.print()
+        self._console.rule(Text(text, style="bold"), align="left")
+
+    # The cluster
+
+    def _start(self) -> None:
+        """Start everything. All processes are forked before this one opens a connection or starts a thread."""
+        self.say(
+            f"Simulating {len(self._nodes)} nodes, each with a real agent, beside an embedded API server and the real "
+            "controller."
+        )
+        self._processes.fork("apiserver", self._serve)
+        self._wait("API server", self._kubeconfig.exists)
+        for node in self._nodes:
+            self._processes.fork(f"agent-{node.name}", lambda node=node: self._agent(node))  # type: ignore[misc]
+        self._processes.fork("controller", self._controller)
+        self._client = ApiClient(load(str(self._kubeconfig)), "toposcope-demo")
+        with Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=False,
+        ) as progress:
+            for text, done in (
+                (f"{len(self._nodes)} agents probe their GPUs and label their nodes", self._all_labelled),
+                ("controller infers the levels and publishes them", self._is_ready),
+            ):
+                task = progress.add_task(text, total=1)
+                self._wait(text, done)
+                progress.update(task, completed=1)
+
+    def _serve(self) -> int:
+        server = EmbeddedApiServer()
+        server.start()
+        server.load(node.node_object() for node in self._nodes)
+        client = ApiClient(load(_written(server, self._kubeconfig.with_suffix(".new")))._replace(namespace="default"))
+        crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+        for crd in crds:
+            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(crd)))
+        # Grove's operator makes KAI's Topology from the binding, and the demo has no operator to wait for.
+        spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
+        body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
+        client.call(Request("POST", PATH, {}, msgspec.json.encode(body)))
+        # Its appearance under this name tells the others that everything is there.
+        self._kubeconfig.with_suffix(".new").rename(self._kubeconfig)
+        signal.pause()
+        return 0
+
+    def _agent(self, node: SimulatedNode) -> int:
+        options = AgentOptions(
+            node_name=node.name,
+            kubeconfig=str(self._kubeconfig),
+            once=False,
+            interval=2.0,
+            spread=0.0,
+            accept_degraded=False,
+            cleanup=False,
+            nvidia_labels=False,
+            pair_metrics=False,
+            metrics_port=None,
+            log_format="text",
+        )
+        with simulated(node.machine, None) as probe:
+            return run_agent(options, probe)
+
+    def _controller(self) -> int:
+        return run_controller(ControllerOptions(str(self._kubeconfig), False, 0.2, None, "text"))
+
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not done():
+            if time.monotonic() > deadline:
+                raise DemoError(f"{what}: not done within {_PATIENCE:.0f} s")
+            time.sleep(0.1)
+
+    # What the API server holds
+
+    def _get(self, path: str) -> Any:
+        return self._client.call(Request("GET", path, {}))
+
+    def _topology(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._get(f"{PATH}/{_NAME}")
+        return found
+
+    def _condition(self, kind: str) -> Mapping[str, Any]:
+        return previous(self._topology().get("status") or {}, kind) or {}
+
+    def _all_labelled(self) -> bool:
+        return all(label_keys.STATE in node["metadata"]["labels"] for node in self._get(NODES)["items"])
+
+    def _is_ready(self) -> bool:
+        status = self._topology().get("status") or {}
+        ready = previous(status, "Ready") or {}
+        return ready.get("status") == "True" and status.get("nodes") == len(self._nodes)
+
+    def _events(self) -> list[dict[str, Any]]:
+        return [event for event in self._get(_EVENTS)["items"] if event["regarding"]["kind"] == KIND]
+
+    # The scenes
+
+    def _show_labels(self) -> None:
+        shown = ("gb200-01", "h200-1", "l40s-1")
+        self._heading("Labels that the agents wrote (one node of each kind)")
+        labels = {name: self._get(f"{NODES}/{name}")["metadata"]["labels"] for name in shown}
+        found = sorted({key for each in labels.values() for key in each if key.startswith(label_keys.PREFIX)})
+        rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in found]
+        self._console.print(columns(["", *shown], rows), soft_wrap=True)
+
+    def _show_matrix(self, name: str) -> None:
+        self._heading(f"Link matrix of {name}, from its annotation {label_keys.MATRIX}")
+        document = msgspec.json.decode(self._get(f"{NODES}/{name}")["metadata"]["annotations"][label_keys.MATRIX])
+        self._console.print(colour_matrix(document), soft_wrap=True)
+
+    def _show_tree(self, topology: Mapping[str, Any]) -> None:
+        self._heading("Domain tree")
+        levels = [Level(entry["domain"], entry["key"]) for entry in topology["status"]["levels"]]
+        decode = NodeDecoder(BUILT_IN.level_keys | {label_keys.GPUS})
+        nodes = [decode(msgspec.json.encode(node))[2] for node in self._get(NODES)["items"]]
+        self._console.print(domain_tree(levels, nodes), soft_wrap=True)
+
+    def _show_topology(self, topology: Mapping[str, Any]) -> None:
+        self._heading("ClusterTopology, written by the controller")
+        shown = {key: topology[key] for key in ("apiVersion", "kind", "spec", "status")}
+        shown["metadata"] = {"name": topology["metadata"]["name"]}
+        shown["status"] = {key: value for key, value in topology["status"].items() if key != "conditions"}
+        order = ("apiVersion", "kind", "metadata", "spec", "status")
+        self.say(yaml.safe_dump({key: shown[key] for key in order}, sort_keys=False, width=110).rstrip())
+        self._heading("Its conditions")
+        fields = ("type", "status", "reason", "message")
+        rows = [[condition[field] for field in fields] for condition in topology["status"]["conditions"]]
+        self._console.print(columns([field.upper() for field in fields], rows), soft_wrap=True)
+
+    def _break_and_heal(self) -> None:
+        self._heading("Now something breaks: the rack label goes from every node")
+        racks = dict(self._relabel({}))
+        self._follow("False", f"gone for longer than gracePeriod ({_GRACE} s)")
+        self._heading("And back")
+        dict(self._relabel(racks))
+        self._follow("True", "the label is on every node again")
+
+    def _relabel(self, racks: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Set every node's rack label as given, or remove it; yields what it was."""
+        for node in self._get(NODES)["items"]:
+            name = node["metadata"]["name"]
+            patch = {"metadata": {"labels": {RACK_KEY: racks.get(name)}}}
+            try:
+                self._client.call(Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE))
+            except ApiError as error:
+                raise DemoError(f"cannot relabel {name}: {error}") from error
+            yield name, node["metadata"]["labels"].get(RACK_KEY, "")
+
+    def _follow(self, status: str, why: str) -> None:
+        seen = len(self._events())
+        began = time.monotonic()
+        self._wait(
+            f"{LEVELS_AVAILABLE} {status}",
+            lambda: self._condition(LEVELS_AVAILABLE).get("status") == status and len(self._events()) > seen,
+        )
+        condition = self._condition(LEVELS_AVAILABLE)
+        self.say(f"after {time.monotonic() - began:.1f} s ({why}):", style="dim")
+        colour = "green" if status == "True" else "bold red"
+        line = Text.assemble(
+            ("condition  ", "dim"),
+            f"{LEVELS_AVAILABLE}=",
+            (status, colour),
+            f" ({condition['reason']}) {condition['message']}",
+        )
+        self._console.print(line, soft_wrap=True)
+        binding = self._get(f"/apis/{GROVE}/clustertopologybindings/{_NAME}")
+        path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
+        self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=True)
+        event = max(self._events(), key=lambda each: each["eventTime"])
+        line = Text.assemble(
+            ("event      ", "dim"), f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
+        )
+        self._console.print(line, soft_wrap=True)
+
+
+def _written(server: EmbeddedApiServer, path: Path) -> str:
+    server.write_kubeconfig(path)
+    return str(path)

@@ -1,0 +1,86 @@
+"""Show what changed since a saved snapshot: levels, domains, nodes, their place, state and hardware."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from toposcope.cli.documents import show_document
+from toposcope.cli.failing import Unanswerable
+from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from toposcope.cli.progress import Progress
+from toposcope.cli.terminal import Screen
+from toposcope.cli.writing import counted
+from toposcope.snapshot.changes import Change, Kind, changes, words
+from toposcope.snapshot.files import SAVE, load_files
+from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.snapshot import Snapshot
+from toposcope.topology.catalogue import BUILT_IN
+
+_FEW: Final = 3
+_WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
+_BETTER: Final = frozenset({Kind.DOMAIN_NEW, Kind.NODE_NEW})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope diff`."""
+    parser.add_argument(
+        "before",
+        nargs="+",
+        metavar="SNAPSHOT",
+        help=f"files or directories that were saved before, with: toposcope save FILE, or {SAVE}",
+    )
+    parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
+    add_source_arguments(parser)
+
+
+def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Print the changes; 1 when there are some, as `diff` does."""
+    return answer("diff", arguments, lambda screen: _answer(screen, arguments))
+
+
+def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+    with Progress(sys.stderr) as progress:
+        old = load_files(arguments.before, progress=progress)
+    if not old.nodes:
+        raise Unanswerable(f"there is no node in {old.source}; save them with: {SAVE}")
+    new = look(arguments, pods=False, published=bool(old.published))
+    if old.catalogue == BUILT_IN:  # a snapshot may have brought another
+        old = replace(old, catalogue=new.catalogue)
+    found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
+    elif arguments.output == "name":
+        screen.show(f"node/{name}" for name in sorted({name for change in found for name in change.nodes}))
+    elif not found:
+        screen.show([f"nothing has changed: {counted(len(new.nodes), 'node')}"])
+    else:
+        screen.show(_lines(screen, found, wide=arguments.output == "wide"))
+    return UNWELL if found else WELL
+
+
+def _scope(snapshot: Snapshot, arguments: argparse.Namespace) -> Scope:
+    return scope(snapshot, arguments.topology)
+
+
+def document(change: Change) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print of one change; docs/cli.md describes it."""
+    return {
+        "kind": change.kind.value,
+        "subject": change.subject,
+        "before": change.before or None,
+        "after": change.after or None,
+        "nodes": list(change.nodes),
+    }
+
+
+def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
+    for change in found:
+        sign, style = (
+            ("-", "red") if change.kind in _WORSE else ("+", "green") if change.kind in _BETTER else ("~", "yellow")
+        )
+        names = change.nodes if wide else change.nodes[:_FEW]
+        more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""
+        whom = f": {', '.join(names)}{more}" if names else ""
+        yield screen.paint(sign, style) + f" {words(change)}{whom}"

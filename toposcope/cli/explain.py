@@ -1,0 +1,198 @@
+"""Explain why a workload in the cluster waits: ask, one by one, the questions that people ask by hand.
+
+Of a DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, JobSet,
+LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything else, leads to its owner.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from toposcope.cli.documents import show_document
+from toposcope.cli.explain_document import document_of
+from toposcope.cli.failing import Unanswerable
+from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from toposcope.cli.progress import Progress
+from toposcope.cli.terminal import Screen, columns, complain
+from toposcope.explain.context import Case, open_case
+from toposcope.explain.diagnosis import Diagnosis, diagnose
+from toposcope.explain.kinds import POD, SUBJECTS, Kind, kind_called
+from toposcope.explain.live import UNLISTED, shelf_of
+from toposcope.explain.object_store import FromFiles, Shelf
+from toposcope.explain.observed_placement import Sitting
+from toposcope.explain.ownership import NoSuchObject, family_of, subject_of
+from toposcope.explain.step import Outcome, Step
+from toposcope.snapshot.snapshot import Snapshot
+
+_OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
+_MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}
+_WIDTH: Final = 14
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope explain`."""
+    parser.add_argument("subject", metavar="KIND/NAME", help="what to explain, as kubectl names it: pcs/llm, pod/llm-0")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="default: that of the context; with --from the only one where there is such an object",
+    )
+    add_source_arguments(parser, _OUTPUTS)
+
+
+def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Explain; 1 when something keeps it from running as it was meant."""
+    return answer("explain", arguments, lambda screen: _answer(screen, arguments))
+
+
+def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+    kind, name = _named(arguments.subject)
+    snapshot, shelf = _gathered(arguments, name if kind is POD else None)
+    try:
+        subject = subject_of(shelf, snapshot, kind, name, arguments.namespace)
+    except NoSuchObject as error:
+        raise Unanswerable(str(error)) from error
+    found = diagnose(open_case(snapshot, shelf, family_of(shelf, snapshot, subject)))
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, document_of(found))
+    elif arguments.output == "name":
+        screen.show([f"{found.case.demand.kind.lower()}/{found.case.demand.name}"])
+    else:
+        screen.show(_page(screen, found, wide=arguments.output == "wide"))
+    return WELL if found.well else UNWELL
+
+
+def _named(text: str) -> tuple[Kind, str]:
+    word, slash, name = text.partition("/")
+    if not (slash and word and name) or "/" in name:
+        raise Unanswerable(f"{text!r} names no object; write KIND/NAME, as in podcliqueset/llm")
+    kind = kind_called(word)
+    if kind is None:
+        known = ", ".join(sorted(each.kind.lower() for each in (POD, *SUBJECTS)))
+        raise Unanswerable(f"{word!r} is no kind that can be explained; there are: {known}")
+    return kind, name
+
+
+def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, Shelf]:
+    """The cluster, and the objects around the one that is asked about."""
+    if arguments.files:
+        collector = FromFiles(pod)
+        snapshot = look(arguments, published=True, others=collector)
+        return snapshot, collector.shelf()
+    snapshot = look(arguments, published=True)
+    with connected(arguments) as client, Progress(sys.stderr) as progress:
+        shelf = shelf_of(client, arguments.namespace, pod, progress)
+    if shelf.unseen:
+        kinds = ", ".join(why.removesuffix(UNLISTED) for why in shelf.unseen.values())
+        ask = f"ask an admin for the verb list on them in namespace {shelf.namespace}: docs/cli.md, section Rights"
+        complain(f"warning: {kinds}{UNLISTED}; {ask}")
+    return snapshot, shelf
+
+
+def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
+    case = found.case
+    yield screen.paint(_title(case), "bold")
+    yield from _owners(case)
+    yield ""
+    yield from _verdict(screen, found)
+    yield ""
+    yield screen.paint("Asked, in this order:", "head")
+    for step in found.steps:
+        word, style = _MARKS[step.outcome]
+        answers = step is found.answer
+        text = "see above" if answers else step.message
+        yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
+        if not answers:
+            yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
+    if found.sittings:
+        yield ""
+        yield screen.paint("Where its pods run:", "head")
+        yield from (f"  {_sitting(each)}" for each in found.sittings)
+    if wide and case.family.pods:
+        yield ""
+        yield screen.paint("Its pods:", "head")
+        yield from columns(screen, ("POD", "NODE"), [(pod.name, pod.node or "(waits)") for pod in case.family.pods])
+    if found.sayings:
+        yield ""
+        yield screen.paint("What was said:", "head")
+        for saying in found.sayings:
+            yield f"  {saying.about}: {saying.text}"
+            if saying.meaning:
+                yield f"    that is: {saying.meaning}"
+
+
+def _title(case: Case) -> str:
+    systems = " and ".join(dict.fromkeys(workload.system for workload in case.workloads))
+    topologies = ", ".join(case.topologies)
+    about = ", ".join(filter(None, (systems, f"topology {topologies}" if topologies else "")))
+    return case.demand.handle + (f" ({about})" if about else "") + f": {_count(case)}"
+
+
+def _count(case: Case) -> str:
+    if case.finished:
+        return "has run to its end"
+    if case.snapshot.pods is None:
+        return "its pods cannot be seen"
+    count = len(case.family.pods)
+    if not count:
+        return f"no pods yet, it asks for {case.expected}" if case.expected else "no pods"
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    of = f" of {case.expected}" if case.expected > count else ""
+    return f"{pods}{of}, {len(case.placed)} with a node, {len(case.waiting)} waiting"
+
+
+def _owners(case: Case) -> Iterator[str]:
+    """How the subject leads to what is explained."""
+    if len(case.family.chain) > 1:
+        yield f"  {' belongs to '.join(f'{ref.kind.lower()}/{ref.name}' for ref in case.family.chain)}"
+    if case.family.beyond:
+        ref = case.family.beyond
+        yield f"  its owner {ref.kind.lower()}/{ref.name} is not looked at: it cannot be seen, or is of no known kind"
+
+
+def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
+    step = found.answer
+    if step:
+        yield screen.paint(f"Why: {step.message}", "red")
+        yield from (f"  {line}" for line in step.details)
+        yield from _commands(step)
+        return
+    broken = [each for each in found.sittings if each.honoured is False]
+    if broken:
+        yield screen.paint("Nothing keeps it from running, but its pods do not sit as it asks:", "yellow")
+        yield from (f"  {_sitting(each)}" for each in broken)
+        return
+    case = found.case
+    if case.waiting:
+        yield screen.paint("Nothing was found that keeps it from running.", "yellow")
+        pod = case.waiting[0]
+        yield "  the scheduler may just not have come to it, or waits for something that is not about topology"
+        yield from _next((f"kubectl describe pod/{pod.name} -n {pod.namespace}",))
+    else:
+        yield screen.paint("Nothing is wrong with it.", "green")
+    for each in found.steps:
+        if each.outcome is Outcome.UNKNOWN:
+            yield f"  not known: {each.message}"
+            yield from _commands(each)
+
+
+def _commands(step: Step) -> Iterator[str]:
+    return _next(step.commands)
+
+
+def _next(commands: Sequence[str]) -> Iterator[str]:
+    for number, command in enumerate(commands):
+        yield f"  {'next:' if number == 0 else '     '} {command}"
+
+
+def _sitting(each: Sitting) -> str:
+    name = f"{each.group} {each.copy}".rstrip()
+    how = "required" if each.required else "preferred"
+    where = ", ".join(f"{domain} ({count} {'pod' if count == 1 else 'pods'})" for domain, count in each.domains)
+    kept = {True: "kept", False: "NOT KEPT", None: "not known" if each.note else "not kept, as it may be"}[
+        each.honoured
+    ]
+    text = f"{name}: one {each.level.domain} {how}: {kept}"
+    return "; ".join(filter(None, (f"{text}: {where}" if where else text, each.note)))

@@ -1,0 +1,171 @@
+"""The machine a command looks at: the real one, a profile's, a recorded one, or one built from a captured matrix."""
+
+import argparse
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from toposcope.agent.nvml.gateway import Nvml, open_pynvml
+from toposcope.agent.nvml.supervisor import ProbeProcess
+
+if TYPE_CHECKING:
+    from toposcope.simulator.machine import Machine
+    from toposcope.simulator.recording import Recording
+
+
+class HardwareError(Exception):
+    """What was asked for cannot be had; the message names the file or field and the fix."""
+
+
+class Source(NamedTuple):
+    """What a probe needs of a machine: `open_nvml` gives `pynvml` or what stands in for it, `sysfs` is /sys."""
+
+    open_nvml: Callable[[], Any]
+    sysfs: Path
+    simulated: bool
+
+    def probe_process(self) -> ProbeProcess:
+        """The process that probes it."""
+        return ProbeProcess(self.open_nvml, self.sysfs)
+
+
+def add_profile_argument(group: argparse._ActionsContainer) -> None:
+    """Declare `--profile` and what belongs to it."""
+    group.add_argument(
+        "--profile",
+        metavar="NAME|FILE",
+        help="look at a simulated machine, or at one that `toposcope discover --record` wrote down; "
+        "`--profile list` names the simulated ones that ship",
+    )
+    group.add_argument(
+        "--faults", type=Path, metavar="FILE", help="with --profile: what is broken there; read anew at each probe"
+    )
+
+
+@contextlib.contextmanager
+def hardware(arguments: argparse.Namespace, node_name: str) -> Iterator[ProbeProcess]:
+    """The process that probes the machine which the arguments name. Raises HardwareError.
+
+    A simulated machine takes its UUIDs and serial numbers from `node_name`. Enter this before the first thread starts.
+    """
+    with source(arguments, node_name) as machine, machine.probe_process() as process:
+        yield process
+
+
+@contextlib.contextmanager
+def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
+    """The machine which the arguments name; see `hardware`."""
+    capture: str | None = getattr(arguments, "capture", None)
+    if not (arguments.profile or capture):
+        yield Source(open_pynvml, arguments.sysfs, simulated=False)
+        return
+    from toposcope.simulator.capture import CaptureError, machine_from_capture  # noqa: PLC0415 - production agents never load the simulator
+    from toposcope.simulator.document import DocumentError  # noqa: PLC0415 - same
+    from toposcope.simulator.machine import with_identity  # noqa: PLC0415 - same
+    from toposcope.simulator.profile import load_profile, profile_names  # noqa: PLC0415 - same
+
+    if arguments.profile == "list":
+        raise HardwareError("profiles that ship: " + ", ".join(profile_names()))
+    if not capture and (recording := _recording(arguments.profile)):
+        if arguments.faults:
+            raise HardwareError(
+                f"--faults: {arguments.profile} is a recording, only a profile can be broken; leave it out"
+            )
+        with _recorded(arguments.profile, recording) as machine:
+            yield machine
+        return
+    try:
+        described = machine_from_capture(_read(capture)) if capture else load_profile(arguments.profile)
+    except (CaptureError, DocumentError) as error:
+        raise HardwareError(str(error)) from error
+    for note in described.notes:
+        print(f"note: {note}", file=sys.stderr)
+    with _simulated(with_identity(described, node_name), arguments.faults) as machine:
+        yield machine
+
+
+@contextlib.contextmanager
+def simulated(machine: "Machine", faults: Path | None) -> Iterator[ProbeProcess]:
+    """The process that probes a simulated machine: simulated NVML, and a sysfs tree in a temporary folder."""
+    with _simulated(machine, faults) as described, described.probe_process() as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _simulated(machine: "Machine", faults: Path | None) -> Iterator[Source]:
+    from toposcope.simulator.sysfs import write_sysfs  # noqa: PLC0415 - production agents never load the simulator
+
+    with _temporary_sysfs() as root:
+        write_sysfs(machine, root)
+        yield Source(functools.partial(_open_simulated, machine, faults), root, simulated=True)
+
+
+@contextlib.contextmanager
+def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
+    """A recorded machine. Raises HardwareError for a recording that does not answer what a probe asks."""
+    from toposcope.agent.probe import probe  # noqa: PLC0415 - only the worker loads what probes
+    from toposcope.agent.sysfs import Sysfs  # noqa: PLC0415 - same
+    from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs  # noqa: PLC0415 - production agents never load the simulator
+
+    with _temporary_sysfs() as root:
+        try:
+            write_recorded_sysfs(recording, root)
+            # A rehearsal: what goes wrong in the process that probes has no words there, and replaying cannot hang.
+            nvml = Nvml(ReplayedNvml(recording))
+            probe(nvml, Sysfs(root), nvml.start())
+        except Exception as error:  # a file from anybody can hold any nonsense
+            raise HardwareError(f"{file}: cannot be replayed: {error}") from error
+        print(
+            f"note: recorded {'on a simulated machine ' if recording.simulated else ''}on {recording.date}, "
+            f"driver {recording.driver or 'unknown'}",
+            file=sys.stderr,
+        )
+        yield Source(functools.partial(_open_replayed, recording), root, recording.simulated)
+
+
+# Functions of the module, because a worker that has to be replaced gets its opener pickled.
+
+
+def _open_simulated(machine: "Machine", faults: Path | None) -> Any:
+    from toposcope.simulator.nvml import SimulatedNvml  # noqa: PLC0415 - production agents never load the simulator
+
+    return SimulatedNvml(machine, faults_file=faults, wait=time.sleep)
+
+
+def _open_replayed(recording: "Recording") -> Any:
+    from toposcope.simulator.replay import ReplayedNvml  # noqa: PLC0415 - production agents never load the simulator
+
+    return ReplayedNvml(recording)
+
+
+@contextlib.contextmanager
+def _temporary_sysfs() -> Iterator[Path]:
+    import tempfile  # noqa: PLC0415 - it brings a dozen modules that no production agent needs
+
+    with tempfile.TemporaryDirectory(prefix="toposcope-sys-") as folder:
+        yield Path(folder) / "sys"
+
+
+def _recording(profile: str) -> "Recording | None":
+    """The recording in the file `profile`; None when there is no such file, or something else in it."""
+    from toposcope.simulator.recording import RecordingError, decode, is_recording  # noqa: PLC0415 - production agents never load the simulator
+
+    file = Path(profile)
+    try:
+        content = file.read_bytes() if file.is_file() else b""
+        return decode(content, profile) if is_recording(content) else None
+    except OSError as error:
+        raise HardwareError(f"--profile {profile}: {error.strerror}") from error
+    except RecordingError as error:
+        raise HardwareError(str(error)) from error
+
+
+def _read(capture: str) -> str:
+    try:
+        return sys.stdin.read() if capture == "-" else Path(capture).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise HardwareError(f"--capture {capture}: {error.strerror}") from error

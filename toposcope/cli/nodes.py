@@ -1,0 +1,150 @@
+"""List nodes with what they are, where they are and what is wrong with them."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Final
+
+from toposcope.api import label_keys
+from toposcope.api.matrix_annotation import reasons
+from toposcope.cli.documents import show_document
+from toposcope.cli.failing import Unanswerable, nothing
+from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from toposcope.cli.terminal import Screen, columns
+from toposcope.kube.pod_resources import is_gpu, is_gpu_part
+from toposcope.snapshot.filters import (
+    CONDITIONS,
+    FAULTS,
+    lacking,
+    marks,
+    parse,
+    picked,
+    states,
+    unknown_domains,
+    value_at,
+)
+from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.snapshot import NodeView, Snapshot
+
+_HARDWARE: Final = (
+    ("PRODUCT", label_keys.GPU_PRODUCT),
+    ("INTERCONNECT", label_keys.INTERCONNECT),
+)
+_MORE: Final = (
+    ("GB/S", label_keys.NVLINK_BANDWIDTH),
+    ("NUMA", label_keys.GPUS_PER_NUMA),
+    ("RAILS", label_keys.RAIL_ALIGNED),
+    ("SHAPE", label_keys.SHAPE),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags of `toposcope nodes`."""
+    parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
+    which = parser.add_argument_group("which nodes")
+    which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as kubectl takes them")
+    which.add_argument(
+        "--in",
+        dest="domains",
+        action="append",
+        default=[],
+        metavar="LEVEL=VALUE",
+        type=_domain,
+        help="those in a domain, such as rack=rack-7; several: in all of them",
+    )
+    which.add_argument(
+        "--state",
+        dest="states",
+        action="append",
+        default=[],
+        choices=CONDITIONS,
+        metavar="STATE",
+        help=f"those in a state; several: in any of them. One of {', '.join(CONDITIONS)}",
+    )
+    parser.add_argument(
+        "--no-pods", action="store_true", help="do not read pods: quicker, but nothing is known to be free"
+    )
+    add_source_arguments(parser)
+
+
+def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Print the nodes; 1 when one of them is broken or lacks a level."""
+    return answer("nodes", arguments, lambda screen: _answer(screen, arguments))
+
+
+def _domain(text: str) -> tuple[str, str]:
+    level, equals, value = text.partition("=")
+    if not (level and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not LEVEL=VALUE, such as rack=rack-7")
+    return level, value
+
+
+def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+    selector = parse(arguments.selector)
+    snapshot = look(arguments, pods=not arguments.no_pods)
+    found = scope(snapshot, arguments.topology)
+    if not snapshot.nodes:
+        raise Unanswerable(nothing(snapshot, found))
+    nodes = picked(found, selector, arguments.domains, arguments.states)
+    if arguments.output in ("json", "yaml"):
+        show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})
+    elif arguments.output == "name":
+        screen.show(f"node/{node.name}" for node in nodes)
+    elif not nodes:
+        none = f"no node: {len(found.nodes):,} were looked at and none is what was asked for"
+        screen.show([none, *unknown_domains(found, arguments.domains)])
+    else:
+        screen.show(_table(screen, snapshot, found, nodes, wide=arguments.output == "wide"))
+    return UNWELL if any(lacking(found, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else WELL
+
+
+def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
+    free = snapshot.free(node)
+    counted = {name: count for name, count in node.allocatable.items() if is_gpu(name) or is_gpu_part(name)}
+    return {
+        "name": node.name,
+        "ready": node.ready,
+        "schedulable": node.schedulable,
+        "states": list(states(found, node)),
+        "gpus": node.gpus,
+        "freeGpus": snapshot.free_gpus(node),
+        "resources": {
+            name: {"allocatable": count, "free": None if free is None else free[name]}
+            for name, count in counted.items()
+        },
+        "domains": {level.domain: value_at(found, node, level.key) for level in found.levels},
+        "hardware": {
+            key.removeprefix(label_keys.PREFIX): value
+            for key, value in node.labels.items()
+            if key.startswith(label_keys.PREFIX)
+        },
+        "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints],
+        "reasons": list(reasons(node.matrix)),
+    }
+
+
+def _table(
+    screen: Screen, snapshot: Snapshot, found: Scope, nodes: tuple[NodeView, ...], *, wide: bool
+) -> Iterator[str]:
+    hardware = _HARDWARE + (_MORE if wide else ())
+    # A host's name is the first column already.
+    levels = [level for level in found.levels if wide or level.key != label_keys.HOSTNAME]
+    header = [
+        "NAME",
+        "GPUS",
+        "FREE",
+        "STATE",
+        *(title for title, _ in hardware),
+        *(each.domain.upper() for each in levels),
+    ]
+    rows = []
+    for node in nodes:
+        free = snapshot.free_gpus(node)
+        told = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
+        row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(told) or "ok"]
+        row += [node.label(key) or "-" for _, key in hardware]
+        row += [value_at(found, node, level.key) or "-" for level in levels]
+        rows.append(row)
+    yield from columns(screen, header, rows, right=(1, 2))
+    for node in nodes:
+        yield from (screen.paint(f"! {node.name}: {reason}", "yellow") for reason in reasons(node.matrix))

@@ -1,0 +1,66 @@
+"""Recording a probe: everything that NVML and sysfs answered, in a file that anyone may send to us."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+from toposcope import __version__
+from toposcope.agent.raw import RawNode
+from toposcope.cli.hardware import Source
+from toposcope.cli.recording.nvml import RecordingNvml, calls_in
+from toposcope.cli.recording.standins import StandIns
+from toposcope.cli.recording.sysfs import recorded_sysfs
+from toposcope.simulator.recording import Call, Raised, Recording, Value, encode
+
+
+def record(source: Source, file: Path, today: date, clock: Callable[[], int] = time.perf_counter_ns) -> RawNode:
+    """Probe once, as always, and write into `file` what was asked and answered; says so on standard error.
+
+    A probe that fails is written down too, up to the call that did not come back. Raises what `ProbeProcess.probe`
+    raises, OSError when the file cannot be written, and RecordingError.
+    """
+    # Memory that crosses the processes: what the machine really answered never reaches a disk.
+    with open(os.memfd_create("recording"), "w+b", buffering=0) as journal:  # noqa: PTH123 - no path leads to it
+        listening = source._replace(open_nvml=lambda: RecordingNvml(source.open_nvml(), journal.write, clock))
+        try:
+            with listening.probe_process() as process:
+                return process.probe()
+        finally:
+            journal.seek(0)
+            _write(file, _recording(calls_in(journal.read()), source, today))
+
+
+def _recording(calls: list[Call], source: Source, today: date) -> Recording:
+    stand_ins = StandIns()
+    driver = (call.answer for call in calls if call.name == "nvmlSystemGetDriverVersion")
+    return Recording(
+        toposcope=__version__,
+        pynvml=version("nvidia-ml-py"),
+        driver=next((str(answer.value) for answer in driver if isinstance(answer, Value)), None),
+        date=today.isoformat(),
+        simulated=source.simulated,
+        calls=[stand_ins.call(call) for call in calls],
+        # sysfs is read a second time, by the code that the probe reads it with.
+        sysfs=[stand_ins.entry(entry) for entry in recorded_sysfs(source.sysfs)],
+    )
+
+
+def _write(file: Path, recording: Recording) -> None:
+    content = encode(recording)
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    errors = sum(isinstance(call.answer, Raised) for call in recording.calls)
+    milliseconds = sum(call.us for call in recording.calls) / 1000
+    print(
+        f"recorded {file}: {len(recording.calls)} NVML calls, {errors} of them answered with an error, "
+        f"{milliseconds:.1f} ms, {len(content) / 1000:.0f} kB",
+        file=sys.stderr,
+    )

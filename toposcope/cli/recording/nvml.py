@@ -1,0 +1,119 @@
+"""An NVML that notes every call and its answer."""
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from toposcope.agent.nvml.gateway import NOT_SUPPORTED
+from toposcope.simulator.recording import (
+    Answer,
+    Call,
+    Device,
+    Fields,
+    FieldValue,
+    Filled,
+    Handle,
+    Memory,
+    Raised,
+    Silence,
+    Value,
+)
+from toposcope.simulator.recording import argument as argument_of
+
+_DEVICES: Final[dict[str, Callable[..., str]]] = {
+    "nvmlDeviceGetHandleByIndex": lambda index: f"gpu:{index}",
+    "nvmlDeviceGetMigDeviceHandleByIndex": lambda gpu, slot: f"{gpu}/mig:{slot}",
+}
+"""The functions that hand out a device, and how it is called."""
+
+
+class RecordingNvml:
+    """Answers like the module it is given, and notes each call as a line for `calls_in`.
+
+    A line is noted before the call and one after it, so that a call from which nobody comes back is on record too.
+    """
+
+    def __init__(self, module: Any, note: Callable[[bytes], object], clock: Callable[[], int]) -> None:
+        self._module = module
+        self._note = note
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        is_call = name.startswith("nvml") and callable(found) and not isinstance(found, type)
+        return partial(self._call, name, found) if is_call else found
+
+    def nvmlEventSetCreate(self) -> NoReturn:  # noqa: N802 - NVML's name
+        """Listening for events is no part of a probe: it is switched off, so that the recording ends with the probe."""
+        raise self._module.NVMLError(NOT_SUPPORTED)
+
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        named = [argument_of(value) for value in arguments]
+        self._write(Call(name, named, Silence()))
+        real = [value.real if isinstance(value, Handle) else value for value in arguments]
+        start = self._clock()
+        try:
+            result = function(*real)
+        except (self._module.NVMLError, self._module.NVMLLibraryMismatchError, UnicodeDecodeError) as error:
+            self._write(Call(name, named, self._raised(error), self._since(start)))
+            raise
+        took = self._since(start)
+        if name in _DEVICES:
+            result = Handle(_DEVICES[name](*named), result)
+        self._write(Call(name, named, _answer(name, arguments, result), took))
+        return result
+
+    def _since(self, start: int) -> float:
+        return (self._clock() - start) / 1000
+
+    def _raised(self, error: Any) -> Raised:
+        if isinstance(error, self._module.NVMLError):
+            return Raised("NVMLError", int(error.value), str(error))
+        # The bytes that are no text may be a serial number: only the reason is kept.
+        text = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
+        return Raised(type(error).__name__, 0, text)
+
+    def _write(self, call: Call) -> None:
+        self._note(msgspec.json.encode(call) + b"\n")
+
+
+def _answer(name: str, arguments: tuple[Any, ...], result: Any) -> Answer:
+    if isinstance(result, Handle):
+        return Device(result.name)
+    struct = next((value._obj for value in arguments if hasattr(value, "_obj")), None)  # noqa: SLF001 - byref's target
+    if struct is not None:
+        return Filled(_memory(struct), result)
+    if isinstance(result, ctypes.Structure):
+        return _memory(result)
+    if isinstance(result, ctypes.Array):
+        return Fields(
+            [
+                FieldValue(entry.fieldId, entry.scopeId, entry.value.ullVal, entry.valueType, entry.nvmlReturn)
+                for entry in result
+            ]
+        )
+    if result is None or isinstance(result, int | str | list):
+        return Value(result)
+    raise TypeError(
+        f"{name} answered a {type(result).__name__}: teach toposcope/cli/recording/nvml.py to write it down"
+    )
+
+
+def _memory(struct: Any) -> Memory:
+    return Memory(type(struct).__name__, bytes(struct).hex())
+
+
+def calls_in(journal: bytes) -> list[Call]:
+    """The calls that were noted; one without an answer is followed by none."""
+    calls: list[Call] = []
+    for line in journal.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break  # its writer died in the middle of it
+        call = msgspec.json.decode(line, type=Call)
+        if calls and isinstance(calls[-1].answer, Silence):
+            calls.pop()
+        calls.append(call)
+    return calls

@@ -1,0 +1,121 @@
+"""Stand-ins for whatever identifies a machine: equal where the originals are equal, zero where they are zero.
+
+They are numbered in the order in which they turn up. A hash would not do: a serial number has so few digits that all of
+them can be tried.
+
+What is passed on is listed here; what is not listed is replaced, or refused when its parts are not known.
+"""
+
+import re
+import uuid
+from collections import defaultdict
+from typing import Any, Final
+
+import msgspec
+import pynvml
+
+from toposcope.simulator.recording import Call, Entry, File, Filled, Folder, Link, Memory, Raised, RecordingError, Value
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+_HARMLESS_TEXT: Final = frozenset({"nvmlSystemGetDriverVersion", "nvmlDeviceGetName"})
+"""Functions whose text says what a machine is made of, and not which one it is."""
+
+_HARMLESS_FILES: Final = frozenset(
+    {"vendor", "class", "numa_node", "local_cpulist", "link_layer", "state", "cpulist", "distance"}
+)
+
+_STRUCTS: Final[dict[str, tuple[str, ...]]] = {
+    "nvmlPciInfo_t": (),
+    "c_nvmlGpuFabricInfo_t": ("clusterUuid",),
+    "c_nvmlGpuFabricInfo_v2_t": ("clusterUuid",),
+    "c_nvmlGpuFabricInfo_v3_t": ("clusterUuid",),
+    "c_nvmlGpuFabricInfo_v4_t": ("clusterUuid",),
+    "c_nvmlPlatformInfo_v1_t": ("ibGuid", "rackGuid"),
+    "c_nvmlPlatformInfo_v2_t": ("ibGuid", "chassisSerialNumber"),
+}
+"""Structs, and the members that identify the machine, its chassis or its fabric."""
+
+
+class StandIns:
+    """The stand-ins of one recording."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[str, dict[object, int]] = defaultdict(dict)
+
+    def call(self, call: Call) -> Call:
+        """The call with stand-ins in its answer. Raises RecordingError for a struct whose members are not known."""
+        answer = call.answer
+        match answer:
+            case Value(str() as text) if call.name not in _HARMLESS_TEXT:
+                answer = Value(self.text(text))
+            case Memory():
+                answer = self._struct(call.name, answer)
+            case Filled(memory, value):
+                answer = Filled(self._struct(call.name, memory), value)
+            case Raised(error, code, text):
+                answer = Raised(error, code, self.uuids(text))
+        return msgspec.structs.replace(call, answer=answer)
+
+    def entry(self, entry: Entry) -> Entry:
+        """A file, folder or link of sysfs. Virtual machines have UUIDs in their paths."""
+        path = self.uuids(entry.path)
+        match entry:
+            case File(_, text):
+                name = path.rpartition("/")[2]
+                if name not in _HARMLESS_FILES:
+                    text = self.guid(text) if name == "node_guid" else self.text(text)
+                return File(path, text)
+            case Folder(_, names):
+                return Folder(path, [self.uuids(name) for name in names])
+            case Link(_, target):
+                return Link(path, self.uuids(target))
+
+    def text(self, text: str) -> str:
+        """An identity of any form: UUIDs are replaced in place, anything else as a whole by as many digits."""
+        replaced = self.uuids(text)
+        return replaced if _UUID.search(text) else self._serial(text, len(text))
+
+    def uuids(self, text: str) -> str:
+        """Text with stand-ins for the UUIDs in it."""
+        return _UUID.sub(lambda found: str(self._uuid(uuid.UUID(found[0]))), text)
+
+    def guid(self, text: str) -> str:
+        """An InfiniBand GUID as the kernel writes it: `b83f:d203:00d2:c1a6`."""
+        if not text.strip("0:"):
+            return text
+        digits = f"{self._number('guid', text.lower()):016x}"
+        return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
+
+    def _uuid(self, original: uuid.UUID) -> uuid.UUID:
+        return uuid.UUID(int=self._number("uuid", original), version=4) if original.int else original
+
+    def _serial(self, original: object, digits: int) -> str:
+        return str(self._number("serial", original)).zfill(digits) if digits else ""
+
+    def _number(self, kind: str, original: object) -> int:
+        numbers = self._numbers[kind]
+        return numbers.setdefault(original, len(numbers) + 1)
+
+    def _struct(self, name: str, memory: Memory) -> Memory:
+        if memory.type not in _STRUCTS:
+            raise RecordingError(
+                f"{name} answers with {memory.type}, and nobody said which of its members identify the machine: list "
+                "them in toposcope/cli/recording/standins.py"
+            )
+        content = bytearray.fromhex(memory.bytes)
+        for member in _STRUCTS[memory.type]:
+            place: Any = getattr(getattr(pynvml, memory.type), member)
+            inside = slice(place.offset, place.offset + place.size)
+            content[inside] = self._member(member, bytes(content[inside]))
+        return Memory(memory.type, content.hex())
+
+    def _member(self, member: str, original: bytes) -> bytes:
+        if not any(original):
+            return original
+        if member == "clusterUuid":
+            return self._uuid(uuid.UUID(bytes=original)).bytes
+        if member == "ibGuid":
+            return self._number("guid", original).to_bytes(len(original), "big")
+        length = len(original.partition(b"\0")[0])  # what follows the text may be anything
+        return self._serial(original, length).encode().ljust(len(original), b"\0")

@@ -1,0 +1,72 @@
+"""A file reader that notes what it was asked for: enough of /sys to build the same tree elsewhere."""
+
+import os
+from pathlib import Path
+
+from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, Refusal
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Files, Sysfs
+from toposcope.simulator.recording import Entry, File, Folder, Link
+
+
+def recorded_sysfs(root: Path) -> list[Entry]:
+    """Everything in the tree `root` that a probe reads, by path."""
+    top = os.path.realpath(root)
+    files = _RecordingFiles(top)
+    # A probe to which NVML is of no use still reads all of sysfs.
+    probe(Nvml(None), Sysfs(Path(top), files), Refusal(UNKNOWN, "not asked"))
+    return sorted(files.noted.values(), key=lambda entry: entry.path)
+
+
+class _RecordingFiles(Files):
+    """Notes files, folders and links under the path where they really are."""
+
+    def __init__(self, top: str) -> None:
+        self.noted: dict[str, Entry] = {}
+        self._top = top
+
+    def entries(self, folder: str) -> list[tuple[str, int]]:
+        found = super().entries(folder)
+        place = self._follow(folder)
+        if found and place:
+            self.noted[place] = Folder(place, sorted(name for name, _ in found))
+        return found
+
+    def text(self, path: str) -> str:
+        text = super().text(path)
+        place = self._follow(path)
+        if place and Path(path).is_file():
+            self.noted[place] = File(place, text)
+        return text
+
+    def real(self, path: str) -> str:
+        self.lexists(path)
+        return super().real(path)
+
+    def exists(self, path: str) -> bool:
+        self.text(path)
+        self.lexists(path)
+        return super().exists(path)
+
+    def lexists(self, path: str) -> bool:
+        place = self._follow(path)
+        if place and Path(path).is_dir():
+            self.noted.setdefault(place, Folder(place, []))
+        return super().lexists(path)
+
+    def _follow(self, path: str) -> str | None:
+        """Where a path leads, from the top of the tree; notes the links on the way. None: out of the tree."""
+        here = self._top
+        for part in path.removeprefix(f"{self._top}/").split("/"):
+            step = f"{here}/{part}"
+            real = os.path.realpath(step)
+            if not real.startswith(f"{self._top}/"):
+                return None
+            if real != step:
+                place = self._place(step)
+                self.noted[place] = Link(place, os.path.relpath(real, here))
+            here = real
+        return self._place(here)
+
+    def _place(self, path: str) -> str:
+        return path.removeprefix(f"{self._top}/")

@@ -1,0 +1,68 @@
+"""What the controller counted last: the status of a ClusterTopology, which is small however large the cluster is."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.cli.terminal import Screen
+from toposcope.cli.writing import counted
+from toposcope.integrations.framework.document import Part
+
+_READY = "Ready"
+
+
+def counted_before(topology: Topology) -> bool:
+    """Whether a controller has counted anything yet."""
+    return isinstance(topology.status.get("nodes"), int)
+
+
+def document(topology: Topology) -> dict[str, Any]:
+    """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
+    status = Part(topology.status)
+    return {
+        "topology": topology.name,
+        "origin": "status",
+        "nodes": (status / "nodes").number(0),
+        "gpus": (status / "gpus").number(0),
+        "levels": [
+            {
+                "domain": (each / "domain").text(),
+                "key": (each / "key").text(),
+                "domains": (each / "domains").number(0),
+                "nodes": (each / "nodes").number(0),
+                "missing": (each / "missing").number(0),
+                "available": (each / "available").flag(),
+            }
+            for each in (status / "levels").items()
+        ],
+        "conditions": [
+            {name: (each / name).text() for name in ("type", "status", "reason", "message")}
+            for each in (status / "conditions").items()
+        ],
+    }
+
+
+def well(topology: Topology) -> bool:
+    """Whether the controller found nothing amiss."""
+    found = document(topology)
+    ready = any(each["type"] == _READY and each["status"] == "True" for each in found["conditions"])
+    return ready and not any(level["missing"] for level in found["levels"])
+
+
+def page(screen: Screen, topology: Topology) -> Iterator[str]:
+    """Each level's domains, broadest first, and the conditions that do not hold."""
+    found = document(topology)
+    path = " > ".join(level["domain"] or "?" for level in found["levels"]) or "no levels"
+    yield screen.paint(f"ClusterTopology {topology.name}: {path} (as its controller counted)", "bold")
+    whole = found["nodes"]
+    yield f"{topology.name}: {counted(whole, 'node')}, {counted(found['gpus'], 'GPU')}"
+    for depth, level in enumerate(found["levels"]):
+        average = level["nodes"] / level["domains"] if level["domains"] else 0
+        size = f", {average:,.1f} nodes each on average" if average > 1 else ""
+        text = f"{'   ' * depth}└─ {counted(level['domains'], level['domain'] or '?')}{size}"
+        lack = f"! {counted(level['missing'], 'node')} without it" if level["missing"] else ""
+        lack = lack or ("" if level["available"] else "! not available")
+        yield text + (f"  {screen.paint(lack, 'yellow')}" if lack else "")
+    for each in found["conditions"]:
+        if each["status"] != "True" and each["type"] != _READY:
+            yield screen.paint(f"! {each['type']}={each['status']} ({each['reason']}): {each['message']}", "yellow")

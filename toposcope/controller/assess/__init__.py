@@ -1,0 +1,1 @@
+"""From nodes and a ClusterTopology to findings: pure."""

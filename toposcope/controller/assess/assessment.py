@@ -1,0 +1,167 @@
+"""From nodes and one ClusterTopology to what its status should say and what should be published: pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
+from toposcope.api.effective_levels import Absences, Effective, effective_levels, said_expired
+from toposcope.api.label_keys import GPU_PRESENT, GPUS
+from toposcope.controller.assess import availability
+from toposcope.controller.assess.diagnostics import Hint, hints
+from toposcope.controller.assess.health import Health, fabric_condition, health
+from toposcope.controller.assess.selection import selected
+from toposcope.controller.segments import Segments, observe
+from toposcope.topology.ambiguous_values import aliases
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hierarchy import Coverage, cover, crossings, some_names
+from toposcope.topology.levels import Level
+from toposcope.topology.node import NodeFacts, Traits
+from toposcope.topology.table import Table, table_of
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What the nodes say about one topology."""
+
+    nodes: int
+    gpus: int
+    effective: Effective
+    coverage: tuple[Coverage, ...]
+    conditions: tuple[Condition, ...]
+    unavailable: tuple[str, ...]
+    """Required levels that are gone."""
+    missed: tuple[str, ...]
+    """Preferred ones."""
+    publishable: tuple[Level, ...] | None
+    """The levels that published resources should have; None: leave them as they are."""
+    health: Health
+    selected: Table
+    segments: Segments | None = None
+    """How the nodes divide; None: they do not."""
+    hints: tuple[Hint, ...] = ()
+
+
+def assess(
+    topology: Topology,
+    nodes: Iterable[NodeFacts],
+    absences: Absences,
+    now: float,
+    required: Iterable[str] = (),
+    preferred: Iterable[str] = (),
+    catalogue: Catalogue = BUILT_IN,
+) -> Assessment:
+    """Assess one topology against all nodes of a cluster whose nodes have been listed.
+
+    `now` is monotonic seconds; `required` are the domains that workloads require, beside those of the spec, and
+    `preferred` those that they prefer.
+    """
+    everything = table_of(nodes, catalogue.placeholders)
+    chosen = selected(topology, everything)
+    reporting = _agents_reporting(everything)
+    if not chosen:
+        waiting = availability.no_nodes()
+        last = Effective(topology.last_levels, said_expired(topology))
+        return Assessment(
+            nodes=0,
+            gpus=0,
+            effective=last,
+            coverage=cover(last.levels, ()),
+            conditions=(
+                waiting,
+                Condition(LEVELS_COVERED, "Unknown", "NoNodes", waiting.message),
+                reporting,
+                Condition(HIERARCHY_CONSISTENT, "Unknown", "NoNodes", waiting.message),
+                Condition(FABRIC_HEALTHY, "Unknown", "NoNodes", waiting.message),
+            ),
+            unavailable=(),
+            missed=tuple(sorted(availability.said_missed(topology.status))),
+            publishable=None,
+            health=Health(),
+            selected=chosen,
+            segments=observe(topology, chosen, last.levels, absences, now, catalogue),
+        )
+    effective = effective_levels(topology, chosen, absences, now, catalogue)
+    coverage = cover(effective.levels, chosen)
+    segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
+    wanted = {*_required(topology, effective, segments), *required}
+    verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
+    found = health(effective.levels, chosen)
+    remaining = (
+        effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
+    )
+    return Assessment(
+        nodes=len(chosen),
+        gpus=found.gpus,
+        effective=effective,
+        coverage=coverage,
+        conditions=(
+            verdict.condition,
+            _covered(coverage, len(chosen)),
+            reporting,
+            _consistent(effective.levels, chosen),
+            fabric_condition(found),
+        ),
+        unavailable=verdict.unavailable,
+        missed=verdict.missed,
+        publishable=None if topology.problems or not remaining else remaining,
+        health=found,
+        selected=chosen,
+        segments=segments,
+        hints=hints(topology, chosen, effective.levels, catalogue, _of_segments(segments)),
+    )
+
+
+def _of_segments(segments: Segments | None) -> frozenset[str]:
+    """The keys of all levels that a segment has."""
+    return frozenset(level.key for each in (segments.listed if segments else ()) for level in each.levels)
+
+
+def _required(topology: Topology, effective: Effective, segments: Segments | None) -> Iterable[str]:
+    """What the spec requires of the topology itself; what only a segment has is required of the segment's."""
+    if not topology.divided or segments is None:
+        return topology.required
+    elsewhere = {level.domain for each in segments.listed for level in each.levels}
+    elsewhere -= {level.domain for level in effective.levels}
+    return [domain for domain in topology.required if domain not in elsewhere]
+
+
+def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
+    gaps = [
+        f"{c.missing} of {nodes} nodes {'lacks' if c.missing == 1 else 'lack'} level '{c.level.domain}' "
+        f"({c.level.key}): {some_names(c.missing_nodes, c.missing)}"
+        for c in coverage
+        if c.missing
+    ]
+    if gaps:
+        text = "; ".join(gaps) + "; schedulers leave these nodes out of the topology"
+        return Condition(LEVELS_COVERED, "False", "NodesMissingLevels", text)
+    return Condition(
+        LEVELS_COVERED,
+        "True",
+        "AllNodesCovered",
+        "The only node carries every level" if nodes == 1 else f"All {nodes} nodes carry every level",
+    )
+
+
+def _agents_reporting(nodes: Table) -> Condition:
+    silent = [] if all(GPUS in keys for keys in nodes.segments) else sorted(nodes.names(map(_is_silent, nodes.kinds)))
+    if silent:
+        who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
+        text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"
+        return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)
+    return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
+
+
+def _is_silent(node: Traits) -> bool:
+    return node.label(GPUS) is None and bool(node.gpus or node.label(GPU_PRESENT) == "true")
+
+
+def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
+    crossing, merged = crossings(levels, nodes), aliases(levels, nodes)
+    if crossing or merged:
+        reason = "LevelsDoNotNest" if crossing else "ValuesReadAlike"
+        return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*crossing, *merged)))
+    return Condition(
+        HIERARCHY_CONSISTENT, "True", "LevelsNest", "Every domain lies within one domain of the level above"
+    )

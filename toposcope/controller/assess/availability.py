@@ -1,0 +1,104 @@
+"""Whether the levels that are required still exist on live nodes: the condition everything else is for.
+
+A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none of them has
+carried it for the grace period. Everything short of that keeps the verdict that stood.
+"""
+
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous
+from toposcope.api.effective_levels import Absences
+from toposcope.topology.hierarchy import Coverage
+
+_SAID: Final = re.compile(r"Topology level '([^']+)' is no longer available")
+_DOMAIN: Final = "domain "
+"""How the names of required and preferred levels begin among what may be absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The condition, and the domains that are unavailable, sorted: of the required ones and of the preferred ones."""
+
+    condition: Condition
+    unavailable: tuple[str, ...]
+    missed: tuple[str, ...] = ()
+
+
+def unsynced(why: str) -> Condition:
+    """Nothing can be said: the nodes have not been listed yet."""
+    text = f"The nodes of the cluster have not been listed yet: {why}"
+    return Condition(LEVELS_AVAILABLE, "Unknown", "NodesNotSynced", text)
+
+
+def no_nodes() -> Condition:
+    """Nothing can be said: there is no node to look at."""
+    return Condition(
+        LEVELS_AVAILABLE, "Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels"
+    )
+
+
+def judge(
+    topology: Topology,
+    required: Iterable[str],
+    coverage: Sequence[Coverage],
+    absences: Absences,
+    now: float,
+    preferred: Iterable[str] = (),
+) -> Verdict:
+    """Judge the required and the preferred domains over at least one selected node; the condition is on the former."""
+    by_domain = {cover.level.domain: cover for cover in coverage}
+    before = previous(topology.status, LEVELS_AVAILABLE)
+    said = said_unavailable(before)
+
+    def is_gone(domain: str) -> bool:
+        cover = by_domain.get(domain)
+        return cover is None or not cover.nodes
+
+    def is_unavailable(domain: str, said: Container[str]) -> bool:
+        gone = is_gone(domain)
+        overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=topology.grace, now=now)
+        # A restarted controller must not take a verdict back for lack of memory.
+        return overdue or (gone and domain in said)
+
+    wanted, welcome = sorted(set(required)), sorted(set(preferred))
+    absences.keep_only(topology.uid, _DOMAIN, [*wanted, *welcome])
+    unavailable = tuple(domain for domain in wanted if is_unavailable(domain, said))
+    said_before = said_missed(topology.status)
+    missed = tuple(domain for domain in welcome if is_unavailable(domain, said_before))
+    if unavailable:
+        text = "; ".join(map(_sentence, unavailable))
+        return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
+    waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
+    if waiting and (before is None or before.get("status") == "Unknown"):
+        text = f"Waiting for a Ready, schedulable node with level {', '.join(map(repr, waiting))}"
+        return Verdict(Condition(LEVELS_AVAILABLE, "Unknown", "NoNodes", text), (), missed)
+    return Verdict(
+        Condition(
+            LEVELS_AVAILABLE,
+            "True",
+            "AllTopologyLevelsAvailable",
+            "All required topology levels are available in the cluster topology",
+        ),
+        (),
+        missed,
+    )
+
+
+def _sentence(domain: str) -> str:
+    return f"Topology level '{domain}' is no longer available in the cluster topology"
+
+
+def said_unavailable(condition: Mapping[str, Any] | None) -> frozenset[str]:
+    """The domains that a condition, as the API server holds it, calls unavailable."""
+    if condition is None or condition.get("status") != "False":
+        return frozenset()
+    return frozenset(_SAID.findall(str(condition.get("message"))))
+
+
+def said_missed(status: Mapping[str, Any]) -> frozenset[str]:
+    """The preferred levels that a status, as the API server holds it, calls unavailable."""
+    return frozenset(entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"])

@@ -1,0 +1,292 @@
+"""One leader among the controllers of a cluster, by a Lease.
+
+What makes two writers impossible: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
+write for `Timing.renew`; everybody else counts from the moment they *received* the last change, and leaves the Lease
+alone for `Timing.lease`, which is longer. Each by a clock of its own that never jumps and that goes on while the
+process or the machine is stopped; the times in the Lease are for people. Every change counts, labels too.
+
+A Lease that is not there may have been deleted under a leader. Whoever makes a new one therefore holds it for
+`Timing.lease` before it writes anything: by then the leader of the old one has given up.
+
+What no Lease can do: call back a request that is on its way. `lease - renew` is how long one may take; the clients of
+a leader time out before that.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, Final
+
+from toposcope.kube.client import ApiClient
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.kube.lease import Lease, new_lease, read, write
+from toposcope.kube.reflector import Stop
+
+log = logging.getLogger(__name__)
+
+SPREAD: Final = 1.2
+"""How many retry periods more a follower may wait, at random, so that not all of them ask at once (as client-go)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds, with the defaults of the Kubernetes control plane. Raises ValueError where they do not fit together."""
+
+    lease: int = 15
+    """For how long nobody takes a Lease that does not change."""
+    renew: float = 10.0
+    """For how long the leader may write without another renewal."""
+    retry: float = 2.0
+    """Between two renewals, or two tries."""
+
+    def __post_init__(self) -> None:
+        if self.retry <= 0:
+            raise ValueError(f"retry {self.retry:g}: must be more than 0 seconds")
+        if self.renew <= 2 * self.retry:
+            raise ValueError(f"renew {self.renew:g}: must be more than twice retry ({self.retry:g}), for a second try")
+        if self.lease <= self.renew:
+            raise ValueError(f"lease {self.lease}: must be longer than renew ({self.renew:g}), or two lead at a time")
+
+    @classmethod
+    def lasting(cls, seconds: int) -> "Timing":
+        """The usual proportions, for a Lease of so many seconds."""
+        usual = cls()
+        return cls(seconds, seconds * usual.renew / usual.lease, seconds * usual.retry / usual.lease)
+
+    @property
+    def request(self) -> float:
+        """How long one request of a leader may take."""
+        return min(self.renew / 2, self.lease - self.renew)
+
+
+class Election:
+    """What one contender knows and may do. No I/O and no clock: `now` is in seconds of the contender's own clock.
+
+    `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after whatever failed.
+    """
+
+    def __init__(self, identity: str, timing: Timing, absent: Lease) -> None:
+        self._identity = identity
+        self._timing = timing
+        self._absent = absent
+        self.term = 0
+        """Grows with each claim that is stored while this contender does not lead."""
+        self._lease: Lease | None = None
+        self._certain = False
+        self._unchanged_since = inf
+        self._from = -inf
+        self._until = -inf
+        self._over = False
+        self._claiming = False
+        """Whether a claim was sent since the Lease was last looked at."""
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last seen."""
+        return self._lease.holder if self._lease else ""
+
+    @property
+    def must_look(self) -> bool:
+        """Whether the Lease has to be read before anything is done: whoever holds it knows what it says."""
+        return not self._certain or self.holder != self._identity
+
+    def may_write(self, now: float) -> bool:
+        """Whether nobody else can be leader at `now`."""
+        return self._from < now < self._until
+
+    def looked(self, now: float, lease: Lease | None) -> None:
+        """Take in the Lease as it was read; `now` is when the answer had come."""
+        before, self._lease = self._lease, lease
+        self._certain = True
+        if _version(lease) != _version(before):
+            self._unchanged_since = now
+        if self.holder not in ("", self._identity):
+            self._until = -inf
+        elif self.holder and _uid(lease) != _uid(before):
+            self._from = now + self._timing.lease  # we made it, though the answer was lost
+        elif self.holder and before is not None and before.holder != self._identity and not self._claiming:
+            # It was somebody else's and is ours again without our doing: the cluster was set back to an older state,
+            # and whoever held it last has not heard of that yet.
+            self._from = now + self._timing.lease
+        self._claiming = False
+
+    def wants(self, now: float) -> bool:
+        """Whether to write the Lease at `now`: to renew it, or to take it because nobody can be leader."""
+        if self._over:
+            return False
+        if self._lease is None or self._lease.released or self.holder == self._identity or self.may_write(now):
+            return True
+        # The holder's word counts too: it may have been started with a longer one.
+        return now - self._unchanged_since > max(self._timing.lease, self._lease.seconds)
+
+    def claim(self, wall: datetime) -> Lease:
+        """The Lease to be written; `wall` goes into it for people."""
+        self._claiming = True
+        return (self._lease or self._absent).claimed(self._identity, self._timing.lease, wall)
+
+    def claimed(self, sent: float, now: float, lease: Lease) -> None:
+        """Take in what was stored of a claim; `sent` is when it was sent, or before, `now` when the answer had come."""
+        if not self.may_write(sent):
+            self.term += 1
+        if self._lease is None:
+            self._from = now + self._timing.lease
+        self._lease = lease
+        if not self._over:
+            self._until = sent + self._timing.renew
+
+    def doubt(self) -> None:
+        """A request failed: it may have been carried out or not, or somebody else was faster."""
+        self._certain = False
+
+    def resign(self, now: float, wall: datetime) -> Lease | None:
+        """Never lead again; the Lease to be written, if it is ours to give back."""
+        self._over = True
+        self._until = -inf
+        lease, self._lease = self._lease, None
+        return lease.given_back(wall) if lease and lease.holder == self._identity and now > self._from else None
+
+
+def _version(lease: Lease | None) -> Any:
+    return lease and lease.metadata["resourceVersion"]
+
+
+def _uid(lease: Lease | None) -> Any:
+    return lease and lease.metadata["uid"]
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, its sleep included: CLOCK_MONOTONIC stands still while it is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def utc_now() -> datetime:
+    """The time for people."""
+    return datetime.now(UTC)
+
+
+class LeaderElector:
+    """Takes and keeps the Lease `namespace/name` in a thread, until `stop` is set; then `release` gives it back.
+
+    `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client take turns, and a
+    renewal must not wait behind a long list. `identity` must be this process's alone: a host name and something
+    random. `changed` is told whenever this process begins (True) or ceases (False) to lead, from the elector's thread
+    and possibly late; `may_write` is never late.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        name: str,
+        identity: str,
+        stop: Stop,
+        changed: Callable[[bool], None],
+        timing: Timing = Timing(),
+        *,
+        clock: Callable[[], float] = boot_time,
+        wall: Callable[[], datetime] = utc_now,
+        dice: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._stop = stop
+        self._changed = changed
+        self._timing = timing
+        self._clock = clock
+        self._wall = wall
+        self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._election = Election(identity, timing, new_lease(namespace, name))
+        self._thread = threading.Thread(target=self.run, name="election", daemon=True)
+        self._term = 0
+        self._holder = ""
+        self._trouble = ""
+        self._turned = clock()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Contend until `stop` is set."""
+        while not self._stop.is_set():
+            self._stop.wait(self.tick())
+
+    def may_write(self) -> bool:
+        """Whether this process leads at this moment; to be asked right before each write, from any thread."""
+        return self._election.may_write(self._clock())
+
+    @property
+    def term(self) -> int:
+        """Never the same in two stretches of leadership, however short the time between them was."""
+        return self._election.term
+
+    def healthy(self) -> str:
+        """What is wrong when only a restart would help: the elector no longer turns."""
+        silent = self._clock() - self._turned
+        return f"the election has not turned for {silent:.0f} s" if silent > 4 * self._timing.lease else ""
+
+    def tick(self) -> float:
+        """Do what is due now; seconds until the next tick. Never raises KubeError."""
+        self._turned = self._clock()
+        asked = 0.0
+        try:
+            self._turn()
+            self._tell("")
+        except KubeError as error:
+            self._election.doubt()
+            if isinstance(error, ApiError):
+                asked = min(error.retry_after or 0.0, self._timing.request)
+            if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
+                self._tell(str(error))
+        self._announce()
+        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + SPREAD)))
+
+    def _turn(self) -> None:
+        election = self._election
+        if election.must_look:
+            lease = read(self._client, self._namespace, self._name)
+            election.looked(self._clock(), lease)
+        sent = self._clock()
+        if election.wants(sent):
+            lease = write(self._client, election.claim(self._wall()))
+            election.claimed(sent, self._clock(), lease)
+
+    def release(self) -> None:
+        """Let a follower take over at once; to be called when nothing more will be written and `stop` is set."""
+        if self._thread.is_alive():
+            self._thread.join(2 * self._timing.request)
+        lease = self._election.resign(self._clock(), self._wall())
+        self._announce(logging.INFO)
+        if lease is None:
+            return
+        try:
+            write(self._client, lease)
+        except KubeError as error:
+            log.info("the Lease %s/%s was not given back, it expires by itself: %s", self._namespace, self._name, error)
+
+    def _announce(self, severity: int = logging.WARNING) -> None:
+        term = self._election.term if self.may_write() else 0
+        before, self._term = self._term, term
+        if before and term != before:
+            log.log(severity, "no longer leading")
+            self._changed(False)
+        if term and term != before:
+            log.info("leading")
+            self._changed(True)
+        if self._holder != self._election.holder:
+            self._holder = self._election.holder
+            log.info("the Lease %s/%s is held by %s", self._namespace, self._name, self._holder or "nobody")
+
+    def _tell(self, trouble: str) -> None:
+        """Log what is wrong once, and once that it is over."""
+        if trouble and trouble != self._trouble:
+            log.warning("the Lease %s/%s cannot be read or written: %s", self._namespace, self._name, trouble)
+        elif self._trouble and not trouble:
+            log.info("the Lease %s/%s can be read and written again", self._namespace, self._name)
+        self._trouble = trouble

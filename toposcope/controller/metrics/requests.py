@@ -1,0 +1,120 @@
+"""Metrics of what the controller asks of the API server and hears from it."""
+
+import time
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from toposcope.kube.client import Request
+from toposcope.kube.reflector import RELIST_REASONS
+from toposcope.kube.request_names import resource_of, verb_of
+
+
+class RequestMetrics:
+    """Counts requests by what they do and how they end; made to be an `ApiClient`'s `observe`."""
+
+    def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._requests = Counter(
+            "toposcope_api_requests",
+            "Requests to the API server by HTTP status of the answer; code none: there was no answer.",
+            ["verb", "resource", "code"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "toposcope_api_request_duration_seconds",
+            "How long requests to the API server took, watches left out.",
+            ["verb"],
+            buckets=(0.005, 0.025, 0.1, 0.5, 2, 10),
+            registry=registry,
+        )
+
+    def __call__(self, request: Request) -> Callable[[int], None]:
+        """As in `Observe`."""
+        began = self._monotonic()
+
+        def answered(code: int) -> None:
+            verb = verb_of(request)
+            self._requests.labels(verb, resource_of(request), str(code) if code else "none").inc()
+            if verb != "watch":
+                self._seconds.labels(verb).observe(self._monotonic() - began)
+
+        return answered
+
+
+class WatchMetrics(Collector):
+    """An `Observer` of every followed collection. It counts in plain numbers: it is called at each event of each node.
+
+    `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a lock.
+    """
+
+    def __init__(self, registry: CollectorRegistry, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._lists: Tally[tuple[str, str]] = Tally()
+        self._events: Tally[str] = Tally()
+        self._heard: dict[str, float] = {}
+        registry.register(self)
+
+    def listed(self, path: str, reason: str) -> None:
+        """As in `Observer`."""
+        if (path, reason) not in self._lists:
+            # A series that begins at 1 shows no increase.
+            self._lists.update(dict.fromkeys(((path, each) for each in RELIST_REASONS), 0))
+        self._lists[path, reason] += 1
+        self._heard.setdefault(path, self._now())
+
+    def heard(self, path: str) -> None:
+        """As in `Observer`."""
+        self._events[path] += 1
+        self._heard[path] = self._now()
+
+    def ended(self, path: str) -> None:
+        """As in `Observer`."""
+        self._heard.pop(path, None)
+
+    def collect(self) -> Iterator[Metric]:
+        """The families; a collection that is no longer followed keeps its counts and loses its time."""
+        lists = CounterMetricFamily(
+            "toposcope_lists",
+            f"Whole reads of a followed collection, by reason: {', '.join(RELIST_REASONS)}.",
+            labels=("resource", "reason"),
+        )
+        for labels, count in _by_name(self._lists, lambda at: (_name(at[0]), at[1])):
+            lists.add_metric(labels, count)
+        yield lists
+        events = CounterMetricFamily(
+            "toposcope_watch_events", "Events and bookmarks that came for a followed collection.", labels=("resource",)
+        )
+        for labels, count in _by_name(self._events, lambda path: (_name(path),)):
+            events.add_metric(labels, count)
+        yield events
+        heard = GaugeMetricFamily(
+            "toposcope_watch_last_heard_timestamp_seconds",
+            "When the API server last sent an event or a bookmark for a followed collection.",
+            labels=("resource",),
+        )
+        # While one version takes over from another both are followed for a moment.
+        latest = {_name(path): moment for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))}
+        for name, moment in sorted(latest.items()):
+            heard.add_metric((name,), moment)
+        yield heard
+
+
+Key = TypeVar("Key", str, tuple[str, str])
+
+
+def _by_name(counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]) -> list[tuple[tuple[str, ...], int]]:
+    """The counts added up: a kind that was followed in one version and then in another has two paths and one name."""
+    found: Tally[tuple[str, ...]] = Tally()
+    for key, count in dict(counts).items():
+        found[labels(key)] += count
+    return sorted(found.items())
+
+
+def _name(path: str) -> str:
+    return resource_of(Request("GET", path, {}))

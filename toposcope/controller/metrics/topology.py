@@ -1,0 +1,194 @@
+"""Metrics of every ClusterTopology, made anew at each scrape: no series outlives its topology, level or domain.
+
+What one pass found out about one topology: what metrics show of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from toposcope.api.conditions import Condition
+from toposcope.controller.assess.assessment import Assessment
+from toposcope.controller.assess.health import Health
+from toposcope.integrations.framework.published import Published
+from toposcope.topology.hardware import State
+from toposcope.topology.hierarchy import Coverage, LevelSize, level_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The numbers, without the nodes behind them."""
+
+    nodes: int
+    gpus: int
+    coverage: tuple[Coverage, ...]
+    sizes: tuple[LevelSize, ...]
+    health: Health
+    conditions: tuple[Condition, ...]
+    published: tuple[Published, ...]
+    required: Mapping[str, int]
+    """By domain: workloads that ask for it; 0 where only the spec does."""
+    unavailable: tuple[str, ...]
+
+
+def report(
+    assessment: Assessment,
+    conditions: Sequence[Condition],
+    published: Sequence[Published],
+    required: Mapping[str, int],
+) -> Report:
+    """Count what no status needs, and let go of the nodes."""
+    return Report(
+        nodes=assessment.nodes,
+        gpus=assessment.gpus,
+        coverage=_once(assessment.coverage),
+        sizes=_once(level_sizes(assessment.effective.levels, assessment.selected)),
+        health=assessment.health,
+        conditions=tuple(conditions),
+        published=tuple(published),
+        required=required,
+        unavailable=assessment.unavailable,
+    )
+
+
+Measure = TypeVar("Measure", Coverage, LevelSize)
+
+
+def _once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
+    """The first of each domain: a spec that names one twice is reported, and must not make two series of one name."""
+    return tuple({each.level.domain: each for each in reversed(measures)}.values())[::-1]
+
+
+OTHER: Final = "_other"
+"""The rest of a level's domains; no label value begins like this, so no domain can be taken for it."""
+
+PUBLISHED_STATES: Final = ("InSync", "Waiting", "Conflict", "Rejected", "NotServed", "DryRun")
+_STATUSES: Final = ("True", "False", "Unknown")
+
+_Sample = tuple[tuple[str, ...], float]
+
+
+class TopologyMetrics(Collector):
+    """Shows `reports`, which the reconcile loop sets; by topology name."""
+
+    def __init__(self) -> None:
+        self.reports: Mapping[str, Report] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """The families; none has a series about a single node."""
+        reports = sorted(self.reports.items())
+        topology = ("topology",)
+        level = ("topology", "domain")
+        yield _gauge("topology_nodes", "Selected nodes.", topology, (((n,), r.nodes) for n, r in reports))
+        yield _gauge("topology_gpus", "GPUs on the selected nodes.", topology, (((n,), r.gpus) for n, r in reports))
+        yield _gauge(
+            "topology_node_states",
+            f"Selected nodes by what their agents say of them: {', '.join(State)}.",
+            ("topology", "state"),
+            (((n, state.value), r.health.count(state)) for n, r in reports for state in State),
+        )
+        yield _gauge(
+            "topology_split_domains",
+            "Chassis in several NVLink fabrics, and fabrics in several cliques.",
+            topology,
+            (((n,), len(r.health.fabric.splits)) for n, r in reports),
+        )
+        yield _gauge(
+            "topology_small_domains",
+            "NVLink domains with fewer GPUs than most of their siblings have.",
+            topology,
+            (((n,), len(r.health.fabric.small)) for n, r in reports),
+        )
+        covered = [((n, c.level.domain), r, c) for n, r in reports for c in r.coverage]
+        yield _gauge("level_domains", "Domains of the level.", level, ((at, c.domains) for at, _, c in covered))
+        yield _gauge("level_nodes", "Selected nodes with the level.", level, ((at, c.nodes) for at, _, c in covered))
+        yield _gauge(
+            "level_nodes_missing", "Selected nodes without the level.", level, ((at, c.missing) for at, _, c in covered)
+        )
+        yield _gauge(
+            "level_coverage_ratio",
+            "Share of the selected nodes that carry the level.",
+            level,
+            ((at, c.nodes / r.nodes) for at, r, c in covered if r.nodes),
+        )
+        sizes = [((n, size.level.domain), size) for n, r in reports for size in r.sizes]
+        yield _gauge("level_gpus", "GPUs on nodes with the level.", level, ((at, size.gpus) for at, size in sizes))
+        yield _gauge(
+            "level_largest_domain_gpus",
+            "GPUs in the largest domain of the level.",
+            level,
+            ((at, size.largest) for at, size in sizes),
+        )
+        yield from _demand(reports)
+        yield from _degraded(reports)
+        yield _gauge(
+            "published_state",
+            f"1 for the state of each published resource: {', '.join(PUBLISHED_STATES)}.",
+            ("topology", "group", "kind", "state"),
+            (sample for n, r in reports for sample in _published(n, r)),
+        )
+        yield _gauge(
+            "condition",
+            "1 for the status of each condition: True, False, Unknown.",
+            ("topology", "type", "status"),
+            (((n, c.type, s), c.status == s) for n, r in reports for c in r.conditions for s in _STATUSES),
+        )
+
+
+def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
+    """What is asked for and what is there: levels in effect, and those that are asked for and not there."""
+    level = ("topology", "domain")
+    required: list[_Sample] = []
+    workloads: list[_Sample] = []
+    available: list[_Sample] = []
+    for name, report in reports:
+        usable = {each.level.domain: each.usable > 0 for each in report.coverage}
+        for domain in sorted({*usable, *report.required}):
+            required.append(((name, domain), domain in report.required))
+            workloads.append(((name, domain), report.required.get(domain, 0)))
+            available.append(((name, domain), usable.get(domain, False) and domain not in report.unavailable))
+    yield _gauge("level_required", "1 where the spec or a workload asks for the level, else 0.", level, required)
+    yield _gauge("level_workloads", "Workloads that ask for the level.", level, workloads)
+    yield _gauge(
+        "level_available", "1 where the level is in effect and on a node that takes pods, else 0.", level, available
+    )
+
+
+def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
+    nodes: list[_Sample] = []
+    domains: list[_Sample] = []
+    for name, report in reports:
+        degraded = {each.level: each for each in report.health.levels}
+        for coverage in report.coverage:
+            domain = coverage.level.domain
+            found = degraded.get(coverage.level)
+            domains.append(((name, domain), found.domains if found else 0))
+            if found:
+                nodes += [((name, domain, each.name), each.degraded) for each in found.worst]
+                rest = found.nodes - sum(each.degraded for each in found.worst)
+                nodes += [((name, domain, OTHER), rest)] if rest else []
+    yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", ("topology", "domain"), domains)
+    yield _gauge(
+        "degraded_nodes",
+        f"Degraded nodes of the worst domains of each level; {OTHER}: those of all others and of domains of one node.",
+        ("topology", "domain", "value"),
+        nodes,
+    )
+
+
+def _published(name: str, report: Report) -> Iterator[_Sample]:
+    for each in report.published:
+        group = each.api_version.partition("/")[0]
+        state = each.reason or "InSync"
+        for known in dict.fromkeys((*PUBLISHED_STATES, state)):
+            yield (name, group, each.kind, known), known == state
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"toposcope_{name}", text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family

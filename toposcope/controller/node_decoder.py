@@ -1,0 +1,152 @@
+"""Node objects decoded down to what the controller keeps: some 26 kB of JSON become a few hundred bytes."""
+
+from collections.abc import Iterable
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
+from toposcope.topology.node import ITS_NAME, Hardware, NodeFacts, Traits, host_of, spans_nodes, unsaid
+
+_GENERATION: Final = 1 << 15
+"""Nodes read until what was not met since the last time is forgotten. Many times more than a cluster has racks, so that
+a list in any order is shared in whole; and hours of heartbeats, so that values that come and go do not pile up."""
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True, gc=False):
+    unschedulable: bool = False
+
+
+class _Condition(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    status: str
+
+
+class _Allocatable(msgspec.Struct, frozen=True, gc=False):
+    gpus: str | None = msgspec.field(default=None, name=ALLOCATABLE_GPUS)
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    conditions: list[_Condition] | None = None
+    allocatable: _Allocatable | None = None
+
+
+class _Node(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+NODE_JSON: Final = msgspec.json.Decoder(_Node)
+"""Of a Node's JSON the fields that anything is made of; raises msgspec.ValidationError for what is no Node."""
+
+_T = TypeVar("_T")
+
+
+class _Shared(Generic[_T]):
+    """Equal things kept once, for as long as somebody meets them: what two generations have not met is forgotten."""
+
+    def __init__(self) -> None:
+        self.now: dict[_T, _T] = {}
+        self.before: dict[_T, _T] = {}
+
+    def share(self, each: _T) -> _T:
+        """The one of the things that equal this one which is kept."""
+        found = self.now.get(each)
+        if found is None:
+            found = self.now[each] = self.before.get(each, each)
+        return found
+
+    def age(self) -> None:
+        """Begin another generation."""
+        self.before, self.now = self.now, {}
+
+
+class NodeDecoder:
+    """Turns a Node's JSON into `NodeFacts`, keeping the labels in `tracked`; nodes that are alike share their traits.
+
+    A cluster has as many different traits as it has racks, and few distinct label values beside its host names, so
+    equal strings are kept once too.
+    """
+
+    def __init__(self, tracked: Iterable[str]) -> None:
+        self._tracked = frozenset(tracked)
+        self._strings: _Shared[str] = _Shared()
+        self._hardware: _Shared[Hardware] = _Shared()
+        self._keys: _Shared[tuple[str, ...]] = _Shared()
+        self._traits: _Shared[Traits] = _Shared()
+        self._left = _GENERATION
+
+    def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
+        """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
+        node = NODE_JSON.decode(raw)
+        labels = node.metadata.labels or {}
+        name = node.metadata.name
+        keys = tuple(sorted(self._tracked.intersection(labels)))
+        offered = _count(node.status.allocatable.gpus if node.status.allocatable else None)
+        host = host_of(name, labels.get(HOSTNAME))
+        traits = Traits(
+            keys,
+            tuple([unsaid(labels[key], name, host) for key in keys])
+            if host
+            else tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
+            _ready(node.status.conditions or ()),
+            not node.spec.unschedulable,
+            offered,
+            _hardware(labels, offered),
+        )
+        self._left -= 1
+        shared = self._traits.now.get(traits) or self._share(traits)
+        return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
+
+    def _share(self, traits: Traits) -> Traits:
+        """Keep what is met for the first time in this generation, made of parts that others are made of too."""
+        if self._left < 0:
+            self._left = _GENERATION
+            for each in (self._strings, self._hardware, self._keys, self._traits):
+                each.age()
+        # What nodes have from before is what those that are like them get now.
+        known = self._traits.before.get(traits, traits)
+        return self._traits.share(
+            known._replace(
+                keys=self._keys.share(known.keys),
+                values=tuple([self._strings.share(value) for value in known.values]),
+                hardware=self._hardware.share(known.hardware),
+            )
+        )
+
+    def track(self, keys: Iterable[str]) -> bool:
+        """Keep these labels too, from the next Node on; whether one of them was not kept so far."""
+        tracked = self._tracked.union(keys)
+        grew = tracked != self._tracked
+        self._tracked = tracked
+        return grew
+
+
+def _ready(conditions: Iterable[_Condition]) -> bool:
+    """Whether the kubelet says that the node is."""
+    return "True" in [each.status for each in conditions if each.type == "Ready"]
+
+
+def _hardware(labels: dict[str, str], offered: int) -> Hardware:
+    """What the agent's labels say of the machine."""
+    domain = labels.get(NVLINK_DOMAIN)
+    counted = labels.get(GPUS, "")
+    return Hardware(
+        domain if domain is not None and spans_nodes(domain) else None,
+        labels.get(CHASSIS, ""),
+        labels.get(STATE, ""),
+        _count(counted) if counted.isascii() and counted.isdigit() else offered,
+    )
+
+
+def _count(quantity: str | None) -> int:
+    """A device count; extended resources are whole numbers, anything else is no count of ours."""
+    return int(quantity) if quantity and quantity.isascii() and quantity.isdigit() else 0

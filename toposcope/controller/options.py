@@ -1,0 +1,102 @@
+"""The controller's command line, shared by `toposcope controller` and `python -m controller`."""
+
+import argparse
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.controller.election import Timing
+from toposcope.telemetry.logs import FORMATS
+
+LEASE: Final = "toposcope-controller"
+HOME_NAMESPACE: Final = "toposcope-system"
+SHORTEST_LEASE: Final = 3
+"""Seconds; a shorter one leaves less than a second for a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a controller runs."""
+
+    kubeconfig: str | None
+    once: bool
+    debounce: float
+    metrics_port: int | None
+    log_format: str
+    config: str | None = None
+    dry_run: bool = False
+    leader_elect: bool = False
+    lease_namespace: str = ""
+    """Empty: the pod's own."""
+    lease_seconds: int = Timing().lease
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the controller's flags."""
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
+        "read anew when it changes, need not be there",
+    )
+    parser.add_argument("--once", action="store_true", help="reconcile once, then exit: 0 when everything was written")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="write nothing at all: log what would change, each difference once (with --once: print it)",
+    )
+    parser.add_argument(
+        "--debounce",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
+        help="how long to gather changes before acting on them; default: 1",
+    )
+    parser.add_argument("--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz and /readyz there")
+    parser.add_argument(
+        "--leader-elect",
+        action="store_true",
+        help="several controllers run, and one at a time writes: the one that holds the Lease "
+        f"{LEASE}; without this flag there must be one controller only",
+    )
+    parser.add_argument(
+        "--lease-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help=f"where the Lease is; default: the pod's namespace, outside of a pod {HOME_NAMESPACE}",
+    )
+    parser.add_argument(
+        "--lease-duration",
+        type=int,
+        default=Timing().lease,
+        metavar="SECONDS",
+        help="how long after a leader's last sign of life another controller takes over; longer suits an API server "
+        f"that is slow or often away; default: {Timing().lease}",
+    )
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="default: text")
+
+
+def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
+    """The options in parsed arguments; ends the program with a clear error when one cannot be."""
+    if arguments.dry_run and arguments.leader_elect:
+        parser.error("--dry-run writes nothing, not even a Lease; leave out --leader-elect")
+    if arguments.debounce < 0:
+        parser.error(f"--debounce {arguments.debounce:g}: must not be negative")
+    if arguments.leader_elect and arguments.once:
+        parser.error("--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once")
+    if arguments.lease_duration < SHORTEST_LEASE:
+        parser.error(f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds")
+    return Options(
+        kubeconfig=arguments.kubeconfig,
+        once=arguments.once,
+        debounce=arguments.debounce,
+        metrics_port=arguments.metrics_port,
+        log_format=arguments.log_format,
+        config=arguments.config,
+        dry_run=arguments.dry_run,
+        leader_elect=arguments.leader_elect,
+        lease_namespace=arguments.lease_namespace,
+        lease_seconds=arguments.lease_duration,
+    )

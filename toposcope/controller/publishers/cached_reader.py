@@ -1,0 +1,200 @@
+"""The published kinds, followed: an edit by hand is noticed at once, and a pass that changes nothing asks for nothing.
+
+What is followed is good enough to see that nothing has to be done. Whatever has to be done is decided anew on what the
+server says at that moment: a cache may be a moment old, and schedulers obey what is written here.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from toposcope.controller.cache import Index
+from toposcope.controller.informer import Following
+from toposcope.integrations.framework.published_kinds import ALL, PublishedKind
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.discovery import Served, is_gone
+from toposcope.kube.errors import ApiError
+from toposcope.kube.etcd_restore import Restores
+from toposcope.kube.reflector import Observer, Raw, Stop
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+_NOISE: Final = frozenset({"resourceVersion", "managedFields", "generation"})
+"""What every write moves, that of a status too."""
+_GROVES_VERDICTS: Final = "schedulerTopologyStatuses"
+"""Of a binding's status: whether the KAI Topology that it names has its levels."""
+_NOT_FOUND: Final = 404
+
+
+class WouldWriteError(Exception):
+    """Work on what is known has come to the point where something must be written."""
+
+
+class Watched:
+    """Stands between the publishers and their client: answers reads of followed kinds, and of discovery, from memory.
+
+    `client` sends everything else; `reader` follows, and asks what a follower may ask. `refresh` and `decide` belong to
+    one thread.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        stop: Stop,
+        reader: ApiClient | None = None,
+        observer: Observer | None = None,
+        restores: Restores | None = None,
+    ) -> None:
+        self._observer = observer
+        self._restores = restores
+        self._client = client
+        self._reader = reader or client
+        self._stop = stop
+        self._served: Served | None = None
+        self._followed: dict[PublishedKind, Following[Document]] = {}
+        self._from_memory = False
+        self._unseen: set[str] = set()
+        """Paths of objects that we wrote and that the watch has not shown since."""
+
+    def refresh(self, served: Served, changed: Callable[[], None]) -> None:
+        """Follow the kinds that are served, and no others; `changed` is called from other threads.
+
+        Raises KubeError when it cannot be found out whether a kind that discovery no longer lists is gone.
+        """
+        self._served = served
+        for kind in ALL:
+            version, old = served.version(kind), self._followed.get(kind)
+            if version is None and old is not None and is_gone(self._reader, old.path):
+                log.info("%s is no longer served", old.path)
+                del self._followed[kind]
+                old.end()
+                changed()
+            path = f"/apis/{kind.group}/{version}/{kind.plural}"
+            if version is not None and (old is None or old.path != path):
+                log.info("following %s", path)
+                index: Index[Document] = Index(changed, _alike)
+                name = f"{kind.plural}.{kind.group}"
+                new = Following(
+                    self._reader,
+                    path,
+                    name,
+                    _decode,
+                    index,
+                    index,
+                    self._stop,
+                    observer=self._observer,
+                    restores=self._restores,
+                )
+                self._followed[kind] = new
+                new.start()
+                if old is not None:
+                    old.end()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether something that is followed has ceased to be served."""
+        return any(followed.not_found for followed in self._followed.values())
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for followed in self._followed.values():
+            followed.end()
+
+    def decide(self, work: Callable[[], T]) -> T:
+        """Do `work` on what is known; if it comes to a write, do it again on what the server says.
+
+        `work` must bear being broken off at its first write.
+        """
+        self._from_memory = True
+        try:
+            return work()
+        except WouldWriteError:
+            self._from_memory = False
+            return work()
+        finally:
+            self._from_memory = False
+
+    def call(self, request: Request) -> Any:
+        """Answer or send a request. Raises KubeError as a client does, WouldWriteError within `decide`."""
+        if request.method != "GET" and request.query.get("dryRun") != "All":
+            if self._from_memory:
+                raise WouldWriteError(f"{request.method} {request.path}")
+            self._unseen.add(request.path)
+            return self._client.call(request)
+        if self._from_memory and request.method == "GET" and request.path not in self._unseen:
+            known, answer = self._known(request.path)
+            if known:
+                if answer is None:
+                    raise ApiError(_NOT_FOUND, "NotFound", f"{request.path} is not there")
+                return answer
+        return self._read(request) if request.method == "GET" else self._client.call(request)
+
+    def _read(self, request: Request) -> Any:
+        """Ask the server; when the watch has come as far as that, it is believed again."""
+        if request.path not in self._unseen:
+            return self._client.call(request)
+        _, memory = self._known(request.path)
+        try:
+            answer = self._client.call(request)
+        except ApiError as error:
+            if error.not_found and memory is None:
+                self._unseen.discard(request.path)
+            raise
+        if memory is not None and memory["metadata"].get("resourceVersion") == answer["metadata"]["resourceVersion"]:
+            self._unseen.discard(request.path)
+        return answer
+
+    def _known(self, path: str) -> tuple[bool, Mapping[str, Any] | None]:
+        """Whether it is known what the server has at a path, and that (None: nothing)."""
+        if self._served is None:
+            return False, None
+        _, _, group, *rest = path.split("/")
+        collection, _, name = path.rpartition("/")
+        if not rest:
+            versions = self._served.groups.get(group)
+            return True, None if versions is None else {"versions": [{"version": v} for v in sorted(versions)]}
+        if len(rest) == 1:
+            return self._known_resources(group, rest[0])
+        followed = next((each for each in self._followed.values() if each.path == collection), None)
+        if followed is not None:
+            # One that cannot be followed just now may have changed since.
+            current = followed.synced and followed.error is None
+            return current, followed.index.get(name) if current else None
+        return any(f"/apis/{k.group}/{v}/{k.plural}" == collection for k in ALL for v in k.versions), None
+
+    def _known_resources(self, group: str, version: str) -> tuple[bool, Mapping[str, Any] | None]:
+        served = self._served
+        if served is None:
+            return False, None
+        names = served.resources.get(f"{group}/{version}")
+        if names is not None:
+            return True, {"resources": [{"name": name} for name in sorted(names)]}
+        # Of a version that nobody looked at only this much is known: whether it is there.
+        return version not in served.groups.get(group, frozenset()), None
+
+
+def _decode(raw: Raw) -> tuple[str, str, Document]:
+    """Raises ValueError for what is no object."""
+    document: Document = msgspec.json.decode(raw, type=Document)
+    try:
+        metadata = document["metadata"]
+        name, version = str(metadata["name"]), str(metadata["resourceVersion"])
+        metadata.pop("managedFields", None)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("an object without a name or resourceVersion") from error
+    return name, version, document
+
+
+def _alike(one: Document, other: Document) -> bool:
+    """Whether nothing is different that a publisher looks at."""
+    return _essence(one) == _essence(other)
+
+
+def _essence(document: Document) -> tuple[object, object, object]:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _NOISE}
+    return metadata, document.get("spec"), (document.get("status") or {}).get(_GROVES_VERDICTS)

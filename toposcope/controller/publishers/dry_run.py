@@ -1,0 +1,208 @@
+"""What publishers would do, found out by letting them do it: reads are real, writes go no further than a dry run.
+
+The API server itself checks each write (`dryRun=All`: admission and validation run, nothing is stored), so a rehearsal
+also tells what would be refused. A deletion is not even sent; what follows it sees the object gone.
+
+The difference between two objects as people read it: unified, over their YAML, without what servers fill in.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.publishers.backoff import Clock
+from toposcope.controller.publishers.objects import Caller, find
+from toposcope.integrations.framework.published import Published
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError
+from toposcope.topology.levels import Level
+
+_KEPT: Final = ("name", "labels", "annotations", "ownerReferences", "finalizers")
+_LONGEST: Final = 700
+"""Characters of a diff in a status: with what stands around it less than the 1024 that the CRD allows."""
+
+
+def unified(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, name: str) -> str:
+    """The diff from `before` to `after`, either of which may not be there; empty when nothing would change."""
+    lines = difflib.unified_diff(_text(before), _text(after), f"live/{name}", f"wanted/{name}")
+    return "".join(lines)
+
+
+def shortened(diff: str) -> str:
+    """As many whole lines of a diff as fit into a status, without the two that name the files."""
+    lines = diff.splitlines()[2:]
+    kept, size = 0, 0
+    while kept < len(lines) and size + len(lines[kept]) < _LONGEST:
+        size += len(lines[kept]) + 1
+        kept += 1
+    more = len(lines) - kept
+    return "\n".join((*lines[:kept], f"... {more} more lines" if more else "")).rstrip()
+
+
+def _text(document: Mapping[str, Any] | None) -> list[str]:
+    if document is None:
+        return []
+    import yaml  # noqa: PLC0415 - a controller that writes has no use for it
+
+    shown = dict(document)
+    if "metadata" in document:  # a whole object, with a status that is not ours to compare
+        shown.pop("status", None)
+        shown["metadata"] = {key: value for key, value in document["metadata"].items() if key in _KEPT}
+    text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, allow_unicode=True, width=1000)
+    return text.splitlines(keepends=True)
+
+
+DRY_RUN: Final = "DryRun"
+"""The value in `spec.publish`, and the reason in what is said."""
+_NOT_FOUND: Final = 404
+_FRESH: Final = 60.0
+"""Seconds for which the server's answer to the same trial holds."""
+_MOST: Final = 64
+
+
+class Rehearsed(Protocol):
+    """The part of a publisher that is rehearsed."""
+
+    @property
+    def name(self) -> str:
+        """Its field in `spec.publish`."""
+
+    def served(self) -> bool:
+        """Whether its kind is served."""
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the target say `levels`."""
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete what was published."""
+
+
+class Rehearsal:
+    """Rehearses the publishers that `make` gives for a client: new ones each time, so that none waits for anything."""
+
+    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[Rehearsed]], monotonic: Clock) -> None:
+        self._trials = _Trials(client, monotonic)
+        self._make = make
+
+    def publish(self, name: str, topology: Topology, levels: Sequence[Level]) -> Published:
+        """What publishing would do. Raises KubeError when the server does not answer."""
+        trial, publisher = self._prepare(name)
+        return _report(trial, publisher.publish(topology, levels))
+
+    def retract(self, name: str, topology: Topology) -> Published | None:
+        """What `Never` would take back; None when there is nothing of ours. Raises KubeError as above."""
+        trial, publisher = self._prepare(name)
+        said = publisher.retract(topology)
+        if said is not None:
+            return _report(trial, said)
+        gone = next((step for step in trial.steps if step.before is not None), None)
+        if gone is None or gone.before is None:
+            return None
+        api_version, kind = str(gone.before["apiVersion"]), str(gone.before["kind"])
+        return _report(trial, Published(api_version, kind, topology.name))
+
+    def _prepare(self, name: str) -> "tuple[_Trial, Rehearsed]":
+        trial = _Trial(self._trials)
+        publisher = next(each for each in self._make(trial) if each.name == name)
+        publisher.served()  # Kueue's finds its version by this
+        return trial, publisher
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    path: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+class _Trials:
+    """Sends trials, and remembers for a while how they ended: a difference may stand for days."""
+
+    def __init__(self, client: Caller, monotonic: Clock) -> None:
+        self.client = client
+        self._monotonic = monotonic
+        self._known: dict[tuple[object, ...], tuple[float, Any]] = {}
+
+    def send(self, request: Request, version: str) -> Any:
+        """The server's answer to a trial of `request` on an object of that resourceVersion. Raises KubeError."""
+        tried = (request.method, request.path, request.body, version)
+        due, answer = self._known.get(tried, (0.0, None))
+        if answer is None or self._monotonic() >= due:
+            trial = request._replace(query={**request.query, "dryRun": "All"})
+            try:
+                answer = self.client.call(trial)
+            except ApiError as error:
+                answer = error
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[tried] = self._monotonic() + _FRESH, answer
+        if isinstance(answer, ApiError):
+            raise answer
+        return answer
+
+
+class _Trial:
+    """The client of one rehearsal."""
+
+    def __init__(self, trials: _Trials) -> None:
+        self._trials = trials
+        self._after: dict[str, Mapping[str, Any] | None] = {}
+        self.steps: list[_Step] = []
+
+    def call(self, request: Request) -> Any:
+        """Answer a read as if the writes before it had been made; try a write, and note it down. Raises KubeError."""
+        path = request.path
+        if request.method == "GET":
+            if path not in self._after:
+                return self._trials.client.call(request)
+            if self._after[path] is None:
+                raise ApiError(_NOT_FOUND, "NotFound", f"{path} would be gone")
+            return self._after[path]
+        if "dryRun" in request.query:
+            return self._trials.send(request, "")
+        before = find(self, path)
+        after = None if request.method == "DELETE" else self._tried(request, before)
+        self._after[path] = after
+        self.steps.append(_Step(path, before, after))
+        return after
+
+    def _tried(self, request: Request, before: Mapping[str, Any] | None) -> Any:
+        if request.path in self._after:  # deleted a moment ago, and rehearsed under another name before that
+            return msgspec.json.decode(request.body or b"")
+        return self._trials.send(request, "" if before is None else str(before["metadata"].get("resourceVersion")))
+
+
+def _report(trial: _Trial, said: Published) -> Published:
+    """What a publisher said, as a forecast with a diff."""
+    if not said.in_sync:
+        verb = "would wait" if said.reason == "Waiting" else "would not be written"
+        return replace(said, reason=DRY_RUN, message=f"{verb}: {said.message}"[:1024], again_in=None)
+    if not trial.steps:
+        return said
+    verbs, diffs = [], []
+    before = after = None
+    for path in dict.fromkeys(step.path for step in trial.steps):
+        steps = [step for step in trial.steps if step.path == path]
+        before, after = steps[0].before, steps[-1].after
+        verbs.append(_verb(before, after, replaced=len(steps) > 1))
+        diffs.append(unified(before, after, path.removeprefix("/apis/")))
+    # Of what is new, the handle tells all but the spec.
+    inner = unified(_spec(before), _spec(after), "") or diffs[-1]
+    message = f"would {verbs[-1]}:\n{shortened(inner)}"
+    return replace(said, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
+
+
+def _spec(document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if document is None else {"spec": document.get("spec")}
+
+
+def _verb(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, replaced: bool) -> str:
+    if after is None:
+        return "delete"
+    if before is None:
+        return "create"
+    return "delete and create anew" if replaced else "change"

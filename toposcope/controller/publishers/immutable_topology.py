@@ -1,0 +1,168 @@
+"""KAI's and Kueue's `Topology`: one schema, and levels that most versions never let anybody change.
+
+A change there is a deletion and a creation, and in between workloads find no topology. So it waits until the same
+levels have been wanted for a while, is rehearsed first, and is left alone while somebody holds the old object. Whether
+levels are immutable is asked of the server, by trying, and not of a table of versions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.publishers.backoff import Backoff, Clock
+from toposcope.controller.publishers.objects import (
+    Caller,
+    Holders,
+    finalizers,
+    find,
+    going,
+    is_terminating,
+    rehearse,
+    remove,
+    retract,
+)
+from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import apply
+from toposcope.topology.levels import Level, level_problems
+
+DELAY_SECONDS: Final = 30.0
+"""How long the same levels must have been wanted before an existing object is changed."""
+_SOONEST: Final = 1.0
+_RAREST: Final = 60.0
+_INVALID: Final = 422
+
+
+class Patience:
+    """How soon to look again at what somebody else has to do: as long as it has taken so far, within limits."""
+
+    def __init__(self, monotonic: Clock) -> None:
+        self._monotonic = monotonic
+        self._since: dict[str, float] = {}
+
+    def again_in(self, name: str) -> float:
+        """Seconds until the next look is worth while."""
+        now = self._monotonic()
+        return min(max(now - self._since.setdefault(name, now), _SOONEST), _RAREST)
+
+    def over(self, name: str) -> None:
+        """There is nothing to wait for."""
+        self._since.pop(name, None)
+
+
+class TopologyKeeper:
+    """Keeps `Topology` objects of one API equal to levels.
+
+    `holders` names what must let go of an object before it can be deleted. What is remembered, by name, only spares
+    the server: losing it costs a delay.
+    """
+
+    def __init__(
+        self,
+        client: Caller,
+        monotonic: Clock,
+        delay: float,
+        holders: Holders = finalizers,
+    ) -> None:
+        self._client = client
+        self._monotonic = monotonic
+        self._delay = delay
+        self._holders = holders
+        self._patience = Patience(monotonic)
+        self._backoff = Backoff(monotonic)
+        self._wanted: dict[str, tuple[tuple[str, ...], float]] = {}
+        """Which levels each object should have, and since when."""
+
+    def publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Make the object have `levels`. Raises KubeError when the server does not answer."""
+        try:
+            return self.keep(target, topology, levels, find(self._client, target.path))
+        except ApiError as error:
+            return target.failed(error)
+
+    def keep(
+        self, target: Target, topology: Topology, levels: Sequence[Level], there: Mapping[str, Any] | None
+    ) -> Published:
+        """Make the object, which is `there` just now, have `levels`. Raises KubeError, ApiError only from reading."""
+        wanted = tuple(level.key for level in levels)
+        if self._wanted.get(target.name, ((),))[0] != wanted:
+            self._wanted[target.name] = wanted, self._monotonic()
+        problems = level_problems(levels)
+        if problems:
+            return self._settled(target.not_in_sync("Rejected", "; ".join(problems)))
+        if there is not None:
+            if not is_ours(there, topology):
+                return self._settled(target.taken())
+            if is_terminating(there):
+                return going(target, there, self._holders(there), self._patience.again_in(target.name))
+            if level_keys(there) == wanted:
+                return self._settled(target.in_sync())
+        self._patience.over(target.name)
+        return self._pursue(target, topology, wanted, there)
+
+    def retract(self, target: Target, topology: Topology) -> Published | None:
+        """Delete the object if it is ours; None when nothing of ours is left.
+
+        Raises KubeError when the server does not answer.
+        """
+        self._wanted.pop(target.name, None)
+        try:
+            return retract(self._client, target, topology, self._holders, self._backoff)
+        except ApiError as error:
+            return target.failed(error)
+
+    def _settled(self, answer: Published) -> Published:
+        self._backoff.forget(answer.name)
+        self._patience.over(answer.name)
+        return answer
+
+    def _pursue(
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+    ) -> Published:
+        """Write when it is time; else say what it waits for."""
+        name = target.name
+        # What is not there yet disturbs nobody; what was changed by hand is put back as soon as it is seen.
+        left = 0.0 if there is None else self._wanted[name][1] + self._delay - self._monotonic()
+        if left > 0:
+            text = f"gets the levels {' > '.join(wanted)} once they have been wanted for {self._delay:g} s"
+            return target.not_in_sync("Waiting", text, left)
+        wish = (wanted, "" if there is None else there["metadata"]["uid"], topology.generation)
+        standing = self._backoff.standing(name, wish)
+        return standing or self._backoff.note(name, wish, self._write(target, topology, wanted, there))
+
+    def _write(
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+    ) -> Published:
+        body = target.body(topology, {"levels": [{"nodeLabel": key} for key in wanted]})
+        try:
+            if there is not None:
+                if self._changed_in_place(target, body, there):
+                    return target.in_sync()
+                # Either nobody may change levels here, or these are refused as such: that must not cost the old ones.
+                rehearse(self._client, target, body)
+                why = f"to get the levels {' > '.join(wanted)}"
+                waiting = remove(self._client, target, there, why, self._holders(there))
+                if waiting:
+                    return waiting
+            # Without force: an object that somebody made since we looked is theirs.
+            self._client.call(apply(target.path, body, MANAGER, force=False))
+        except ApiError as error:
+            return target.failed(error)
+        return target.in_sync()
+
+    def _changed_in_place(self, target: Target, body: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+        """Change what is there; False when the server does not let anybody. Raises KubeError."""
+        # The uid ties the force to what was looked at.
+        known = {**body, "metadata": {**body["metadata"], "uid": there["metadata"]["uid"]}}
+        try:
+            self._client.call(apply(target.path, known, MANAGER, force=True))
+        except ApiError as error:
+            if error.status != _INVALID:
+                raise
+            return False
+        return True
+
+
+def level_keys(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The node labels of a Topology; aliases that an administrator gave them (KAI v0.17) are left alone."""
+    return tuple(level["nodeLabel"] for level in (document.get("spec") or {}).get("levels") or ())

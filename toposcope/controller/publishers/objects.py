@@ -1,0 +1,124 @@
+"""What publishers ask of the API server: what it serves, what is there, whether a new object would do, deletion."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.controller.publishers.backoff import Backoff
+from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
+from toposcope.kube.client import Request
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import get
+
+Holders = Callable[[Mapping[str, Any]], list[str]]
+"""Names, in words, who must let go of an object before it can be deleted."""
+
+
+class Caller(Protocol):
+    """Sends requests: a client, or what stands before it."""
+
+    def call(self, request: Request) -> Any:
+        """Send a request and return the decoded answer. Raises KubeError."""
+
+
+_LONGEST_NAME: Final = 240
+_MOST_NAMES: Final = 5
+_SOON: Final = 1.0
+
+
+def find(client: Caller, path: str) -> dict[str, Any] | None:
+    """The document at a path; None when there is none, or nothing of the kind is served. Raises KubeError."""
+    try:
+        document: dict[str, Any] = client.call(get(path))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return document
+
+
+def served_resources(client: Caller, api_version: str) -> frozenset[str]:
+    """Plural names (and `plural/subresource`) that are served in a group and version. Raises KubeError.
+
+    Asked of discovery and not of CRDs: a CRD may be there and yet not be served.
+    """
+    found = find(client, f"/apis/{api_version}") or {"resources": ()}
+    return frozenset(resource["name"] for resource in found["resources"])
+
+
+def rehearse(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
+    """Have the server check a new object, under another name and without storing it. Raises ApiError if it refuses."""
+    name = f"{target.name[:_LONGEST_NAME].rstrip('-.')}-dry-run"
+    trial = {**body, "metadata": {**body["metadata"], "name": name}}
+    query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
+    client.call(Request("POST", target.collection, query, msgspec.json.encode(trial)))
+
+
+def is_terminating(document: Mapping[str, Any]) -> bool:
+    """Whether the object is deleted and only its finalizers keep it."""
+    return "deletionTimestamp" in document["metadata"]
+
+
+def finalizers(document: Mapping[str, Any]) -> list[str]:
+    """Each finalizer of the object, in words."""
+    return [f"finalizer {name}" for name in document["metadata"].get("finalizers") or ()]
+
+
+def listing(names: Sequence[str]) -> str:
+    """The first few names in one line."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def remove(
+    client: Caller, target: Target, document: Mapping[str, Any], why: str, holders: Sequence[str]
+) -> Published | None:
+    """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
+
+    `why` goes on from "waits to be deleted". Nothing is deleted while somebody holds it: it would stay terminating,
+    which nobody can take back. Nor is anything but the very state that was looked at.
+    """
+    metadata = document["metadata"]
+    if not is_terminating(document):
+        if holders:
+            return target.not_in_sync("Waiting", f"waits to be deleted {why}; still held by {listing(holders)}")
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]},
+        }
+        try:
+            client.call(Request("DELETE", target.path, {}, msgspec.json.encode(options)))
+        except ApiError as error:
+            if not error.not_found:
+                raise
+    left = find(client, target.path)
+    if left is None or left["metadata"]["uid"] != metadata["uid"]:
+        return None
+    return going(target, left, holders, _SOON)
+
+
+def retract(client: Caller, target: Target, topology: Topology, holders: Holders, backoff: Backoff) -> Published | None:
+    """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
+    there = find(client, target.path)
+    if there is None or not is_ours(there, topology):
+        return None
+    wish = ("retract", there["metadata"]["uid"], topology.generation)
+    standing = backoff.standing(target.name, wish)
+    if standing:
+        return standing
+    try:
+        left = remove(client, target, there, f"because spec.publish.{target.option} is Never", holders(there))
+    except ApiError as error:
+        return backoff.note(target.name, wish, target.failed(error))
+    backoff.forget(target.name)
+    return left
+
+
+def going(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:
+    """Say that the object is deleted but not gone, and what holds it."""
+    held = list(dict.fromkeys((*finalizers(document), *holders)))
+    text = "is being deleted" + (f"; still held by {listing(held)}" if held else "")
+    return target.not_in_sync("Waiting", text, again_in)

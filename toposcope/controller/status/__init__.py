@@ -1,0 +1,1 @@
+"""What a ClusterTopology's status says, and how large it may be."""

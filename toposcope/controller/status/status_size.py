@@ -1,0 +1,118 @@
+"""Keeps a status within its size, whatever the cluster does to it: names give way before numbers do.
+
+The verdict about levels is never cut: the next controller reads from it what was said. Of a segment it reads name,
+levels and first nodes; one that is left out is a new one to it, which has to stand for the grace period.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.api.conditions import LEVELS_AVAILABLE
+
+MOST_BYTES: Final = 16 << 10
+_FEW: Final = 2
+_SHORT: Final = 1024
+_SHORTEST: Final = 400
+_MOST_NEEDS: Final = 16
+_MOST_HINTS: Final = 8
+_ELLIPSIS: Final = " ... (cut: the status would be too large)"
+
+Status = dict[str, Any]
+
+
+def fitted(status: Status, most: int = MOST_BYTES) -> Status:
+    """The status in at most `most` bytes of JSON, as far as leaving names out can do that."""
+    steps = (_fewer_names, _short_messages, _no_names, _no_selectors, _shortest_messages, _fewer_needs, _fewer_hints)
+    for smaller in (_unchanged, *steps):
+        status = smaller(status)
+        if _fits(status, most):
+            return status
+    while status.get("segments") and not _fits(status, most):
+        status = _one_segment_less(status)
+    return status
+
+
+def _fits(status: Status, most: int) -> bool:
+    return len(msgspec.json.encode(status)) <= most
+
+
+def _unchanged(status: Status) -> Status:
+    return status
+
+
+def _fewer_names(status: Status) -> Status:
+    return _lists_cut(status, lambda names: names[:_FEW])
+
+
+def _no_names(status: Status) -> Status:
+    return _lists_cut(status, lambda _: [])
+
+
+def _lists_cut(status: Status, cut: Callable[[list[Any]], list[Any]]) -> Status:
+    levels = [_cut(level, ("missingNodes", "degraded"), cut) for level in status["levels"]]
+    fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), cut)} if "fabric" in status else {}
+    # One name stays: by that of a segment it is seen that its nodes are there and have changed.
+    segments = [_cut(each, ("firstNodes",), lambda names: names[:1]) for each in status.get("segments") or ()]
+    return status | {"levels": levels} | fabric | ({"segments": segments} if segments else {})
+
+
+def _cut(entry: dict[str, Any], fields: Iterable[str], cut: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
+    shorter = {name: cut(entry[name]) for name in fields if name in entry}
+    return {name: value for name, value in (entry | shorter).items() if value != []}
+
+
+def _no_selectors(status: Status) -> Status:
+    """Each repeats that of the spec; one that were cut would select other nodes."""
+    if "segments" not in status:
+        return status
+    bare = [{name: value for name, value in each.items() if name != "nodeSelector"} for each in status["segments"]]
+    return status | {"segments": bare}
+
+
+def _one_segment_less(status: Status) -> Status:
+    """Sum up the last of the segments, which has the fewest nodes, with the other ones."""
+    *segments, last = status["segments"]
+    others = status.get("otherSegments") or {"segments": 0, "nodes": 0, "gpus": 0}
+    others = {
+        "segments": others["segments"] + 1,
+        "nodes": others["nodes"] + last["nodes"],
+        "gpus": others["gpus"] + last["gpus"],
+    }
+    return {name: value for name, value in status.items() if name != "segments"} | (
+        {"segments": segments, "otherSegments": others} if segments else {"otherSegments": others}
+    )
+
+
+def _fewer_hints(status: Status) -> Status:
+    """The most urgent ones come first."""
+    return status | ({"hints": status["hints"][:_MOST_HINTS]} if "hints" in status else {})
+
+
+def _fewer_needs(status: Status) -> Status:
+    """A cluster has a dozen levels; sixty-four that are asked for are mostly typing errors."""
+    return status | {name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status}
+
+
+def _short_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORT)
+
+
+def _shortest_messages(status: Status) -> Status:
+    return _messages_cut(status, _SHORTEST)
+
+
+def _messages_cut(status: Status, most: int) -> Status:
+    def shorter(entry: dict[str, Any]) -> dict[str, Any]:
+        message = entry.get("message", "")
+        if entry.get("type") == LEVELS_AVAILABLE or len(message) <= most:
+            return entry
+        return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
+
+    said = {
+        name: [shorter(entry) for entry in status[name]]
+        for name in ("conditions", "published", "hints")
+        if name in status
+    }
+    return status | said

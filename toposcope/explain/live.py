@@ -1,0 +1,82 @@
+"""The objects around a workload from a running cluster: one namespace, and a plain word for what is refused."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
+from toposcope.explain.object_store import Shelf
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Expired, Unreachable
+from toposcope.snapshot.problems import Progress, silent
+
+_PAGE: Final = "500"
+_FORBIDDEN: Final = 403
+_TRIES: Final = 3
+UNLISTED: Final = " may not be listed with these credentials"
+
+
+def shelf_of(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> Shelf:
+    """Everything that may matter for a workload in this namespace (None: that of the context).
+
+    `pod` is the pod that is asked about, if one is: others are told by the snapshot. Raises KubeError when the server
+    does not answer; what may not be read goes to `Shelf.unseen`.
+    """
+    found = Shelf(namespace=namespace or client.namespace or "default")
+    for kind in (*SUBJECTS, *AROUND):
+        _take(client, kind, found, progress)
+    if pod is not None:
+        _take(client, POD, found, progress, {"fieldSelector": f"metadata.name={pod}"})
+    return found
+
+
+def _take(
+    client: ApiClient, kind: Kind, into: Shelf, progress: Progress, query: Mapping[str, str] | None = None
+) -> None:
+    """All objects of a kind in the version that is served; a kind that is not served has none."""
+    progress(kind.name, 0)
+    for version in kind.versions:
+        api_version = f"{kind.group}/{version}" if kind.group else version
+        root = f"/apis/{api_version}" if kind.group else f"/api/{version}"
+        path = f"{root}/namespaces/{into.namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
+        try:
+            for item in _list(client, path, query or {}, partial(progress, kind.name)):
+                # Items of a list name neither.
+                into.put({**item, "apiVersion": api_version, "kind": kind.kind})
+        except ApiError as error:
+            if error.status == _FORBIDDEN:
+                into.unseen[kind.key] = f"{kind.name}{UNLISTED}"
+                return
+            if not error.not_found:
+                raise
+        else:
+            return
+
+
+def _list(
+    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+) -> list[Mapping[str, Any]]:
+    for attempt in range(_TRIES):
+        try:
+            return _pages(client, path, query, tell)
+        except Expired:
+            if attempt == _TRIES - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _pages(
+    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    token = ""
+    while True:
+        page = client.call(Request("GET", path, {**query, "limit": _PAGE} | ({"continue": token} if token else {})))
+        items = page.get("items") if isinstance(page, dict) else None
+        if not isinstance(items, list):
+            raise Unreachable(f"the answer to GET {path} is no list")
+        found += [item for item in items if isinstance(item, dict)]
+        tell(len(found))
+        token = (page.get("metadata") or {}).get("continue") or ""
+        if not token:
+            return found

@@ -1,0 +1,35 @@
+"""Levels that a ClusterTopology had and has lost, as its condition tells: names for them, to find them in messages."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from toposcope.api.conditions import LEVELS_AVAILABLE
+from toposcope.controller.assess.availability import said_unavailable
+from toposcope.explain.context import Case
+from toposcope.explain.object_store import condition
+
+_WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
+
+
+def lost_levels(case: Case) -> Mapping[str, str]:
+    """Domains that are no longer available, with the message of the ClusterTopology that says so.
+
+    Where a workload names a topology that is not known, those of all ClusterTopologies count.
+    """
+    found = {}
+    for topology in case.snapshot.topologies:
+        if case.topologies and topology.name not in case.topologies:
+            continue
+        said = condition({"status": topology.status}, LEVELS_AVAILABLE)
+        if said is None:
+            continue
+        for domain in said_unavailable({"status": said.status, "message": said.message}):
+            found[domain] = f"ClusterTopology {topology.name}: {said.message}"
+    return found
+
+
+def mentions(case: Case, text: str, domain: str) -> bool:
+    """Whether a message is about a level: its domain, or a label key that usually carries it."""
+    keys = case.snapshot.catalogue.keys.get(domain, ())
+    return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *keys))

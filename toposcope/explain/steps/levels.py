@@ -1,0 +1,59 @@
+"""The second question: has the topology the levels that the workload names."""
+
+from typing import Final
+
+from toposcope.explain.context import Case, asked
+from toposcope.explain.lost import lost_levels, mentions
+from toposcope.explain.step import Step, failed, passed, unknown
+from toposcope.explain.steps import topology
+from toposcope.integrations.framework.reading import Finding
+
+NAME: Final = "levels"
+RULES: Final = (
+    "domain-exists",
+    "level-exists",
+    "label-exists",
+    "domain-pattern",
+    "component-domain",
+    "some-domain",
+    "nodes-labelled",
+    "pack",
+    "pack-domain",
+)
+
+
+def wrong_levels(case: Case) -> list[Finding]:
+    """What is said against the levels that are named, but for those that the topology has lost."""
+    lost = lost_levels(case)
+    return [each for each in case.findings(*RULES) if not any(mentions(case, each.message, domain) for domain in lost)]
+
+
+def in_the_dark(case: Case) -> str:
+    """Why nothing can be said about the levels that are asked for: topology or levels are wrong. Empty otherwise."""
+    return topology.in_the_dark(case) or ("not to be told before the levels are right" if wrong_levels(case) else "")
+
+
+def look(case: Case) -> Step:
+    """Every level that is named is one of the topology's; near misses are offered."""
+    if dark := topology.in_the_dark(case):
+        return unknown(NAME, dark)
+    findings = wrong_levels(case)
+    if findings:
+        first, others = findings[0], findings[1:]
+        name = case.topologies[0] if case.topologies else ""
+        return failed(
+            NAME,
+            f"{first.field}: {first.message}",
+            first.fix,
+            *(f"{each.field}: {each.message}; {each.fix}" for each in others),
+            commands=(f"toposcope levels {name}".rstrip(),),
+        )
+    named = [level.domain for level in asked(group for workload in case.workloads for group in workload.groups)]
+    if named:
+        return passed(NAME, f"the topology has what it asks for: {', '.join(dict.fromkeys(named))}")
+    if any(case.findings(*RULES)):
+        return passed(NAME, "what it asks for was a level of the topology")
+    unread = [workload for workload in case.workloads if not workload.placeable and workload.notes]
+    if unread:
+        return unknown(NAME, unread[0].notes[0])
+    return passed(NAME, "it asks for no level")

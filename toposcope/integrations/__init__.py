@@ -1,0 +1,1 @@
+"""What Toposcope knows of other systems: one folder a system, and a framework that they share."""

@@ -1,0 +1,251 @@
+"""Dynamo's DynamoGraphDeployment: one topology for the deployment, a level for it and for each component.
+
+Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
+versions. The topology is looked up on the Grove pathway only. There Dynamo makes a clique of each component, and a
+scaling group of one with several nodes, so that each of its replicas is kept together by itself.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.integrations.dynamo.components import Component, components_of
+from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
+from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.document import Part, handle_of, is_kind
+from toposcope.integrations.framework.reading import LEVELS_FIRST, Known, Ladder, Reading, merged, near
+from toposcope.topology.levels import Level
+
+KIND: Final = "DynamoGraphDeployment"
+_GROUP: Final = "nvidia.com"
+_PATHWAY: Final = "nvidia.com/enable-grove"
+_DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+_NAMES: Final = {"v1alpha1": "topologyProfile"}
+_NEWEST_NAME: Final = "clusterTopologyName"
+_ALL_NAMES: Final = (*_NAMES.values(), _NEWEST_NAME)
+_IMMUTABLE: Final = (
+    "is immutable and cannot be added, removed, or changed after creation; "
+    "delete and recreate the DynamoGraphDeployment to change topology constraints"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """The deployment's own constraint."""
+
+    part: Part
+    name: Part
+    """Where the topology is named."""
+    topology: str | None
+    ladder: Ladder | None
+    """None: not known, or not looked at."""
+    level: Level | None
+
+
+class Dynamo:
+    """Reads DynamoGraphDeployments."""
+
+    name = "Dynamo"
+
+    def claims(self, document: Mapping[str, Any]) -> bool:
+        """Every DynamoGraphDeployment is Dynamo's."""
+        return is_kind(document, _GROUP, KIND)
+
+    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+        """The deployment's demands; see System."""
+        root = Part(document)
+        spec = root / "spec"
+        components = tuple(components_of(spec))
+        grove = uses_grove(root)
+        top = _top(root, components, known, look=grove)
+        levels = {each.name: _component_level(each, top, root) for each in components}
+        check_transfer(spec, known, _pathway(root), newest=_name_of(root) == _NEWEST_NAME)
+        if before is not None:
+            _check_unchanged(root, components, Part(before))
+        if grove:
+            _advise_no_host(top, components, levels)
+        else:
+            _warn_not_enforced(root, top, components)
+        whole = _tree(root, top, components, levels)
+        topology = top.topology if any(group.required for group, _ in whole.everything()) else None
+        wrong = grove and _misunderstood(top, components, levels)
+        notes = (LEVELS_FIRST,) if wrong else ()
+        workload = Workload(self.name, handle_of(root), (whole,), topology, placeable=not wrong, notes=notes)
+        return Reading(workload, merged(root.findings))
+
+
+def uses_grove(root: Part) -> bool:
+    """Whether the deployment is left to Grove: nobody else keeps pods together for Dynamo."""
+    return str(_pathway(root).value).lower() != "false"
+
+
+def _pathway(root: Part) -> Part:
+    return root / "metadata" / "annotations" / _PATHWAY
+
+
+def _name_of(root: Part) -> str:
+    """What the version calls the field with the topology's name."""
+    version = str((root / "apiVersion").value).rpartition("/")[2]
+    return _NAMES.get(version, _NEWEST_NAME)
+
+
+def _top(root: Part, components: Sequence[Component], known: Known, *, look: bool) -> _Top:
+    part = root / "spec" / "topologyConstraint"
+    name = part / _name_of(root)
+    constrained = [each for each in components if each.constraint]
+    if not part:
+        if constrained:
+            text = "is required when any component topology constraint is set"
+            fix = f"name the topology: spec.topologyConstraint.{_name_of(root)}"
+            part.error("dynamo/topology-constraint", text, "; ".join(filter(None, (fix, near("", known.ladders)))))
+        return _Top(part, name, None, None, None)
+    topology = name.text()
+    ladder = known.ladders.get(topology) if topology and look else None
+    _check_name(part, name, known, look=look)
+    pack = part / "packDomain"
+    if not pack.text() and not constrained:
+        text = "is required when no component topologyConstraint is set"
+        pack.error("dynamo/some-domain", text, "name a level here or on a component")
+    return _Top(part, name, topology, ladder, _level(pack, ladder))
+
+
+def _check_name(part: Part, name: Part, known: Known, *, look: bool) -> None:
+    topology = name.text()
+    offer = near(topology or "", known.ladders)
+    if name.value is None:
+        named = next((other for other in _ALL_NAMES if part / other), "")
+        fix = f"this version calls {named!r} {name.path.rpartition('.')[2]!r}" if named else offer
+        name.error("dynamo/topology-name", "Required value", fix)
+    elif not name.value:
+        name.error("dynamo/topology-name", f"{name.path} in body should be at least 1 chars long", offer)
+    elif topology and look and topology not in known.ladders:
+        name.error("dynamo/topology-exists", "references a ClusterTopologyBinding resource that was not found", offer)
+
+
+def _level(pack: Part, ladder: Ladder | None) -> Level | None:
+    domain = pack.text()
+    if domain is None and pack.value != "":
+        return None
+    domain = domain or ""
+    if not _DOMAIN.fullmatch(domain):
+        pack.error(
+            "dynamo/domain-pattern",
+            f"{pack.path} in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
+            _fix(domain, ladder) or "write lower-case letters, digits and '-', as the topology names its levels",
+        )
+        return None
+    return _found(pack, domain, ladder)
+
+
+def _found(pack: Part, domain: str, ladder: Ladder | None) -> Level | None:
+    if ladder is None:
+        return None
+    level = next((level for level in ladder.levels if level.domain == domain), None)
+    if level is None:
+        available = " ".join(sorted(ladder.domains))
+        text = f'does not exist in ClusterTopologyBinding "{ladder.name}"; available domains: [{available}]'
+        pack.error("dynamo/domain-exists", text, _fix(domain, ladder))
+    return level
+
+
+def _fix(domain: str, ladder: Ladder | None) -> str:
+    if ladder is None:
+        return ""
+    by_key = ladder.level(domain)
+    return f"Dynamo takes the domain: write {by_key.domain!r}" if by_key else near(domain.lower(), ladder.domains)
+
+
+def _component_level(component: Component, top: _Top, root: Part) -> Level | None:
+    constraint = component.constraint
+    if not constraint:
+        return None
+    pack = constraint / "packDomain"
+    if pack.value is None:
+        if _name_of(root) == _NEWEST_NAME:
+            _found(pack, "", top.ladder)
+        else:
+            pack.error("dynamo/component-domain", "Required value", "name a level, or remove topologyConstraint")
+        return None
+    level = _level(pack, top.ladder)
+    if level and top.level and top.ladder and top.ladder.rank(level) < top.ladder.rank(top.level):
+        pack.error(
+            "dynamo/hierarchy",
+            f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"',
+            f"use {top.level.domain!r} or something narrower here, or something broader on the deployment",
+        )
+        return None
+    return level
+
+
+def _misunderstood(top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> bool:
+    """Whether a constraint asks for something that is no level, or not a possible one."""
+    if (top.part / "packDomain").value is not None and top.level is None:
+        return True
+    return any(each.constraint and levels[each.name] is None for each in components)
+
+
+def _tree(root: Part, top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> Group:
+    groups = []
+    for each in components:
+        level = levels[each.name]
+        if each.multinode:
+            title = f"replica of {each.name}"
+            groups.append(Group(title, (each.pods,), required=level, copies=each.replicas))
+        else:
+            groups.append(Group(f"component {each.name}", (each.of(each.replicas),), required=level))
+    name = (root / "metadata" / "name").text() or KIND
+    return Group(name, groups=tuple(groups), required=top.level)
+
+
+def _advise_no_host(top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> None:
+    """Several nodes within one host is a contradiction, unless its pods are parts of a node each."""
+    for each in components:
+        own = levels[each.name]
+        level, at = (own, each.constraint) if own else (top.level, top.part)
+        if each.multinode and level and level.key == HOSTNAME:
+            (at / "packDomain").warn(
+                "dynamo/host-multinode",
+                f"{level.domain!r} keeps all {each.nodes} nodes' pods of a replica of {each.name!r} on a single host",
+                "use a broader level, such as the rack, for what spans several nodes",
+            )
+
+
+def _warn_not_enforced(root: Part, top: _Top, components: Sequence[Component]) -> None:
+    if top.part or any(each.constraint for each in components):
+        _pathway(root).warn(
+            "dynamo/grove-pathway",
+            f"with {_PATHWAY}: {str(_pathway(root).value).lower()!r} topology constraints are neither checked nor kept",
+            "remove the annotation, or the constraints",
+        )
+
+
+def _check_unchanged(root: Part, components: Sequence[Component], before: Part) -> None:
+    """Constraints cannot change once the deployment exists; the two may be in different versions."""
+    if _constraint(root) != _constraint(before):
+        (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, _keep(before))
+    then = {each.name: each.constraint for each in components_of(before / "spec")}
+    for each in components:
+        old = then.get(each.name)
+        if old is not None and _domain(old) != _domain(each.constraint):
+            each.constraint.error("dynamo/immutable", _IMMUTABLE, f"it is {_shown(_domain(old))} in the cluster")
+    check_transfer_unchanged(root / "spec", before / "spec")
+
+
+def _constraint(root: Part) -> tuple[Any, Any] | None:
+    part = root / "spec" / "topologyConstraint"
+    return ((part / _name_of(root)).text(), (part / "packDomain").text()) if part else None
+
+
+def _domain(constraint: Part) -> tuple[Any] | None:
+    return ((constraint / "packDomain").text(),) if constraint else None
+
+
+def _shown(domain: tuple[Any] | None) -> str:
+    return "not set" if domain is None else f"packDomain {domain[0]!r}"
+
+
+def _keep(before: Part) -> str:
+    there = _constraint(before)
+    return f"it is topology {there[0]!r}, packDomain {there[1]!r} in the cluster" if there else "it is not set there"

@@ -1,0 +1,1 @@
+"""What the integrations share: documents, pods, constraints and the levels that workloads ask for."""

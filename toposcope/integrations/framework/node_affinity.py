@@ -1,0 +1,103 @@
+"""Which nodes a pod may use: node selectors, required node affinity, taints and tolerations.
+
+Rules: Kubernetes' scheduler (NodeAffinity and TaintToleration); `Gt` and `Lt` compare integers, a missing label
+satisfies only `NotIn` and `DoesNotExist`, terms are alternatives, what stands in one term holds together.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+OPERATORS: Final[tuple[Operator, ...]] = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+NODE_NAME: Final = "metadata.name"
+"""The only field that `matchFields` knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """One taint that keeps pods away: `effect` is NoSchedule or NoExecute (PreferNoSchedule is left out)."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One requirement on a label, or on the node's name when `key` is `NODE_NAME` and `field` is set."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+    field: bool = False
+
+    def holds(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether it holds for a node."""
+        value = name if self.field else labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return _compares(self.operator, value, self.values)
+
+
+def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    try:
+        left, right = int(value or ""), int(values[0])
+    except (ValueError, IndexError):
+        return False
+    return left > right if operator == "Gt" else left < right
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What a pod puts up with. No key tolerates every taint, no effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether a pod with this may use a node with `taint`."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if not self.key:
+            return self.operator == "Exists"
+        return self.key == taint.key and (self.operator == "Exists" or self.value == taint.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A pod's word on nodes. Equal choices are compared by value, so that each is asked about a node once."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    """`nodeSelector`: all of these labels."""
+    terms: tuple[tuple[Expression, ...], ...] = ()
+    """`requiredDuringSchedulingIgnoredDuringExecution`: one of these; none: every node."""
+    tolerations: tuple[Toleration, ...] = ()
+
+    def refuses(self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
+        """Why pods with this choice cannot use the node, in a few words; empty when they can."""
+        for key, value in self.selector:
+            if labels.get(key) != value:
+                return f"does not match nodeSelector {key}={value}"
+        # A term with nothing in it matches nothing (corev1.NodeSelectorTerm).
+        if self.terms and not any(term and all(each.holds(name, labels) for each in term) for term in self.terms):
+            return "does not match the node affinity"
+        for taint in taints:
+            if not any(each.covers(taint) for each in self.tolerations):
+                return f"has taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
+        return ""
+
+
+ANY_NODE: Final = Choice()
+"""The word of a pod that does not care; taints count all the same."""

@@ -1,0 +1,1 @@
+"""KAI Scheduler."""

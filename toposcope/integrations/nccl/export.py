@@ -1,0 +1,168 @@
+"""NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it, from what the node's agent wrote down.
+
+The form is that of NCCL's own dump (`NCCL_TOPO_DUMP_FILE`; src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a
+file leaves out from the machine it runs on, so nothing is guessed here: what is not known is not there, and is told.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from toposcope.api.matrix_annotation import Device, NodeMatrix
+from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.nccl.pci import Group, groups_of
+from toposcope.topology.hardware import Interconnect
+from toposcope.topology.matrix import LinkMatrix, nv_links
+from toposcope.topology.ranges import parse_list
+
+_GPU_CLASS: Final = "0x030200"
+_NIC_CLASS: Final = "0x020000"
+_BRIDGE_CLASS: Final = "0x060400"
+_SWITCH_CLASS: Final = "0x068000"
+_HIDDEN_SWITCH: Final = "fffffff:ff:ff.0"
+"""What NCCL writes for an NVSwitch whose address the GPU does not tell."""
+_ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64", "ppc64le": "ppc64"}
+"""Kubernetes' names to NCCL's."""
+SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
+"""PCIe generation to the link speed as Linux and NCCL write it."""
+_WORD: Final = 32
+_LONGEST: Final = 254
+"""Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs. NCCL reads a missing one from sysfs."""
+
+_ALWAYS_UNKNOWN: Final = (
+    "CPU vendor, family and model, compute capability (sm), rank and gdr of GPUs, C2C links (NCCL asks the machine)",
+    "speed, port and GUID of NICs, PCI vendor and device numbers (NCCL asks the machine)",
+    "addresses of PCI switches: those at ffff:ff:* are made up, in the places where the matrix shows that switches are",
+    "whether two GPUs that NVLink connects also share a PCI switch, unless a NIC near both tells",
+    "PHB apart from NODE: NCCL has one CPU for both",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTopology:
+    """The file, and what is not known of the node, one sentence each (they stand in the file too)."""
+
+    text: str
+    unknown: tuple[str, ...]
+
+
+def write(node: str, found: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None) -> NcclTopology:
+    """The topology of a node. Raises Unwritable when its matrix is not known.
+
+    `interconnect` is the label that says whether NVLinks end in switches, `arch` Kubernetes' name of the CPU
+    architecture, `pcie` the PCIe generation of all links, which the annotation does not tell.
+    """
+    if found.links is None:
+        raise Unwritable(f"node {node}: the matrix was too large for the annotation; there is nothing to write")
+    nameless = [device.label for device in found.devices if not device.pci]
+    if nameless:
+        raise Unwritable(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
+    unknown = _unknown(interconnect, arch, pcie)
+    root = ET.Element("system", version="1")
+    root.append(ET.Comment(_comment(node, unknown)))
+    _Writer(root, found.devices, found.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
+    ET.indent(root)
+    # As in NCCL's dumps: its own parser would take the blank for the beginning of an attribute.
+    text = ET.tostring(root, encoding="unicode").replace(" />", "/>")
+    return NcclTopology(text + "\n", unknown)
+
+
+def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tuple[str, ...]:
+    found = list(_ALWAYS_UNKNOWN)
+    if pcie is None:
+        found.append(
+            "PCIe speed: NCCL takes 12 GB/s for the switches (flag pcie-gen says better) and asks the machine for GPUs "
+            "and NICs; it does so only for NICs without a net element, and adds that itself"
+        )
+    if arch not in _ARCHITECTURES:
+        found.append("CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for")
+    if interconnect is None:
+        found.append("whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out")
+    return tuple(found)
+
+
+def _comment(node: str, unknown: Sequence[str]) -> str:
+    lines = [
+        f" {node}, from the annotation gpu.topology/matrix. Not known from it:",
+        *(f"- {each}" for each in unknown),
+    ]
+    # Two hyphens would end the comment.
+    return "\n  ".join(lines).replace("--", "- -") + " "
+
+
+class _Writer:
+    def __init__(
+        self,
+        root: ET.Element,
+        devices: Sequence[Device],
+        links: LinkMatrix,
+        interconnect: str | None,
+        pcie: int | None,
+    ) -> None:
+        self._root = root
+        self._devices = devices
+        self._links = links
+        self._interconnect = interconnect
+        self._speed = {"link_speed": SPEEDS[pcie], "link_width": "16"} if pcie else {}
+        self._bridges = 0
+
+    def write(self, arch: str | None) -> None:
+        groups = groups_of(self._devices, self._links)
+        for numa in sorted({group.numa for group in groups}):
+            cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
+            cpus = next((each.cpus for each in self._devices if each.numa == numa and each.cpus), None)
+            mask = cpus and cpu_mask(cpus)
+            if mask and len(mask) <= _LONGEST:
+                cpu.set("affinity", mask)
+            if arch:
+                cpu.set("arch", arch)
+            for group in groups:
+                if group.numa == numa:
+                    self._group(cpu, group)
+
+    def _group(self, cpu: ET.Element, group: Group) -> None:
+        """Devices alone hang from the CPU, those behind one switch from it, those behind several from one above."""
+        parent = self._bridge(cpu) if len(group.switches) > 1 else cpu
+        for switch in group.switches:
+            alone = len(switch) == 1 and len(group.switches) == 1
+            under = parent if alone else self._bridge(parent)
+            for position in switch:
+                self._device(under, position)
+
+    def _bridge(self, parent: ET.Element) -> ET.Element:
+        number = self._bridges
+        self._bridges += 1
+        address = f"ffff:ff:{number // 8:02x}.{number % 8}"
+        return ET.SubElement(parent, "pci", {"busid": address, "class": _BRIDGE_CLASS, **self._speed})
+
+    def _device(self, parent: ET.Element, position: int) -> None:
+        device = self._devices[position]
+        gpu = position < self._links.gpus
+        kind = _GPU_CLASS if gpu else _NIC_CLASS
+        pci = ET.SubElement(parent, "pci", {"busid": device.pci, "class": kind, **self._speed})
+        if gpu:
+            element = ET.SubElement(pci, "gpu", dev=device.label.removeprefix("GPU"))
+            for target, count, target_class in self._nvlinks(position):
+                ET.SubElement(element, "nvlink", target=target, count=str(count), tclass=target_class)
+        elif self._speed:
+            ET.SubElement(ET.SubElement(pci, "nic"), "net", name=device.name)
+
+    def _nvlinks(self, position: int) -> list[tuple[str, int, str]]:
+        """Target, links and target's class: GPU by GPU, or all links of the GPU where they end in switches."""
+        counts = list(map(nv_links, self._links.cells[position][: self._links.gpus]))
+        if self._interconnect == Interconnect.NVSWITCH:
+            return [(_HIDDEN_SWITCH, max(counts), _SWITCH_CLASS)] if any(counts) else []
+        if self._interconnect is None:
+            return []
+        return [(self._devices[other].pci, count, _GPU_CLASS) for other, count in enumerate(counts) if count]
+
+
+def cpu_mask(cpus: str) -> str | None:
+    """The kernel's list of CPUs as its mask in hexadecimal: `0-3,32` is `00000001,0000000f`; None for no such list."""
+    try:
+        mask = sum(1 << cpu for cpu in parse_list(cpus))
+    except ValueError:
+        return None
+    words = max(1, -(-mask.bit_length() // _WORD))
+    return ",".join(f"{mask >> (_WORD * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words)))

@@ -1,0 +1,349 @@
+"""Requests to an API server over one kept connection, and streams over connections of their own.
+
+http.client instead of an HTTP library: it comes with the interpreter, and beside TLS it is half of what an agent
+weighs (a client library would double that).
+"""
+
+import contextlib
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
+
+from toposcope import __version__
+from toposcope.kube.config import Cluster
+from toposcope.kube.errors import ApiError, Expired, Unreachable
+from toposcope.topology.text import parse, printable
+
+JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""An Accept header that asks for an object's metadata alone: less than half a Node. A list of them is refused (406)."""
+METADATA_LIST: Final = METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+"""The same for a list."""
+
+_TIMEOUT: Final = 15.0
+_LARGEST_LINE: Final = 32 << 20
+"""No object can be this large (etcd refuses 1.5 MB): such a line is a broken server, not data."""
+_LARGEST_ANSWER: Final = 256 << 20
+"""A page of 500 nodes has some 13 MB; a broken server must not fill our memory."""
+_READ: Final = 1 << 15
+"""Room for what one read of a stream brings; a TLS record has half of it. Larger room is given back to the system after
+each read, by a thread other than the first: a page fault or two for each Node.
+"""
+_LONGEST_MESSAGE: Final = 2000
+"""Characters; a validation error of a real server names a dozen fields."""
+_LONGEST_RETRY: Final = 300.0
+"""Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
+_TRANSPORT: Final = (OSError, http.client.HTTPException)
+_CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""How it shows that a kept connection was closed by the server while nobody used it."""
+_UNREADABLE: Final = (ValueError, RecursionError)
+"""What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.listing`)."""
+
+
+class Request(NamedTuple):
+    """One call, built without I/O so that it can be tested and logged."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes | None = None
+    content_type: str = JSON
+    accept: str = JSON
+
+    @property
+    def target(self) -> str:
+        """Path and query as they stand on the request line; names in a path may be what a user typed."""
+        path = quote(self.path)
+        return f"{path}?{urlencode(self.query)}" if self.query else path
+
+
+Observe: TypeAlias = Callable[[Request], Callable[[int], None]]
+"""Told of a request as it is sent; what it returns is told the answer's HTTP status, 0 where none came.
+
+A request that we hold back ourselves is told nothing.
+"""
+
+
+def unobserved(_request: Request) -> Callable[[int], None]:
+    """Nobody wants to know of the request."""
+    return _unheard
+
+
+def _unheard(_code: int) -> None:
+    """Nor of its answer."""
+
+
+class ApiClient:
+    """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        user_agent: str = "toposcope",
+        timeout: float = _TIMEOUT,
+        observe: Observe = unobserved,
+    ) -> None:
+        self._observe = observe
+        self._cluster = cluster
+        self._user_agent = f"{user_agent}/{__version__}"
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._connection: http.client.HTTPConnection | None = None
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._cluster.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of our context or pod."""
+        return self._cluster.namespace
+
+    def call(self, request: Request) -> Any:
+        """Send a request and return the decoded answer; raises what `read` raises."""
+        body = self.read(request)
+        try:
+            return parse(body)
+        except _UNREADABLE as error:
+            why = "it is no text" if isinstance(error, UnicodeError) else error
+            raise Unreachable(
+                f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
+            ) from error
+
+    def read(self, request: Request) -> bytes:
+        """Send a request and return the answer's JSON text.
+
+        Raises ApiError for an error Status, Unreachable when there is no answer. A request on a kept connection
+        that the server closed meanwhile is sent once more: nothing was answered, and all our writes are idempotent.
+        """
+        with self._lock:
+            reused = self._connection is not None
+            try:
+                return self._exchange(request)
+            except Unreachable as error:
+                if not (reused and isinstance(error.__cause__, _CLOSED)):
+                    raise
+                return self._exchange(request)
+
+    def _exchange(self, request: Request) -> bytes:
+        connection = self._kept()
+        answered = self._observe(request)
+        try:
+            response = self._send(connection, request)
+            body = _body(response)
+        except _TRANSPORT as error:
+            answered(0)
+            self.close()
+            raise _unreachable(self._cluster.server, error) from error
+        except BaseException:
+            self.close()  # half an answer may be left in it
+            raise
+        answered(response.status)
+        if response.will_close:
+            self.close()
+        _check(self._cluster.server, response, body)
+        return body
+
+    def _kept(self) -> http.client.HTTPConnection:
+        """The kept connection, or a new one where there is none or certificates have changed since it was made.
+
+        An API server checks at each request whether the client certificate of the connection has expired.
+        """
+        kept = self._connection
+        if isinstance(kept, _TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect(self._timeout)
+        return self._connection
+
+    def stream(self, request: Request, idle_timeout: float) -> "Stream":
+        """A watch over a connection of its own; nothing is sent before the first line is asked for.
+
+        `idle_timeout` is how long the server may say nothing, in seconds: a half-open connection says nothing for
+        ever.
+        """
+        return Stream(
+            self._connect(idle_timeout),
+            lambda connection: self._send(connection, request),
+            self._cluster.server,
+            lambda: self._observe(request),
+        )
+
+    def close(self) -> None:
+        """Drop the kept connection; the next call makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self, timeout: float) -> http.client.HTTPConnection:
+        where = urlsplit(self._cluster.server)
+        host = where.hostname or ""
+        if self._cluster.tls is None:
+            return _Connection(host, where.port, timeout=timeout)
+        return _TlsConnection(host, where.port, timeout, self._cluster.tls(), self._cluster.server_name or host)
+
+    def _send(self, connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:
+        headers = {"Accept": request.accept, "User-Agent": self._user_agent}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        token = self._cluster.token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        if connection.sock is None:
+            connection.connect()
+        self._about_to_send(request)
+        connection.request(request.method, self._cluster.base_path + request.target, body=request.body, headers=headers)
+        return connection.getresponse()
+
+    def _about_to_send(self, request: Request) -> None:
+        """Called when nothing is left but to send the request; what it raises takes the request's place."""
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that takes its host's name as it is.
+
+    A name given as text goes through the codec for international names, which costs 0.3 MB and 2 ms; ours are ASCII
+    (`checked_url` sees to it), and bytes are left alone.
+    """
+
+    def connect(self) -> None:
+        address: Any = (self.host.encode(), self.port)
+        self.sock = socket.create_connection(address, self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _TlsConnection(_Connection):
+    """A connection to a server whose certificate must carry `name`, whatever its address."""
+
+    default_port = http.client.HTTPS_PORT
+
+    def __init__(self, host: str, port: int | None, timeout: float, tls: ssl.SSLContext, name: str) -> None:
+        super().__init__(host, port, timeout=timeout)
+        self.tls = tls
+        self._name = name
+
+    def connect(self) -> None:
+        super().connect()
+        name = self._name.encode() if self._name.isascii() else self._name  # as above; a `tls-server-name` may be any
+        self.sock = self.tls.wrap_socket(self.sock, server_hostname=name)
+
+
+class Stream:
+    """The lines of a watch, each a JSON document, until the server ends it; to be read once."""
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        send: Callable[[http.client.HTTPConnection], http.client.HTTPResponse],
+        server: str,
+        observe: Callable[[], Callable[[int], None]],
+    ) -> None:
+        self._connection = connection
+        self._send = send
+        self._observe = observe
+        self._server = server
+        self._interrupted = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises ApiError when the server refuses the watch, Unreachable when it breaks off."""
+        try:
+            response = self._begin()
+            if response.status != http.HTTPStatus.OK:
+                _check(self._server, response, _body(response))
+            yield from _lines(response)
+        except _TRANSPORT as error:
+            raise _unreachable(self._server, error) from error
+        finally:
+            self._connection.close()
+
+    def _begin(self) -> http.client.HTTPResponse:
+        answered = self._observe()
+        try:
+            self._connection.connect()
+            if self._interrupted:
+                raise Unreachable("the watch was interrupted before it began")
+            response = self._send(self._connection)
+        except _TRANSPORT:
+            answered(0)
+            raise
+        answered(response.status)
+        return response
+
+    def interrupt(self) -> None:
+        """Cut the connection, from another thread: the reader sees it break off."""
+        self._interrupted = True
+        with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
+            # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
+            socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
+
+
+def _unreachable(server: str, error: BaseException) -> Unreachable:
+    words = printable(str(error)) or type(error).__name__
+    return Unreachable(f"{server} does not answer: {words}")
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
+    body = response.read(_LARGEST_ANSWER + 1)
+    if len(body) > _LARGEST_ANSWER:
+        raise Unreachable(f"an answer of more than {_LARGEST_ANSWER >> 20} MiB: not a Kubernetes API server")
+    if response.length:
+        raise http.client.IncompleteRead(body, response.length)
+    return body
+
+
+def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None:
+    """Raise the error that the answer stands for, if any."""
+    if response.status < http.HTTPStatus.MULTIPLE_CHOICES:
+        return
+    if response.status < http.HTTPStatus.BAD_REQUEST:
+        # Followed, it would carry our token to wherever it points.
+        raise Unreachable(
+            f"{server} answers {response.status} and points to {response.getheader('Location')}: no API server does; "
+            "is there a login page between us? Use the API server's own URL"
+        )
+    try:
+        document = parse(body)
+    except _UNREADABLE:
+        document = None  # a proxy's error page
+    status = document if isinstance(document, dict) else {}
+    kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
+    raise kind(
+        response.status,
+        printable(str(status.get("reason") or response.reason)),
+        printable(str(status.get("message") or body[:200].decode(errors="replace")), _LONGEST_MESSAGE),
+        _seconds(response.getheader("Retry-After")),
+    )
+
+
+def _seconds(header: str | None) -> float | None:
+    """Retry-After in seconds; API servers never send the date form."""
+    return min(float(header), _LONGEST_RETRY) if header and header.isascii() and header.isdigit() else None
+
+
+def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Split a chunked body into lines as they arrive.
+
+    `read1` returns what is there; `read(n)` would wait until n bytes have come, which on a quiet watch is minutes.
+    """
+    parts: list[bytes] = []
+    size = 0
+    while chunk := response.read1(_READ):
+        start = 0
+        # `split` looks at one byte after the other: a tenth of reading and decoding all Nodes.
+        while (end := chunk.find(b"\n", start)) >= 0:
+            yield b"".join((*parts, chunk[start:end]))
+            parts, size = [], 0
+            start = end + 1
+        parts.append(chunk[start:])
+        size += len(chunk) - start
+        if size > _LARGEST_LINE:
+            raise Unreachable(f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server")
+    if any(parts):
+        raise Unreachable("the watch was cut in the middle of an event")

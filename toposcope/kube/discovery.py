@@ -1,0 +1,116 @@
+"""What the API server serves, asked of its discovery documents and not of CRDs.
+
+A CRD can be there and not be served (its names are taken); what discovery lists can be followed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.requests import get
+
+
+class Kind(Protocol):
+    """A resource that may be served in one of several versions."""
+
+    @property
+    def group(self) -> str:
+        """Its API group."""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions that will do, preferred first."""
+
+    @property
+    def plural(self) -> str:
+        """Its plural name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The answer to one look at the discovery documents."""
+
+    groups: Mapping[str, frozenset[str]]
+    """All API groups with their versions."""
+    resources: Mapping[str, frozenset[str]]
+    """Plural names (and `plural/subresource`) by group and version; only of what was asked for."""
+
+    def version(self, kind: Kind) -> str | None:
+        """The first of the kind's versions that is served; None: it is not."""
+        return next(
+            (v for v in kind.versions if kind.plural in self.resources.get(f"{kind.group}/{v}", frozenset())), None
+        )
+
+
+class _Version(msgspec.Struct, frozen=True, gc=False):
+    version: str
+
+
+class _Group(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    versions: list[_Version]
+
+
+class _Groups(msgspec.Struct, frozen=True, gc=False):
+    groups: list[_Group]
+
+
+class _Resource(msgspec.Struct, frozen=True, gc=False):
+    name: str
+
+
+class _Resources(msgspec.Struct, frozen=True, gc=False):
+    resources: list[_Resource]
+
+
+_GROUPS: Final = msgspec.json.Decoder(_Groups)
+_RESOURCES: Final = msgspec.json.Decoder(_Resources)
+
+
+def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
+    """Look in which version each kind is served. Raises KubeError."""
+    answer = client.read(get("/apis"))
+    try:
+        groups = {group.name: frozenset(v.version for v in group.versions) for group in _GROUPS.decode(answer).groups}
+    except UNREADABLE as error:
+        raise Unreachable(f"the answer to GET /apis is no list of API groups: {error}") from error
+    resources: dict[str, frozenset[str]] = {}
+    for kind in kinds:
+        for version in kind.versions:
+            api_version = f"{kind.group}/{version}"
+            if version not in groups.get(kind.group, ()):
+                continue
+            if api_version not in resources:
+                resources[api_version] = _plurals(client, f"/apis/{api_version}")
+            if kind.plural in resources[api_version]:
+                break
+    return Served(groups, resources)
+
+
+def _plurals(client: ApiClient, path: str) -> frozenset[str]:
+    try:
+        answer = client.read(get(path))
+        return frozenset(resource.name for resource in _RESOURCES.decode(answer).resources)
+    except ApiError as error:
+        if error.not_found:
+            return frozenset()
+        raise
+    except UNREADABLE as error:
+        raise Unreachable(f"the answer to GET {path} is no list of resources: {error}") from error
+
+
+def is_gone(client: ApiClient, path: str) -> bool:
+    """Whether a collection that discovery no longer lists is gone indeed. Raises Unreachable.
+
+    A server that has just started may list its groups before it has read its CRDs: no reason to forget a workload.
+    """
+    try:
+        client.read(Request("GET", path, {"limit": "1"}))
+    except ApiError as error:
+        return error.not_found
+    return False

@@ -1,0 +1,255 @@
+"""Kubeconfig files, read as `kubectl` reads them.
+
+Several files are one: the first that names a context, cluster or user, or sets `current-context`, is the one that
+counts. Credentials of a plugin (`exec`, `auth-provider`) come from the `kubernetes` package, which knows them all.
+"""
+
+import base64
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from toposcope.kube.config import Cluster, Token, checked_url, token_file, usable
+from toposcope.kube.errors import ConfigError
+from toposcope.kube.tls import RotatingTls, Tls, load_client_certificate, tls_context
+
+_LARGEST: Final = 16 << 20
+"""A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""
+_REFUSED: Final = {
+    "proxy-url": "requests are not sent through a proxy; use a server URL that can be reached directly",
+    "as": "requests are not sent in another's name; use credentials of the identity itself",
+    "username": "passwords ended with Kubernetes 1.19; use a token, a client certificate or a plugin",
+}
+"""Fields that would change where requests go or who sends them: to leave them out would be worse than to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A part of a kubeconfig: `path` is the file it stands in, `where` and a field's name begin messages about it."""
+
+    path: Path
+    where: str
+    values: dict[str, Any]
+
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, str):
+            # The value stays out of the message: it may be a token.
+            raise ConfigError(f"{self.where}{name} is no text; put it in quotes")
+        return value or None
+
+    def flag(self, name: str) -> bool:
+        value = self.values.get(name, False)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{self.where}{name} is neither true nor false")
+        return value
+
+    def file(self, name: str) -> str | None:
+        """A file's name, relative to the kubeconfig's folder."""
+        value = self.text(name)
+        return value and str(self.path.parent / value)
+
+    def inline(self, name: str) -> bytes | None:
+        """The content of `<name>-data`."""
+        value = self.text(f"{name}-data")
+        if value is None:
+            return None
+        try:
+            # Lines may be folded; everything else that is not base64 is a mistake.
+            return base64.b64decode("".join(value.split()), validate=True)
+        except ValueError as error:
+            raise ConfigError(f"{self.where}{name}-data is not base64: {error}") from error
+
+
+def existing(spec: str) -> list[Path]:
+    """The files of a list like `$KUBECONFIG` that are there."""
+
+    def is_there(path: Path) -> bool:
+        try:
+            return path.exists()
+        except OSError:  # in a folder that we may not enter, for one
+            return False
+
+    return [path for part in spec.split(os.pathsep) if part and is_there(path := Path(part))]
+
+
+def read(spec: str, context: str | None = None) -> Cluster:
+    """A context, by default the current one, of one kubeconfig or of several (`a:b`). Raises ConfigError."""
+    files = [_document(path) for path in existing(spec) or [Path(spec)]]
+    name, named_by = (context, f"{spec}: --context") if context else _current(spec, files)
+    return _cluster(spec, files, name, _find(files, "contexts", "context", name, named_by))
+
+
+def _current(spec: str, files: Sequence[_Entry]) -> tuple[str | None, str]:
+    """The current context, and the field that names it."""
+    chosen = next((file for file in files if file.text("current-context")), None)
+    if chosen is None:
+        raise ConfigError(f"{spec}: current-context is not set; choose one with `kubectl config use-context NAME`")
+    return chosen.text("current-context"), f"{chosen.where}current-context"
+
+
+def _cluster(spec: str, files: Sequence[_Entry], name: str | None, context: _Entry) -> Cluster:
+    cluster = _find(files, "clusters", "cluster", context.text("cluster"), f"{context.where}cluster")
+    user = _Entry(context.path, context.where, {})
+    if context.text("user"):
+        user = _find(files, "users", "user", context.text("user"), f"{context.where}user")
+    for entry in (cluster, user):
+        for field, why in _REFUSED.items():
+            if entry.values.get(field):
+                raise ConfigError(f"{entry.where}{field} is not supported: {why}")
+    server = checked_url(f"{cluster.where}server", cluster.text("server"))
+    has_tls = urlsplit(server).scheme == "https"
+    if user.values.get("exec") or user.values.get("auth-provider"):
+        token, identity = _from_plugin(spec, name, user)
+        if not token() and not (has_tls and identity.files):
+            # The package has logged why; without this check requests would go out as anonymous.
+            raise ConfigError(
+                f"{_plugin(user)}: it gave no credentials; does `kubectl get nodes` work with this kubeconfig?"
+            )
+    else:
+        token, identity = _static_token(user), _own_certificate(user)
+    namespace = context.text("namespace") or "default"
+    tls = _tls(cluster, identity) if has_tls else None
+    return Cluster(server, tls, token, namespace, cluster.text("tls-server-name"))
+
+
+def _document(path: Path) -> _Entry:
+    import yaml  # noqa: PLC0415 - an agent in a pod never needs it
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LARGEST + 1)
+        if len(text) > _LARGEST:
+            raise ConfigError(f"kubeconfig {path} is larger than {_LARGEST >> 20} MiB; is it a kubeconfig?")
+        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+    except OSError as error:
+        raise ConfigError(f"kubeconfig {path}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: 2024-99-99 is a date to YAML
+        raise ConfigError(f"kubeconfig {path} is not YAML: {error}") from error
+    if document is not None and not isinstance(document, dict):
+        raise ConfigError(f"kubeconfig {path} holds no mapping; is it a kubeconfig?")
+    return _Entry(path, f"{path}: ", document or {})
+
+
+def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, named_by: str) -> _Entry:
+    """The first entry called `name` of a named list; `named_by` is the field that asks for it."""
+    known = []
+    for file in files:
+        entries = file.values.get(section)
+        for entry in entries if isinstance(entries, list) else []:
+            if not isinstance(entry, dict):
+                continue
+            if entry.get("name") == name:
+                where = f"{file.where}{section}[{name}].{kind}."
+                values = entry.get(kind) or {}
+                if not isinstance(values, dict):
+                    raise ConfigError(f"{where[:-1]} is no mapping")
+                return _Entry(file.path, where, values)
+            known.append(str(entry.get("name")))
+    raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """A client certificate: how to load it into a context, and the files to be watched for its next version."""
+
+    load: Callable[[ssl.SSLContext], None]
+    files: tuple[str, ...] = ()
+
+
+def _tls(cluster: _Entry, identity: _Identity) -> Tls:
+    data = cluster.inline("certificate-authority")
+    ca_file = None if data else cluster.file("certificate-authority")
+    # PEM is ASCII: other characters can only stand in comments.
+    ca_data = data.decode("ascii", errors="ignore") if data else None
+    verify = not cluster.flag("insecure-skip-tls-verify")
+    where = f"{cluster.where}certificate-authority" + ("-data" if data else "")
+
+    def make() -> ssl.SSLContext:
+        context = tls_context(where, ca_file, ca_data, verify=verify)
+        identity.load(context)
+        return context
+
+    return RotatingTls(make, (*((ca_file,) if ca_file else ()), *identity.files))
+
+
+def _static_token(user: _Entry) -> Token:
+    file = user.file("tokenFile")
+    if file:
+        return token_file(f"{user.where}tokenFile {file}", Path(file))
+    token = user.text("token")
+    token = token and usable(f"{user.where}token", token)
+    return lambda: token
+
+
+def _own_certificate(user: _Entry) -> _Identity:
+    """The client certificate of a user's entry, in files or inline, if it has one. Raises ConfigError."""
+    data = {name: user.inline(name) for name in ("client-certificate", "client-key")}
+    files = {name: None if data[name] else user.file(name) for name in data}
+    given = [name for name in data if data[name] or files[name]]
+    if len(given) == 1:
+        raise ConfigError(f"{user.where}client-certificate and client-key go together; one is missing")
+
+    def load(context: ssl.SSLContext) -> None:
+        """The ssl module takes files only, so inline data passes through two."""
+        if not given:
+            return
+        import tempfile  # noqa: PLC0415 - brings archive modules along that an agent in a pod never needs
+
+        with tempfile.TemporaryDirectory() as folder:
+            pair = []
+            for name in given:
+                inline = Path(folder) / name
+                content = data[name]
+                if content:
+                    inline.touch(mode=0o600)
+                    inline.write_bytes(content)
+                pair.append(files[name] or str(inline))
+            load_client_certificate(user.where.removesuffix("."), context, *pair)
+
+    return _Identity(load, tuple(file for file in files.values() if file))
+
+
+def _plugin(user: _Entry) -> str:
+    """The field that names the plugin."""
+    return user.where + ("exec" if user.values.get("exec") else "auth-provider")
+
+
+def _from_plugin(spec: str, context: str | None, user: _Entry) -> tuple[Token, _Identity]:
+    """Ask the user's plugin for a token, which is renewed when it expires, or a client certificate, which is not."""
+    plugin = _plugin(user)
+    try:
+        import kubernetes.client  # noqa: PLC0415 - costs 26-48 MB; see the package docstring
+        import kubernetes.config  # noqa: PLC0415 - same
+    except ImportError as error:
+        raise ConfigError(
+            f"{plugin}: the Python package kubernetes, which asks plugins, is not here (the image leaves it out): "
+            f"pip install kubernetes, or use a kubeconfig with a token"
+        ) from error
+
+    configuration = kubernetes.client.Configuration()
+    try:
+        kubernetes.config.load_kube_config(spec, context, configuration)  # type: ignore[no-untyped-call]  # untyped in 36 and 37
+    except Exception as error:  # plugins are foreign programs and raise what they like
+        raise ConfigError(f"{plugin}: {error}") from error
+
+    def token() -> str | None:
+        try:
+            # Refreshes an expired token. The package calls it BearerToken from 36 on, and called it authorization.
+            header: str | None = configuration.get_api_key_with_prefix("BearerToken", "authorization")
+        except Exception as error:
+            raise ConfigError(f"{plugin}: {error}") from error
+        return usable(f"{plugin}: its answer", header.removeprefix("Bearer ")) if header else None
+
+    certificate, key = configuration.cert_file, configuration.key_file
+    pair = (certificate, key) if certificate and key else ()
+
+    def load(tls: ssl.SSLContext) -> None:
+        if pair:
+            load_client_certificate(f"{plugin}: its answer", tls, *pair)
+
+    return token, _Identity(load, pair)

@@ -1,0 +1,129 @@
+"""Leases (coordination.k8s.io/v1): how processes agree which one of them acts.
+
+A Lease is read whole and written whole, with its resourceVersion: of two writers one gets a conflict. Its uid goes
+along too, because to a kube-apiserver the PUT of a Lease that was deleted meanwhile is a creation, whatever its
+resourceVersion says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.requests import get
+
+API_VERSION: Final = "coordination.k8s.io/v1"
+_RELEASED_SECONDS: Final = 1
+"""What client-go writes as the duration of a Lease that it gives back: the API allows no 0."""
+_MOST: Final = 2**31 - 1
+"""More the API does not take, and somebody may have written it there."""
+_METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as the API server holds it. Anybody may have written anything into `spec`."""
+
+    metadata: Mapping[str, Any]
+    spec: Mapping[str, Any]
+
+    @property
+    def holder(self) -> str:
+        """Who holds it; empty when nobody does, or what stands there is no name."""
+        return _text(self.spec.get("holderIdentity"))
+
+    @property
+    def seconds(self) -> int:
+        """How long after its last change nobody else may take it; 0 where it does not say."""
+        return max(0, _number(self.spec.get("leaseDurationSeconds")))
+
+    @property
+    def released(self) -> bool:
+        """Whether its last holder gave it back. An empty Lease may also be one that somebody has wiped."""
+        return not self.holder and self.seconds == _RELEASED_SECONDS
+
+    def claimed(self, identity: str, seconds: int, now: datetime) -> "Lease":
+        """The Lease as `identity` takes or renews it."""
+        mine = self.holder == identity
+        stamp = _stamp(now, self.spec.get("renewTime"))
+        changes = {
+            "holderIdentity": identity,
+            "leaseDurationSeconds": seconds,
+            "acquireTime": (mine and _text(self.spec.get("acquireTime"))) or stamp,
+            "renewTime": stamp,
+            "leaseTransitions": min(_MOST, max(0, _number(self.spec.get("leaseTransitions"))) + (not mine)),
+        }
+        return Lease(self.metadata, {**self.spec, **changes})
+
+    def given_back(self, now: datetime) -> "Lease":
+        """The Lease as its holder gives it back: whoever comes next need not wait."""
+        stamp = _stamp(now, self.spec.get("renewTime"))
+        changes = {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS, "renewTime": stamp}
+        return Lease(self.metadata, {**self.spec, **changes})
+
+
+def new_lease(namespace: str, name: str) -> Lease:
+    """A Lease that does not exist yet."""
+    return Lease({"namespace": namespace, "name": name}, {})
+
+
+def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
+    """The Lease, or None when there is none. Raises KubeError."""
+    try:
+        return _decoded(client.call(get(f"{_collection(namespace)}/{name}")))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def write(client: ApiClient, lease: Lease) -> Lease:
+    """Create the Lease, or replace the version it was read as; what is stored now.
+
+    Raises ApiError with `conflict` or `not_found` when somebody else changed, made or deleted it meanwhile, and
+    KubeError as every request does.
+    """
+    return _decoded(client.call(write_request(lease)))
+
+
+def write_request(lease: Lease) -> Request:
+    """The request that stores a Lease."""
+    body = {"apiVersion": API_VERSION, "kind": "Lease", "metadata": lease.metadata, "spec": lease.spec}
+    collection = _collection(lease.metadata["namespace"])
+    known = "resourceVersion" in lease.metadata
+    method, path = ("PUT", f"{collection}/{lease.metadata['name']}") if known else ("POST", collection)
+    return Request(method, path, {}, msgspec.json.encode(body))
+
+
+def _collection(namespace: str) -> str:
+    return f"/apis/{API_VERSION}/namespaces/{namespace}/leases"
+
+
+def _decoded(answer: Any) -> Lease:
+    """Raises Unreachable for what no API server would answer."""
+    metadata = answer.get("metadata") if isinstance(answer, dict) else None
+    if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
+        raise Unreachable(f"the answer to a request for a Lease is none: {str(answer)[:80]!r}")
+    spec = answer.get("spec")
+    return Lease(metadata, spec if isinstance(spec, dict) else {})
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _stamp(now: datetime, last: Any) -> str:
+    """`now` as the API writes it; never equal to `last`, because a renewal that changes nothing is none."""
+    stamp, later = (
+        moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        for moment in (now, now + timedelta(microseconds=1))
+    )
+    return later if stamp == last else stamp

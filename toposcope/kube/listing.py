@@ -1,0 +1,52 @@
+"""A whole collection in pages, for those who look once and follow nothing.
+
+What can be wrong with JSON that msgspec decodes; apart from `toposcope.kube.client`: the agent does without msgspec.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import Expired, Unreachable
+
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
+
+
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""An Accept header that asks for the metadata of many objects."""
+_PAGE: Final = 500
+_TRIES: Final = 3
+
+
+def everything(
+    client: ApiClient, path: str, *, selector: str = "", metadata_only: bool = False
+) -> list[dict[str, Any]]:
+    """All objects of a collection, with a label selector those that match it.
+
+    A list that outlives its page tokens begins again. Raises KubeError; its ApiError is `not_found` where the kind is
+    not served.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _pages(client, path, selector, metadata_only=metadata_only)
+        except Expired:
+            continue
+    return _pages(client, path, selector, metadata_only=metadata_only)
+
+
+def _pages(client: ApiClient, path: str, selector: str, *, metadata_only: bool) -> list[dict[str, Any]]:
+    query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
+    accept = METADATA_LIST if metadata_only else "application/json"
+    found: list[dict[str, Any]] = []
+    while True:
+        page = client.call(Request("GET", path, query, accept=accept))
+        try:
+            found += page["items"] or ()  # null where a kube-apiserver has the metadata of no object to tell
+            token = page["metadata"].get("continue")
+        except (TypeError, KeyError, AttributeError) as error:
+            raise Unreachable(f"the answer to GET {path} is no list: {str(page)[:80]!r}") from error
+        if not token:
+            return found
+        query["continue"] = token

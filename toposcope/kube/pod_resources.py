@@ -1,0 +1,112 @@
+"""Which resources are GPUs, and what a pod asks of the node that it runs on.
+
+The sum is the scheduler's: k8s.io/component-helpers/resource (PodRequests), with restartable init containers
+(KEP-753), pod-level resources (KEP-2837) and overhead.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from toposcope.api.label_keys import ALLOCATABLE_GPUS
+
+_WHOLE: Final = frozenset(
+    {
+        ALLOCATABLE_GPUS,
+        "amd.com/gpu",
+        "gpu.intel.com/i915",
+        "gpu.intel.com/xe",
+        "habana.ai/gaudi",
+        "aws.amazon.com/neuron",
+        "google.com/tpu",
+        "huawei.com/Ascend910",
+        "metax-tech.com/gpu",
+        "mthreads.com/gpu",
+        "hygon.com/dcu",
+        "cambricon.com/mlu",
+    }
+)
+_PART: Final = re.compile(
+    r"nvidia\.com/(gpu\.shared|mig-[0-9a-z.+]+(\.shared)?)|amd\.com/[a-z]+_[a-z0-9]+|.+/gpu\.shared"
+)
+_POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
+"""What pod-level resources may set; everything else is the containers' business."""
+
+Requests = Mapping[str, int]
+"""Resource to amount: CPU in thousandths of a core, memory in bytes, everything else in pieces."""
+
+
+@lru_cache(maxsize=1024)
+def is_gpu(resource: str) -> bool:
+    """Whether one piece of the resource is a whole GPU or accelerator, as its vendor's device plugin offers it.
+
+    With time slicing under the resource's own name a device plugin offers one GPU several times, and says so only in
+    the label `nvidia.com/gpu.replicas`; such a piece counts as a GPU here as it does for schedulers.
+    """
+    return resource in _WHOLE
+
+
+@lru_cache(maxsize=1024)
+def is_gpu_part(resource: str) -> bool:
+    """Whether it is a part of a GPU, or a GPU shared under a name of its own: MIG devices, `nvidia.com/gpu.shared`."""
+    return _PART.fullmatch(resource) is not None
+
+
+def gpu_count(resources: Requests) -> int:
+    """Whole GPUs in a resource list, of whatever vendor."""
+    return sum(count for resource, count in resources.items() if count and is_gpu(resource))
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRequests:
+    """One container's requests; `sidecar` is an init container that keeps running (restartPolicy Always)."""
+
+    requests: Requests
+    sidecar: bool = False
+
+
+def pod_requests(
+    containers: Iterable[Requests],
+    init: Sequence[ContainerRequests] = (),
+    overhead: Requests | None = None,
+    pod_level: Requests | None = None,
+) -> dict[str, int]:
+    """What a pod takes of its node.
+
+    Init containers run one after the other before the others, each beside the sidecars that began before it: the pod
+    needs the larger of that and of all containers with all sidecars together.
+    """
+    total: dict[str, int] = {}
+    for each in containers:
+        _add(total, each)
+    if init:
+        running: dict[str, int] = {}
+        peak: dict[str, int] = {}
+        for container in init:
+            if container.sidecar:
+                _add(total, container.requests)
+                _add(running, container.requests)
+                _raise(peak, running)
+            else:
+                beside = dict(running)
+                _add(beside, container.requests)
+                _raise(peak, beside)
+        _raise(total, peak)
+    if pod_level:
+        total |= {name: value for name, value in pod_level.items() if name.startswith(_POD_LEVEL)}
+    if overhead:
+        _add(total, overhead)
+    return total
+
+
+def _add(total: dict[str, int], more: Requests) -> None:
+    for resource, count in more.items():
+        total[resource] = total.get(resource, 0) + count
+
+
+def _raise(total: dict[str, int], least: Requests) -> None:
+    for resource, count in least.items():
+        if count > total.get(resource, 0):
+            total[resource] = count

@@ -1,0 +1,388 @@
+"""List and watch: keeps a handler equal to a collection of the API server, through everything that breaks a watch.
+
+The `kubernetes` package's own Watch and informer are not used: they lose the resourceVersion, loop hot on errors and
+hang on half-open connections.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from toposcope.kube.backoff import Backoff
+from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
+from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.etcd_restore import Restores, went_back
+from toposcope.kube.listing import UNREADABLE
+from toposcope.topology.text import printable
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS: Final = 300
+WATCH_FACTOR: Final = (1.0, 2.0)
+"""What chance makes of the time after which a watch is to end."""
+_IDLE_SECONDS: Final = 150.0
+"""The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
+_PAGE_SIZE: Final = "500"
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 60.0
+RELIST_REASONS: Final = ("first", "expired", "silent", "restored", "failed", "asked")
+"""Why a collection is read in whole: for the first time; the version has left the server's memory (410); the stream
+went silent; the cluster was set back to an older state; the read before failed; more labels are wanted (`relist`)."""
+_NOT_STREAMED: Final = frozenset({400, 403, 404, 405, 422})
+_GONE: Final = 410
+
+Raw: TypeAlias = bytes | memoryview | msgspec.Raw
+"""One object as JSON."""
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Handler(Protocol[T_contra]):
+    """What a reflector keeps up to date; called from the reflector's thread."""
+
+    def replace(self, items: Mapping[str, T_contra]) -> None:
+        """The whole collection, by name: after the first list and after each relist, and only when complete."""
+
+    def put(self, name: str, item: T_contra) -> None:
+        """One object came or changed."""
+
+    def gone(self, name: str) -> None:
+        """One object was deleted."""
+
+    def failing(self, error: KubeError | None) -> None:
+        """The collection cannot be read just now (what was known still stands), or can again (None)."""
+
+
+class Observer(Protocol):
+    """Who wants to know how the following goes; called from the reflector's thread, at every event: be quick."""
+
+    def listed(self, path: str, reason: str) -> None:
+        """The whole collection is read; the reason is one of `RELIST_REASONS`."""
+
+    def heard(self, path: str) -> None:
+        """The server sent an event or a bookmark."""
+
+    def ended(self, path: str) -> None:
+        """The collection is followed no longer."""
+
+
+class _Nobody:
+    def listed(self, path: str, reason: str) -> None:
+        """As in `Observer`, like the others."""
+
+    def heard(self, path: str) -> None: ...
+
+    def ended(self, path: str) -> None: ...
+
+
+class Stop(Protocol):
+    """The part of `threading.Event` that is needed to wait for a while or for the end of the program."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait so many seconds; True as soon as the program ends."""
+
+    def is_set(self) -> bool:
+        """Whether the program ends."""
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+    @property
+    def key(self) -> str:
+        return key(self.namespace, self.name)
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta = _Meta()
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class _Event(msgspec.Struct, frozen=True, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+class _Page(msgspec.Struct, frozen=True, gc=False):
+    items: list[msgspec.Raw] | None
+    metadata: dict[str, Any] = {}
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+_ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
+_STARTS: Final = tuple((kind, b'{"type":"%s","object":' % kind.encode()) for kind in ("ADDED", "MODIFIED", "DELETED"))
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+_STATUS: Final = msgspec.json.Decoder(_Status)
+_PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+def key(namespace: str, name: str) -> str:
+    """The name by which an object is known in its collection, which may span namespaces: `namespace/name`."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Reflector(Generic[T]):
+    """Follows one collection. `decode` turns an object's JSON into (name as `key` makes it, resourceVersion, item).
+
+    An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
+    must not hide the others. `stop` is the only clock here. `accept` is the form in which objects are asked for.
+    `restores` is shared with the followers of the same cluster's other collections.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        path: str,
+        decode: Callable[[Raw], tuple[str, str, T]],
+        handler: Handler[T],
+        stop: Stop,
+        dice: random.Random | None = None,
+        observer: Observer | None = None,
+        accept: str = JSON,
+        restores: Restores | None = None,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._observer = observer or _Nobody()
+        self._reason = "first"
+        self._decode = decode
+        self._handler = handler
+        self._stop = stop
+        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._accept = accept
+        self._streams = True
+        self._again = ""
+        """Why everything is to be read again; empty: it is not."""
+        self._open: Stream | None = None
+        self._version = ""
+        self._doubtful = False
+        """Whether the server may have lost our version: it was away."""
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._dice)
+        self._restores = restores or Restores()
+        self._restores.tell(self)
+
+    def run(self) -> None:
+        """Follow the collection until `stop` is set. Never raises a KubeError."""
+        while not self._stop.is_set():
+            try:
+                if self._version and not self._again:
+                    if self._still_there():
+                        self._watch()
+                else:
+                    self._reason = self._again or self._reason
+                    self._again = ""
+                    self._version = ""  # so that a list that fails is tried again
+                    self.sync()
+            except KubeError as error:
+                if self._again:
+                    continue  # we cut the stream ourselves
+                if isinstance(error, Expired) or isinstance(error.__cause__, TimeoutError):
+                    # Silence may mean that our version is of the future, where `_still_there` was not asked in time: a
+                    # server then waits for it, without a bookmark or an error.
+                    self._version = ""
+                    self._reason = "expired" if isinstance(error, Expired) else "silent"
+                elif not self._version:
+                    self._reason = "failed"
+                self._doubtful = True
+                log.warning("cannot follow %s: %s", self._path, error)
+                self._handler.failing(error)
+                self._stop.wait(self._backoff.failed(error))
+        self._observer.ended(self._path)
+
+    def relist(self, reason: str = "asked") -> None:
+        """Read the whole collection again, from another thread; by default because what `decode` keeps has changed."""
+        self._again = reason
+        if self._open:
+            self._open.interrupt()
+
+    def sync(self) -> None:
+        """Read the whole collection once and hand it over. Raises KubeError; then nothing was handed over."""
+        self._observer.listed(self._path, self._reason)
+        items = self._streamed() if self._streams else None
+        if items is None:
+            items = self._paged()
+            self._streams = False
+        if not self._version:
+            raise Unreachable(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
+        self._doubtful = False
+        self._handler.replace(items)
+        self._healthy()
+
+    def _healthy(self) -> None:
+        self._backoff.reset()
+        self._handler.failing(None)
+
+    def _still_there(self) -> bool:
+        """Whether a watch can go on from our version; if not, everybody has been told. Raises KubeError.
+
+        Asked only after something broke: nobody restores etcd while its API servers run.
+        """
+        if self._doubtful:
+            page = self._page({"limit": "1"}, METADATA_LIST)
+            now = str(page.metadata.get("resourceVersion", ""))
+            if went_back(self._version, now):
+                log.warning(
+                    "the cluster was set back to an older state: %s is at version %s and was at %s; reading all anew",
+                    self._path,
+                    now,
+                    self._version,
+                )
+                self._restores.noticed()
+                return False
+            self._doubtful = False
+        return True
+
+    def _streamed(self) -> dict[str, T] | None:
+        """The collection as a streamed list (KEP-3157), or None when the server has no such thing."""
+        query = {
+            "watch": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        items: dict[str, T] = {}
+        try:
+            for kind, raw in self._events(query):
+                if kind == "BOOKMARK":
+                    meta = _meta(raw)
+                    if (meta.annotations or {}).get("k8s.io/initial-events-end") == "true":
+                        self._version = meta.resource_version
+                        return items
+                elif kind != "DELETED":
+                    self._add(items, raw)
+                else:
+                    items.pop(_meta(raw).key, None)
+        except Expired:
+            raise
+        except ApiError as error:
+            if error.status not in _NOT_STREAMED:
+                raise
+            log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
+            return None
+        raise Unreachable(f"the streamed list of {self._path} ended before it was complete")
+
+    def _paged(self) -> dict[str, T]:
+        items: dict[str, T] = {}
+        query = {"limit": _PAGE_SIZE}
+        while True:
+            page = self._page(query, METADATA_LIST if self._accept == METADATA else self._accept)
+            for raw in page.items or ():
+                self._add(items, raw)
+            following = page.metadata.get("continue")
+            if not following:
+                self._version = str(page.metadata.get("resourceVersion", ""))
+                return items
+            query = {"limit": _PAGE_SIZE, "continue": str(following)}
+
+    def _page(self, query: dict[str, str], accept: str) -> _Page:
+        try:
+            return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
+        except UNREADABLE as error:
+            raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
+
+    def _watch(self) -> None:
+        """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
+        query = {
+            "watch": "true",
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(WATCH_SECONDS * self._dice.uniform(*WATCH_FACTOR))),
+        }
+        seen = False
+        for kind, raw in self._events(query):
+            if self._again or self._stop.is_set():
+                return
+            if not seen:
+                seen = True
+                self._healthy()
+            if kind == "BOOKMARK":
+                version = _meta(raw).resource_version
+            elif kind == "DELETED":
+                version = self._gone(raw)
+            else:
+                version = self._put(raw)
+            # An object without one is malformed, and no reason to forget where we are.
+            self._version = version or self._version
+        if not self._again:
+            # A server that ends every watch at once must not be asked in a hot loop.
+            self._stop.wait(_FIRST_PAUSE)
+
+    def _put(self, raw: Raw) -> str:
+        changed: dict[str, T] = {}
+        version = self._add(changed, raw)
+        for name, item in changed.items():
+            self._handler.put(name, item)
+        return version
+
+    def _gone(self, raw: Raw) -> str:
+        meta = _meta(raw)
+        if meta.name:
+            self._handler.gone(meta.key)
+        return meta.resource_version
+
+    def _add(self, items: dict[str, T], raw: Raw) -> str:
+        """Decode one object into `items` (unless it is malformed); return its resourceVersion."""
+        try:
+            name, version, items[name] = self._decode(raw)
+        except (ValueError, RecursionError) as error:
+            meta = _meta(raw)
+            log.warning("left out %s %r: not what this API promises (%s)", self._path, meta.key, error)
+            return meta.resource_version
+        return version
+
+    def _events(self, query: dict[str, str]) -> Iterator[tuple[str, Raw]]:
+        """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
+        self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
+        if self._again:
+            return  # asked for before there was a stream to interrupt
+        for line in self._open:
+            self._observer.heard(self._path)
+            try:
+                kind, raw = _event(line)
+                if kind != "ERROR":
+                    yield kind, raw
+                    continue
+                status = _STATUS.decode(raw)
+            except UNREADABLE as error:
+                raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
+            refusal = Expired if status.code == _GONE else ApiError
+            raise refusal(status.code, printable(status.reason), printable(status.message))
+
+
+def _event(line: bytes) -> tuple[str, Raw]:
+    """Kind and object of an event; the object is checked by whoever decodes it. Raises what msgspec does.
+
+    Every API server begins the line of a change like this. To find the end of an object that is the rest of the line
+    would cost a third of decoding it.
+    """
+    for kind, start in _STARTS:
+        if line.startswith(start) and line.endswith(b"}"):
+            return kind, memoryview(line)[len(start) : -1]
+    event = _EVENT.decode(line)
+    return event.type, event.object
+
+
+def _meta(raw: Raw) -> _Meta:
+    """The metadata that every object has; empty where it is malformed. Raises Unreachable for what is no JSON."""
+    try:
+        return _OBJECT.decode(raw).metadata
+    except UNREADABLE as error:
+        try:
+            _ANYTHING.decode(raw)
+        except UNREADABLE as worse:
+            raise Unreachable(f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}") from worse
+        log.warning("metadata of an object cannot be read: %s", error)
+        return _Meta()

@@ -1,0 +1,123 @@
+"""A workload checked against a cluster: what is wrong with it, and whether it would fit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from toposcope.integrations.framework.constraints import Workload, simplified
+from toposcope.integrations.framework.reading import Finding, Reading
+from toposcope.integrations.registry import readings, with_documents
+from toposcope.placement.known_topologies import known_of, members_of_pods, scope_of
+from toposcope.placement.nodes import nodes_of
+from toposcope.placement.offers import Offer, offers
+from toposcope.placement.remedies import Remedy
+from toposcope.placement.room import Node, Room
+from toposcope.placement.verdict import Fittings, Kind, Shortage, Verdict, fittings, judge
+from toposcope.snapshot.snapshot import PodView, Snapshot
+from toposcope.topology.levels import Level
+
+_ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
+"""The best answer first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer for one document and one system."""
+
+    reading: Reading
+    verdict: Verdict | None
+    """None where nothing is asked that could be placed."""
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What keeps it from running as it was meant."""
+        return tuple(finding for finding in self.reading.findings if finding.severity == "error")
+
+    @property
+    def well(self) -> bool:
+        """Whether it would be accepted and could run now, as far as can be known."""
+        return not self.errors and (self.verdict is None or self.verdict.kind in {"fits", "unclear"})
+
+
+class Checker:
+    """Checks documents against one snapshot; what they have in common is looked up once."""
+
+    def __init__(
+        self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = (), own: Iterable[PodView] = ()
+    ) -> None:
+        """`documents` are all that are checked in this run: some configure what others ask for.
+
+        `own` are pods that the snapshot does not have, because what they take is to be found anew.
+        """
+        self.snapshot = snapshot
+        known = known_of(snapshot)
+        known = replace(known, members={**known.members, **members_of_pods(own)})
+        self.known = with_documents(known, list(documents))
+        self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
+
+    def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
+        """One answer for each system that is concerned with the document; empty when none is. Never raises."""
+        return tuple(self._checked(reading) for reading in readings(document, self.known, before))
+
+    def _checked(self, reading: Reading) -> Checked:
+        """With the verdict: for the topology that offers most where the system chooses, for the hardest of stages."""
+        verdict = self.verdict(reading.workload)
+        for other in reading.alternatives:
+            if verdict is None or verdict.kind == "fits":
+                break
+            another = self.verdict(other)
+            if another and _ORDER.index(another.kind) < _ORDER.index(verdict.kind):
+                reading, verdict = replace(reading, workload=other), another
+        for stage in reading.stages:
+            another = self.verdict(stage)
+            if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
+                reading, verdict = replace(reading, workload=stage), another
+        return Checked(reading, verdict)
+
+    def verdict(self, workload: Workload | None) -> Verdict | None:
+        """Whether it fits; None where nothing is asked that could be placed."""
+        if workload is None or not workload.placeable:
+            return None
+        if not any(group.copies and group.total() for group in workload.groups):
+            return None
+        levels, nodes = self._place(workload.topology)
+        verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        return replace(verdict, remedies=tuple(self._with_pods(each, verdict.shortage) for each in verdict.remedies))
+
+    def _with_pods(self, remedy: Remedy, shortage: Shortage | None) -> Remedy:
+        """Which pods would have to go: those that hold what is short."""
+        if remedy.act != "drain" or shortage is None:
+            return remedy
+        holding = (pod for node in remedy.nodes for pod in self._on.get(node, ()) if shortage.resource in pod.requests)
+        return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
+
+    @cached_property
+    def _on(self) -> dict[str, list[PodView]]:
+        """The pods of each node; only those who ask what to drain have it made."""
+        found: dict[str, list[PodView]] = {}
+        for pod in self.snapshot.pods or ():
+            found.setdefault(pod.node, []).append(pod)
+        return found
+
+    def fittings(self, workload: Workload) -> Fittings | None:
+        """The domains that could take one copy of the group that has to stay together; None where none has to."""
+        levels, nodes = self._place(workload.topology)
+        return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
+
+    def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
+        """What each domain of the level that a verdict on the workload calls short has to offer, the best one first."""
+        if shortage.level is None:
+            return ()
+        levels, nodes = self._place(workload.topology)
+        room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
+        return offers(room, shortage.group, shortage.level, shortage.resource)
+
+    def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
+        """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""
+        if name not in self._places:
+            scope = scope_of(self.snapshot, name)
+            ladder = self.known.ladders.get(name) if name else None
+            levels = scope.levels if scope else ladder.levels if ladder else ()
+            self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
+        return self._places[name]

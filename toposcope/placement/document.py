@@ -1,0 +1,104 @@
+"""What `toposcope check -o json` and `-o yaml` print; docs/cli.md describes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toposcope.placement.check import Checked
+from toposcope.placement.sentences import answer
+from toposcope.placement.verdict import Verdict
+from toposcope.snapshot.documents import Document
+from toposcope.snapshot.problems import Problem
+from toposcope.snapshot.yaml_text import locate
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One document and what each system that is concerned with it says."""
+
+    document: Document
+    checked: tuple[Checked, ...]
+
+    @property
+    def well(self) -> bool:
+        """Whether all of them would run it now."""
+        return all(each.well for each in self.checked)
+
+
+def line_of(document: Document, field: str) -> int:
+    """The line of a field in its file; 0 where that is not known."""
+    if not document.place.line:
+        return 0
+    _, line = locate(bytes(document.text), f"$.{field}" if field else "$", document.inside)
+    return document.place.line + line - 1
+
+
+def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[str, Any]:
+    """The answers as one document."""
+    return {
+        "workloads": [_checked(each.document, checked) for each in answers for checked in each.checked],
+        "passedOver": [str(each.document.place) for each in answers if not each.checked],
+        "problems": [str(problem) for problem in problems],
+    }
+
+
+def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
+    """What a system objects to, with the line of each field."""
+    return [
+        {
+            "rule": each.rule,
+            "severity": each.severity,
+            "field": each.field,
+            "line": line_of(document, each.field) or None,
+            "message": each.message,
+            "fix": each.fix or None,
+        }
+        for each in checked.reading.findings
+    ]
+
+
+def _checked(document: Document, checked: Checked) -> dict[str, Any]:
+    workload = checked.reading.workload
+    return {
+        "place": str(document.place),
+        "workload": workload and workload.handle,
+        "system": workload and workload.system,
+        "topology": workload and workload.topology,
+        "well": checked.well,
+        "findings": findings_of(document, checked),
+        "notes": list(workload.notes) if workload else [],
+        "verdict": checked.verdict and _verdict_document(checked.verdict),
+    }
+
+
+def _verdict_document(verdict: Verdict) -> dict[str, Any]:
+    best, shortage = verdict.best, verdict.shortage
+    return {
+        "kind": verdict.kind,
+        "answer": answer(verdict),
+        "domains": {"withRoom": verdict.roomy, "exact": verdict.roomy_exact} if best else None,
+        "best": best and {"level": best.level.domain, "domain": verdict.name(best.domain), "nodes": best.nodes},
+        "shortage": shortage
+        and {
+            "group": shortage.group.name,
+            "level": shortage.level and shortage.level.domain,
+            "resource": shortage.resource,
+            "needs": shortage.needs,
+            "largest": shortage.largest,
+            "domain": verdict.name(shortage.best),
+        },
+        "remedies": [
+            {
+                "act": each.act,
+                "domain": verdict.name(each.domain),
+                "nodes": list(each.nodes),
+                "pods": list(each.pods),
+            }
+            for each in verdict.remedies
+        ],
+        "placement": [
+            {"group": each.group.name, "domain": list(each.domain), "nodes": dict(each.nodes)}
+            for each in verdict.placed
+        ],
+        "leftOut": {reason: len(names) for reason, names in verdict.excluded},
+    }

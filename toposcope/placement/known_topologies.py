@@ -1,0 +1,90 @@
+"""What a snapshot says about topologies, as the readers need it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.integrations.framework.constraints import GroupName, Member, Members, Pods
+from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.exclusive import MARKS
+from toposcope.integrations.framework.pod_templates import choice_of
+from toposcope.integrations.framework.reading import Holder, Known, Ladder
+from toposcope.integrations.kai.pod_group_members import GROUP_OF, SUB_GROUP_OF
+from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.snapshot import PodView, Published, Snapshot
+from toposcope.topology.levels import Level
+
+
+def known_of(snapshot: Snapshot) -> Known:
+    """Every topology of the snapshot: ClusterTopologies first, then what else schedulers have been given.
+
+    Where there is none at all, the levels that the nodes' labels suggest serve under the name `cluster`.
+    """
+    ladders = {topology.name: _ladder(snapshot, topology) for topology in snapshot.topologies}
+    for published in snapshot.published:
+        ladder = ladders.setdefault(published.name, _published(snapshot, published))
+        ladders[published.name] = replace(ladder, aliases=ladder.aliases + _aliases(published.document))
+    if not ladders:
+        found = scope(snapshot)
+        if found.levels:
+            ladders["cluster"] = Ladder("cluster", found.levels, "labels of the nodes")
+    labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
+    return Known(
+        ladders,
+        labels,
+        _holders(snapshot),
+        members=members_of_pods(snapshot.pods or ()),
+        domain_of=snapshot.catalogue.domain_of,
+    )
+
+
+def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
+    """The nodes and levels of a ClusterTopology by its name; None where no ClusterTopology has it."""
+    if name is None or all(topology.name != name for topology in snapshot.topologies):
+        return None
+    return scope(snapshot, name)
+
+
+def _ladder(snapshot: Snapshot, topology: Topology) -> Ladder:
+    return Ladder(topology.name, scope(snapshot, topology.name).levels)
+
+
+def _published(snapshot: Snapshot, published: Published) -> Ladder:
+    """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
+    domain_of = snapshot.catalogue.domain_of
+    levels = tuple(Level(each.domain or domain_of.get(each.key, each.key), each.key) for each in published.levels)
+    return Ladder(published.name, levels, published.kind)
+
+
+def _aliases(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What KAI's Topology (0.17 and later) also calls its levels."""
+    levels = Part(document) / "spec" / "levels"
+    named = [((each / "alias").text(), (each / "nodeLabel").text()) for each in levels.items()]
+    return tuple((alias, key) for alias, key in named if alias and key)
+
+
+def _holders(snapshot: Snapshot) -> dict[str, tuple[Holder, ...]]:
+    found: dict[str, dict[tuple[str, str], Holder]] = {}
+    for pod in snapshot.pods or ():
+        node = snapshot.by_name.get(pod.node)
+        for mark in MARKS:
+            if node and mark in pod.labels and (pod.namespace, pod.node) not in found.setdefault(mark, {}):
+                found[mark][pod.namespace, pod.node] = Holder(pod.namespace, node.labels)
+    return {mark: tuple(holders.values()) for mark, holders in found.items()}
+
+
+def members_of_pods(pods: Iterable[PodView]) -> Members:
+    """By PodGroup: the pods that there are."""
+    found: dict[GroupName, Counter[Member]] = {}
+    for pod in pods:
+        name = pod.annotations.get(GROUP_OF)
+        if name:
+            asked = tuple(sorted((resource, count) for resource, count in pod.requests.items() if count))
+            member = Member(pod.labels.get(SUB_GROUP_OF, ""), Pods("pods", 1, asked, choice_of(Part(pod.wants))))
+            found.setdefault((pod.namespace, name), Counter())[member] += 1
+    return {
+        group: tuple(replace(each, pods=replace(each.pods, count=count)) for each, count in members.items())
+        for group, members in found.items()
+    }

@@ -1,0 +1,187 @@
+"""What is free in each domain while a placement is tried out, kept up to date with every pod that is put or taken."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Group, Pods
+from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.levels import Level
+
+PODS: Final = "pods"
+"""Each pod takes one of these, whatever else it asks for."""
+
+Path = tuple[str, ...]
+"""A domain: its values from the broadest level down. The empty one is the whole cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as placement sees it. `free` and `total` are amounts by resource; one that is not there is 0."""
+
+    name: str
+    labels: Mapping[str, str]
+    free: Mapping[str, int]
+    total: Mapping[str, int]
+    taints: tuple[Taint, ...] = ()
+    obstacle: str = ""
+    """Why no new pod may go there: `not Ready`, `cordoned`."""
+    placeholders: frozenset[str] = BUILT_IN.placeholders
+    """Label values that say "unknown"."""
+
+
+def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
+    """The node's domain, as narrow as it can be told, and the key that it lacks for the next level; empty: none."""
+    values: list[str] = []
+    for level in levels:
+        value = node.labels.get(level.key)
+        if value is None or value in node.placeholders:
+            return tuple(values), level.key
+        values.append(value)
+    return tuple(values), ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one pod takes: an amount for each resource of the room, and the nodes that it may use."""
+
+    pods: Pods
+    amounts: tuple[int, ...]
+    number: int
+
+
+class Room:
+    """Free resources by domain for the pods of `groups`, and how many pods of each shape every domain could take alone.
+
+    `emptied` looks at the nodes as if no pod ran on them, `opened` as if all were Ready and none cordoned.
+    `partial`: a node that lacks a level serves whatever need not stay within it; schedulers that know topologies leave
+    it out altogether.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        nodes: Iterable[Node],
+        groups: Iterable[Group],
+        *,
+        emptied: bool = False,
+        opened: bool = False,
+        partial: bool = False,
+    ) -> None:
+        self.levels = tuple(levels)
+        self._partial = partial
+        self.depth = {level: number + 1 for number, level in enumerate(self.levels)}
+        self.excluded: dict[str, list[str]] = {}
+        """Nodes that no pod of these groups can use, by the reason."""
+        everything = [each for group in groups for each, _ in group.everything()]
+        kinds = dict.fromkeys(pods for each in everything for pods in each.pods)
+        asked_for = {level for each in everything for level in (each.required, each.preferred) if level}
+        self._deepest = max((self.depth[level] for level in asked_for), default=0)
+        asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
+        self.resources = tuple(dict.fromkeys((PODS, *asked)))
+        alike = dict.fromkeys((self._amounts(pods), pods.choice) for pods in kinds)
+        numbers = {look: number for number, look in enumerate(alike)}
+        self._looks = list(alike)
+        self.shapes = {
+            pods: Shape(pods, self._amounts(pods), numbers[self._amounts(pods), pods.choice]) for pods in kinds
+        }
+        self._names: Counter[tuple[int, str]] | None = None
+        self.names: list[str] = []
+        self.paths: list[Path] = []
+        self.free: list[list[int]] = []
+        self._eligible: list[tuple[bool, ...]] = []
+        self.slots: list[list[int]] = []
+        """By node: how many pods of each shape fit beside what is there."""
+        self.members: dict[Path, list[int]] = {(): []}
+        self.children: dict[Path, list[Path]] = {}
+        self.sums: dict[Path, list[int]] = {}
+        """By domain: free amounts, then slots by shape."""
+        for node in nodes:
+            self._take_in(node, node.total if emptied else node.free, "" if opened else node.obstacle)
+        self._add_up()
+
+    def _amounts(self, pods: Pods) -> tuple[int, ...]:
+        asked = dict(pods.requests) | {PODS: 1}
+        return tuple(asked.get(resource, 0) for resource in self.resources)
+
+    def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: str) -> None:
+        path, lacks = path_of(node, self.levels)
+        if lacks and not self._partial:
+            self.excluded.setdefault(f"lacks label {lacks}", []).append(node.name)
+            return
+        if obstacle:
+            self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
+            return
+        refusals = [choice.refuses(node.name, node.labels, node.taints) for _, choice in self._looks]
+        if refusals and all(refusals):
+            self.excluded.setdefault(refusals[0], []).append(node.name)
+            return
+        path = path[: self._deepest]  # nobody asks about narrower domains
+        number = len(self.names)
+        self.names.append(node.name)
+        self.paths.append(path)
+        self.free.append([max(offered.get(resource, 0), 0) for resource in self.resources])
+        self._eligible.append(tuple(not refusal for refusal in refusals))
+        self.slots.append(self._slots(number))
+        for depth in range(len(path) + 1):
+            domain = path[:depth]
+            if domain not in self.members:
+                self.members[domain] = []
+                self.children.setdefault(domain[:-1], []).append(domain)
+            self.members[domain].append(number)
+
+    def _add_up(self) -> None:
+        for domain, members in self.members.items():
+            rows = [self.free[number] + self.slots[number] for number in members]
+            width = len(self.resources) + len(self._looks)
+            self.sums[domain] = [sum(column) for column in zip(*rows, strict=True)] if rows else [0] * width
+
+    def _slots(self, number: int) -> list[int]:
+        free = self.free[number]
+        return [
+            min(have // take for have, take in zip(free, amounts, strict=True) if take) if allowed else 0
+            for (amounts, _), allowed in zip(self._looks, self._eligible[number], strict=True)
+        ]
+
+    def domains(self, inside: Path, level: Level | None) -> Sequence[Path]:
+        """The domains of `level` within the domain `inside`: that one alone when it is no broader, or without level."""
+        depth = self.depth[level] if level else 0
+        if depth <= len(inside):
+            return (inside,)
+        found: Sequence[Path] = (inside,)
+        for _ in range(depth - len(inside)):
+            found = [child for domain in found for child in self.children.get(domain, ())]
+        return found
+
+    def name_of(self, domain: Path) -> str:
+        """What people call a domain: its own value, with the values above it where another domain has the same one."""
+        if not domain:
+            return "the cluster"
+        if self._names is None:
+            self._names = Counter((len(path), path[-1]) for path in self.members if path)
+        return domain[-1] if self._names[len(domain), domain[-1]] == 1 else "/".join(domain)
+
+    def room_for(self, domain: Path, shape: Shape) -> int:
+        """How many pods of a shape the domain could take, were they alone."""
+        return self.sums[domain][len(self.resources) + shape.number]
+
+    def free_in(self, domain: Path, resource: str) -> int:
+        """The free amount of a resource in a domain, over the nodes that some pod may use."""
+        return self.sums[domain][self.resources.index(resource)] if resource in self.resources else 0
+
+    def put(self, number: int, shape: Shape, count: int) -> None:
+        """Put pods on a node; a negative count takes them away again."""
+        free = self.free[number]
+        for i, amount in enumerate(shape.amounts):
+            free[i] -= amount * count
+        before = self.slots[number]
+        after = self.slots[number] = self._slots(number)
+        change = [-amount * count for amount in shape.amounts]
+        change += [new - old for new, old in zip(after, before, strict=True)]
+        path = self.paths[number]
+        for depth in range(len(path) + 1):
+            sums = self.sums[path[:depth]]
+            for i, difference in enumerate(change):
+                sums[i] += difference

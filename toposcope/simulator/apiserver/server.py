@@ -1,0 +1,261 @@
+"""The HTTP side: a threaded HTTP/1.1 server on the loopback interface, with TLS on request."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingTCPServer
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+import yaml
+
+from toposcope.simulator.apiserver.api import Api
+from toposcope.simulator.apiserver.faults import Faults
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.apiserver.store import Store
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Mapping
+    from types import TracebackType
+
+# Pieces of a list are joined to about this size before they are sent.
+_SEND = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files of the server's certificate (with its chain) and key, and of the CA that clients trust."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+
+
+class _Disconnected(Exception):
+    """The connection is to be closed without another word."""
+
+
+class EmbeddedApiServer:
+    """One API server in this process; a context manager that stops it and closes its connections.
+
+    `history` is how many changes of each resource stay available to watches, `bookmark_interval` and
+    `max_watch` are in seconds. `clock` gives the time that objects carry.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        tls: Tls | None = None,
+        *,
+        history: int = 10_000,
+        bookmark_interval: float = 60.0,
+        max_watch: float = 1800.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = Store(history)
+        self.faults = Faults(self.store)
+        self.api = Api(
+            self.store,
+            clock=clock,
+            new_uid=lambda: str(uuid.uuid4()),
+            new_suffix=lambda: uuid.uuid4().hex[:5],
+            bookmark_interval=bookmark_interval,
+            max_watch=max_watch,
+        )
+        self._tls = tls
+        self._http = _HttpServer(port, self.api, self.faults, tls)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Base URL, without a slash at the end."""
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def requests(self) -> Counter[tuple[str, str]]:
+        """How often each (method, path) was asked for."""
+        return self.faults.requests
+
+    def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Store many objects without a request each."""
+        self.api.load(objects)
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """Kubeconfig that reaches this server; there are no credentials to give."""
+        cluster = {"server": self.url} | ({"certificate-authority": str(self._tls.ca)} if self._tls else {})
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "embedded", "cluster": cluster}],
+            "users": [{"name": "anyone", "user": {}}],
+            "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "anyone"}}],
+            "current-context": "embedded",
+        }
+
+    def write_kubeconfig(self, path: Path | str) -> None:
+        """Write the kubeconfig to a file."""
+        Path(path).write_text(yaml.safe_dump(self.kubeconfig()), encoding="utf-8")
+
+    def start(self) -> None:
+        """Begin to answer requests."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering, end all watches and close all connections."""
+        self.faults.thaw()
+        self._http.shutdown()
+        self._http.disconnect_all()
+        self.store.wake_watches()
+        self._http.server_close()  # waits for the connections' threads
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _HttpServer(ThreadingTCPServer):
+    allow_reuse_address = True
+    request_queue_size = 128
+
+    def __init__(self, port: int, api: Api, faults: Faults, tls: Tls | None) -> None:
+        self.api = api
+        self.faults = faults
+        self.stopping = False
+        self._context = None
+        if tls:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(tls.certificate, tls.key)
+        self._connections: set[socket.socket] = set()
+        self._guard = threading.Lock()
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve one connection in its own thread; the TLS handshake belongs there too."""
+        request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = request
+        with contextlib.suppress(OSError, _Disconnected):
+            with self._guard:
+                self._connections.add(request)
+            if self._context:
+                # A close without a TLS goodbye, as a killed client makes it, is an end like any other.
+                connection = self._context.wrap_socket(request, server_side=True, suppress_ragged_eofs=True)
+                with self._guard:
+                    self._connections ^= {request, connection}
+            if not self.stopping:
+                super().finish_request(connection, client_address)
+        with self._guard:
+            self._connections.discard(connection)
+        connection.close()
+
+    def disconnect_all(self) -> None:
+        """End every connection from this side."""
+        self.stopping = True
+        with self._guard:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _HttpServer
+    protocol_version = "HTTP/1.1"
+    server_version = "toposcope-simulator"
+    wbufsize = -1
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """Print nothing: what was asked is counted in `Faults.requests`."""
+
+    def _answer(self) -> None:
+        split = urlsplit(self.path)
+        request = Request(
+            self.command,
+            unquote(split.path),
+            dict(parse_qsl(split.query, keep_blank_values=True)),
+            {name.lower(): value for name, value in self.headers.items()},
+            self._body(),
+        )
+        faults = self.server.faults
+        faults.wait_while_frozen()
+        response = faults.answer(request) or self.server.api.handle(request)
+        faults.wait_while_frozen()
+        self.send_response(response.code)
+        self.send_header("Content-Type", response.content_type)
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        for warning in response.warnings:
+            self.send_header("Warning", f"299 - {msgspec.json.encode(warning).decode()}")
+        if response.stream:
+            self._stream(response)
+        else:
+            self._send(response)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - names the base class looks for
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            body = b""
+            while size := int(self.rfile.readline().partition(b";")[0], 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _send(self, response: Response) -> None:
+        chunks = list(response.chunks)
+        self.send_header("Content-Length", str(sum(map(len, chunks))))
+        self.end_headers()
+        gathered: list[bytes] = []
+        size = 0
+        for chunk in chunks:
+            gathered.append(chunk)
+            size += len(chunk)
+            if size >= _SEND:
+                self.wfile.write(b"".join(gathered))
+                gathered, size = [], 0
+        self.wfile.write(b"".join(gathered))
+        self.wfile.flush()
+
+    def _stream(self, response: Response) -> None:
+        """Send chunks as they come, until the stream ends or the client goes away."""
+        faults = self.server.faults
+        cuts = faults.cuts  # counted before the client can know that the stream runs
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        for chunk in response.chunks:
+            faults.wait_while_frozen()
+            if self.server.stopping or (not chunk and self._client_gone()):
+                raise _Disconnected
+            if faults.cuts != cuts:
+                broken = (chunk or b'{"type":"BOOKMARK","object":{}}\n')[:-5]
+                self._write_chunk(broken)
+                raise _Disconnected
+            if chunk:
+                self._write_chunk(chunk)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _write_chunk(self, chunk: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        self.wfile.flush()
+
+    def _client_gone(self) -> bool:
+        """Nobody sends anything during a watch: what can be read is the end of the connection."""
+        return bool(select.select([self.connection], [], [], 0)[0])

@@ -1,0 +1,224 @@
+"""Objects in memory: one revision counter, collections of canonical JSON, and a bounded history of changes.
+
+An object is kept as the bytes that go to the wire, without its `kind` and `apiVersion` (which depend on the
+version it is read in): a list or a watch of thousands of objects costs a copy and no encoding.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toposcope.simulator.apiserver.errors import expired, too_new
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Key = tuple[str, str]  # namespace ("" for cluster scope), name
+
+
+class _Labelled(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _WithLabels(msgspec.Struct):
+    metadata: _Labelled
+
+
+_labels_decoder = msgspec.json.Decoder(_WithLabels)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One object at one revision; `body` lacks the opening brace and the type."""
+
+    key: Key
+    revision: int
+    body: bytes
+
+    @cached_property
+    def labels(self) -> Mapping[str, str]:
+        """Labels, decoded when a selector first asks."""
+        return _labels_decoder.decode(b"{" + self.body).metadata.labels or {}
+
+    def decode(self) -> dict[str, Any]:
+        """Return a fresh dict of the object without `kind` and `apiVersion`."""
+        obj: dict[str, Any] = msgspec.json.decode(b"{" + self.body)
+        return obj
+
+
+def stored(obj: Mapping[str, Any], revision: int) -> Stored:
+    """Encode an object at a revision, its metadata first."""
+    metadata = {**obj["metadata"], "resourceVersion": str(revision)}
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    key = (metadata.get("namespace", ""), metadata["name"])
+    return Stored(key, revision, msgspec.json.encode({"metadata": metadata, **rest})[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: `before` is None for a creation, `after` for a deletion; `last` is what a watch shows."""
+
+    revision: int
+    before: Stored | None
+    after: Stored | None
+    last: Stored
+
+
+@dataclass(slots=True)
+class Collection:
+    """All objects of one storage with their latest changes.
+
+    `start` is the absolute position of `changes[0]`; changes up to revision `compacted` are forgotten. `changed` is
+    notified of each change, with the store locked: a write wakes the watches of its own collection and no others.
+    """
+
+    changed: threading.Condition
+    objects: dict[Key, Stored] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    start: int = 0
+    compacted: int = 0
+    ordered: list[Stored] | None = None
+
+
+class Store:
+    """Every collection of one server; all methods are safe to call from any thread."""
+
+    def __init__(self, history: int) -> None:
+        self.lock = threading.RLock()
+        self.revision = 1
+        self._history = history
+        self._collections: dict[str, Collection] = {}
+
+    def collection(self, storage: str) -> Collection:
+        """Return the collection of that name, made on first use."""
+        with self.lock:
+            found = self._collections.get(storage)
+            if found is None:
+                found = Collection(threading.Condition(self.lock), compacted=self.revision)
+                self._collections[storage] = found
+            return found
+
+    def wake_watches(self) -> None:
+        """Have every watch look up from its wait though nothing has changed."""
+        with self.lock:
+            for collection in self._collections.values():
+                collection.changed.notify_all()
+
+    def get(self, storage: str, key: Key) -> Stored | None:
+        """Return the latest state of one object."""
+        return self.collection(storage).objects.get(key)
+
+    def in_namespace(self, namespace: str) -> list[tuple[str, Stored]]:
+        """Return everything that lives in a namespace, each with its storage."""
+        with self.lock:
+            return [
+                (storage, item)
+                for storage, collection in self._collections.items()
+                for item in collection.objects.values()
+                if item.key[0] == namespace
+            ]
+
+    def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
+        """Create or replace an object at the next revision."""
+        with self.lock:
+            self.revision += 1
+            after = stored(obj, self.revision)
+            collection = self.collection(storage)
+            before = collection.objects.get(after.key)
+            collection.objects[after.key] = after
+            self._record(collection, Change(self.revision, before, after, after))
+            return after
+
+    def remove(self, storage: str, obj: Mapping[str, Any]) -> Stored:
+        """Delete an object; its last state is the one given."""
+        with self.lock:
+            self.revision += 1
+            last = stored(obj, self.revision)
+            collection = self.collection(storage)
+            before = collection.objects.pop(last.key)
+            self._record(collection, Change(self.revision, before, None, last))
+            return last
+
+    def _record(self, collection: Collection, change: Change) -> None:
+        collection.ordered = None
+        collection.changes.append(change)
+        # Forgotten in batches: dropping the head of a list one by one would copy it every time.
+        if len(collection.changes) > self._history * 5 // 4:
+            self._forget(collection, len(collection.changes) - self._history)
+        collection.changed.notify_all()
+
+    @staticmethod
+    def _forget(collection: Collection, count: int) -> None:
+        collection.compacted = collection.changes[count - 1].revision
+        collection.start += count
+        del collection.changes[:count]
+
+    def expire_history(self) -> None:
+        """Forget all changes: older revisions answer 410, and so do running watches that lag behind."""
+        with self.lock:
+            # A revision of its own, so that even the newest one handed out counts as old.
+            self.revision += 1
+            for collection in self._collections.values():
+                collection.start += len(collection.changes) + 1
+                collection.changes.clear()
+                collection.compacted = self.revision
+            self.wake_watches()
+
+    def snapshot(self, storage: str, revision: int | None = None) -> tuple[int, list[Stored]]:
+        """Return a revision and the objects it had, in key order.
+
+        None means now. Raises `ApiError`: 410 for a forgotten revision, 504 for one of the future.
+        """
+        with self.lock:
+            collection = self.collection(storage)
+            if collection.ordered is None:
+                collection.ordered = [item for _, item in sorted(collection.objects.items())]
+            if revision is None or revision == self.revision:
+                return self.revision, collection.ordered
+            self.check_reached(revision)
+            if revision < collection.compacted:
+                raise expired(f"The provided resource version is too old: {revision} ({collection.compacted})")
+            if not collection.changes or collection.changes[-1].revision <= revision:
+                return revision, collection.ordered
+            return revision, _as_of(collection, revision)
+
+    def check_reached(self, revision: int) -> None:
+        """Raise `ApiError` (504) for a revision that has not happened yet."""
+        if revision > self.revision:
+            raise too_new(revision, self.revision)
+
+    def position(self, storage: str, revision: int) -> int:
+        """Where the changes after `revision` begin; raises `ApiError` (410) when they are forgotten."""
+        with self.lock:
+            collection = self.collection(storage)
+            if revision < collection.compacted:
+                raise expired(f"too old resource version: {revision} ({collection.compacted})")
+            after = bisect_right(collection.changes, revision, key=lambda change: change.revision)
+            return collection.start + after
+
+    def changes_from(self, storage: str, position: int) -> list[Change]:
+        """Return the changes from an absolute position on; raises `ApiError` (410) when some are forgotten."""
+        with self.lock:
+            collection = self.collection(storage)
+            if position < collection.start:
+                raise expired("too old resource version: the watch fell behind the history kept")
+            return collection.changes[position - collection.start :]
+
+
+def _as_of(collection: Collection, revision: int) -> list[Stored]:
+    """Undo the changes after a revision."""
+    objects = dict(collection.objects)
+    for change in reversed(collection.changes):
+        if change.revision <= revision:
+            break
+        if change.before is None:
+            del objects[change.last.key]
+        else:
+            objects[change.last.key] = change.before
+    return [item for _, item in sorted(objects.items())]

@@ -1,0 +1,402 @@
+"""A machine from a pasted link matrix: the hardware that would make `nvidia-smi topo -m` print those cells.
+
+A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the PCI level of their
+pair; what stays open is filled in the plainest way and said in `Machine.notes`. The result is checked cell for cell:
+a capture that contradicts itself is refused.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations, count
+from typing import Final
+
+from toposcope.simulator.capture_text import Capture, CaptureError, read_capture
+from toposcope.simulator.machine import (
+    CLASS_COMPUTE,
+    CLASS_INFINIBAND,
+    DEVICE_NAME,
+    NVIDIA,
+    Ancestor,
+    Gpu,
+    Machine,
+    Nic,
+    NumaNode,
+    NvLink,
+    PciFunction,
+    Remote,
+    ancestor,
+    default_distances,
+    identity,
+)
+from toposcope.simulator.nvlink import ARCHITECTURES, NVLINK_VERSIONS, Wiring, WiringError, wire
+from toposcope.simulator.pci import Card, LayoutError, Port, RootComplex, Switch, place
+from toposcope.topology.pci import normal_address
+
+__all__ = ["CaptureError", "machine_from_capture"]
+
+_MELLANOX: Final = 0x15B3
+_MOST_PORTS: Final = 18
+"""No GPU has had more NVLink ports so far: more links in a row than this can only be shared ones, through switches."""
+_MOST_FUNCTIONS: Final = 8
+_NAMED: Final = 10
+"""How many cells or rows an error message names."""
+
+_PRODUCTS: Final = {
+    "P100": ("pascal", "1.0"),
+    "V100": ("volta", "2.2"),
+    "A100": ("ampere", "3.1"),
+    "GH200": ("hopper", "4.0"),
+    "H100": ("hopper", "4.0"),
+    "H200": ("hopper", "4.0"),
+    "B200": ("blackwell", "5.0"),
+    "B300": ("blackwell", "5.0"),
+    "L40S": ("ada", None),
+    "T4": ("turing", None),
+}
+"""Part of a product's name to its architecture and NVLink version."""
+
+
+def machine_from_capture(text: str, name: str = "capture") -> Machine:
+    """The machine that a pasted `nvidia-smi topo -m` describes.
+
+    Raises CaptureError when rows are missing that symmetry does not fill, or when cells contradict each other.
+    """
+    capture = read_capture(text)
+    _check_names(capture)
+    cells = _symmetric_cells(capture)
+    groups = _NumaGroups.solve(capture, cells)
+    functions = _functions(capture, groups.roots)
+    links, link_note = _links(capture, cells, functions)
+    machine = _assemble(capture, name, functions, links, groups)
+    _compare(capture, cells, machine)
+    return replace(machine, notes=(*groups.notes, *link_note, *_unknowns(capture)))
+
+
+def _check_names(capture: Capture) -> None:
+    if capture.gpus != tuple(f"GPU{i}" for i in range(len(capture.gpus))):
+        raise CaptureError(f"the GPUs are {', '.join(capture.gpus)}; paste a header with GPU0 and all that follow it")
+    names = [capture.legend.get(nic, nic) for nic in capture.nics]
+    for name in names:
+        if not DEVICE_NAME.fullmatch(name):
+            raise CaptureError(f"{name!r} is no device name; check the header and the NIC legend")
+        if names.count(name) > 1:
+            raise CaptureError(f"two NICs are called {name}; check the NIC legend")
+
+
+# The cells
+
+
+def _symmetric_cells(capture: Capture) -> dict[tuple[str, str], str]:
+    """A cell for every pair of devices, in header order; a missing row is filled from its column."""
+    cells: dict[tuple[str, str], str] = {}
+    unknown: list[str] = []
+    for a, b in combinations(capture.devices, 2):
+        both = {cell for cell in (capture.cells.get((a, b)), capture.cells.get((b, a))) if cell}
+        if len(both) > 1:
+            raise CaptureError(
+                f"{a}-{b} is {capture.cells[a, b]} in row {a} but {capture.cells[b, a]} in row {b}; "
+                "a link matrix is symmetric"
+            )
+        if not both:
+            unknown.append(f"{a}-{b}")
+            continue
+        cells[a, b] = both.pop()
+        if cells[a, b] == "X" or (cells[a, b].startswith("NV") and not {a, b} <= set(capture.gpus)):
+            raise CaptureError(f"{a}-{b} is {cells[a, b]}, which two different devices of these kinds cannot be")
+    if unknown:
+        rows = [device for device in capture.devices if (device, device) not in capture.cells]
+        raise CaptureError(
+            f"rows missing: {_some(rows)}; nothing tells how these are connected: {_some(unknown)}; "
+            "paste the whole matrix"
+        )
+    return cells
+
+
+def _some(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _grouped(
+    members: Iterable[str], cells: dict[tuple[str, str], str], levels: tuple[Ancestor, ...]
+) -> list[tuple[str, ...]]:
+    """Devices that cells of these levels join, directly or through others, in the order of the first of each."""
+    group = {device: [device] for device in members}
+    for (a, b), cell in cells.items():
+        joined = a in group and b in group and group[a] is not group[b]
+        if joined and cell in {level.name for level in levels}:
+            group[a] += group[b]
+            for device in group[b]:
+                group[device] = group[a]
+    order = {device: i for i, device in enumerate(group)}
+    return list(dict.fromkeys(tuple(sorted(devices, key=order.__getitem__)) for devices in group.values()))
+
+
+# The PCI tree
+
+
+def _ports(root: tuple[str, ...], cells: dict[tuple[str, str], str], gpus: tuple[str, ...]) -> Iterator[Port]:
+    """The root ports of one root complex."""
+    for below in _grouped(root, cells, (Ancestor.PIX, Ancestor.PXB)):
+        leaves = _grouped(below, cells, (Ancestor.PIX,))
+        if len(leaves) == 1:
+            yield _leaf(leaves[0], gpus)
+        else:
+            # Each leaf gets a switch of its own: two ports of one switch would be PIX.
+            yield Switch(
+                tuple(port if isinstance(port := _leaf(leaf, gpus), Switch) else Switch((port,)) for leaf in leaves)
+            )
+
+
+def _leaf(devices: tuple[str, ...], gpus: tuple[str, ...]) -> Port:
+    """Devices that are PIX to each other: functions of one card when they are all NICs, else ports of one switch."""
+    if len(devices) == 1 or (len(devices) <= _MOST_FUNCTIONS and not set(devices) & set(gpus)):
+        return devices
+    members: list[Card] = [(device,) for device in devices]
+    return Switch(tuple(members))
+
+
+@dataclass(frozen=True, slots=True)
+class _NumaGroups:
+    """The root complexes with their NUMA nodes, and what had to be assumed for that."""
+
+    roots: tuple[RootComplex, ...]
+    claims: dict[str, int]
+    """GPU to the NUMA node that its row names."""
+    notes: tuple[str, ...]
+
+    @classmethod
+    def solve(cls, capture: Capture, cells: dict[tuple[str, str], str]) -> "_NumaGroups":
+        """Devices joined by NODE or better share a NUMA node; the cells win over the affinity columns."""
+        near = (Ancestor.PIX, Ancestor.PXB, Ancestor.PHB)
+        groups = _grouped(capture.devices, cells, (*near, Ancestor.NODE))
+        complexes = {group: _grouped(group, cells, near) for group in groups}
+        claims = _claims(capture)
+        nodes = _resolve(groups, complexes, claims, cells)
+        roots = tuple(
+            RootComplex(nodes[group], tuple(_ports(root, cells, capture.gpus)))
+            for group in groups
+            for root in complexes[group]
+        )
+        notes = tuple(_numa_notes(groups, nodes, claims))
+        return cls(roots, claims, notes)
+
+
+def _claims(capture: Capture) -> dict[str, int]:
+    """The NUMA node that each GPU's row names: by the NUMA column, else by its CPUs."""
+    nodes = dict(capture.node_cpus)
+    lists = {tail.cpus for tail in capture.tails.values() if tail.cpus}
+    if not nodes:
+        nodes = dict(enumerate(sorted(lists, key=min)))
+    claims: dict[str, int] = {}
+    for gpu, tail in capture.tails.items():
+        if tail.numa is not None:
+            # A range lists memory-only nodes behind the node that has the CPUs.
+            claims |= {gpu: tail.numa[0]} if tail.numa else {}
+        elif tail.cpus:
+            node = next((node for node, cpus in nodes.items() if tail.cpus <= cpus), None)
+            claims |= {} if node is None else {gpu: node}
+    return claims
+
+
+def _resolve(
+    groups: list[tuple[str, ...]],
+    complexes: dict[tuple[str, ...], list[tuple[str, ...]]],
+    claims: dict[str, int],
+    cells: dict[tuple[str, str], str],
+) -> dict[tuple[str, ...], int]:
+    """A NUMA node for every group, -1 where unknown, such that SYS cells never join equal nodes."""
+    apart = {frozenset(pair) for pair, cell in cells.items() if cell == Ancestor.SYS.name}
+    wanted = {group: _majority(claims[device] for device in group if device in claims) for group in groups}
+    nodes: dict[tuple[str, ...], int] = {}
+
+    def contested(group: tuple[str, ...], others: dict[tuple[str, ...], int]) -> bool:
+        rivals = (other for other in others if other != group and others[other] == wanted[group])
+        return any(frozenset((a, b)) in apart for other in rivals for a in group for b in other)
+
+    # NODE between two root complexes needs a known node; a single root complex can do without.
+    unused = count(1 + max(claims.values(), default=-1))
+    for group in groups:
+        if len(complexes[group]) > 1:
+            nodes[group] = next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
+    firm = wanted | nodes
+    return {group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups}
+
+
+def _majority(claims: Iterable[int]) -> int:
+    counted = Counter(claims)
+    return min(counted, key=lambda node: (-counted[node], node), default=-1)
+
+
+def _numa_notes(
+    groups: list[tuple[str, ...]], nodes: dict[tuple[str, ...], int], claims: dict[str, int]
+) -> Iterator[str]:
+    denied = [device for group in groups for device in group if claims.get(device, nodes[group]) != nodes[group]]
+    if denied:
+        yield f"the affinity columns contradict the matrix for {', '.join(denied)}: the matrix was believed"
+    for group in groups:
+        if nodes[group] >= 0 and not any(device in claims for device in group):
+            yield f"NUMA node {nodes[group]} assumed for {', '.join(group)}: the matrix says only that they share one"
+
+
+def _functions(capture: Capture, roots: tuple[RootComplex, ...]) -> dict[str, PciFunction]:
+    fixed = {f"GPU{i}": normal_address(a) for i, a in capture.addresses.items() if f"GPU{i}" in capture.gpus}
+    if len(set(fixed.values())) < len(fixed):
+        raise CaptureError("the list of PCI bus ids names one address twice")
+    try:
+        slots = place(roots, fixed)
+    except LayoutError as error:
+        raise CaptureError(str(error)) from error
+    return {
+        device: PciFunction(slots[device], NVIDIA, 0, CLASS_COMPUTE)
+        if device in capture.gpus
+        else PciFunction(slots[device], _MELLANOX, 0, CLASS_INFINIBAND)
+        for device in capture.devices
+    }
+
+
+# NVLink
+
+
+def _links(
+    capture: Capture, cells: dict[tuple[str, str], str], functions: dict[str, PciFunction]
+) -> tuple[list[tuple[NvLink, ...]], tuple[str, ...]]:
+    """The links of every GPU, and what was assumed for them."""
+    gpus = capture.gpus
+    counts = {pair: int(cell[2:]) for pair, cell in cells.items() if cell.startswith("NV")}
+    rows = [sum(links for pair, links in counts.items() if gpu in pair) for gpu in gpus]
+    ports = max((len(links) for links in capture.links.values()), default=0)
+    if max(rows, default=0) <= _MOST_PORTS:
+        wiring, active = _direct(capture, counts, ports), rows
+        note = "direct NVLinks assumed: no GPU has more links in its row than a GPU has ports"
+    else:
+        active = [max((links for pair, links in counts.items() if gpu in pair), default=0) for gpu in gpus]
+        wiring = _switched(capture, active, ports)
+        note = f"NVSwitches out of sight assumed: no GPU has {max(rows)} ports, so that the links must be shared"
+    for gpu, links in capture.links.items():
+        seen = sum(speed is not None for speed in links)
+        if gpu < len(gpus) and seen != active[gpu]:
+            raise CaptureError(f"GPU{gpu} has {seen} active links in `nvlink -s` but {active[gpu]} by its row")
+    try:
+        wired = wire(wiring, [functions[gpu].address for gpu in gpus], ())
+    except WiringError as error:
+        raise CaptureError(str(error)) from error
+    return wired, (note,) if counts else ()
+
+
+def _direct(capture: Capture, counts: dict[tuple[str, str], int], ports: int) -> Wiring:
+    index = {gpu: i for i, gpu in enumerate(capture.gpus)}
+    return Wiring(pairs=tuple((index[a], index[b], links) for (a, b), links in counts.items()), ports=ports)
+
+
+def _switched(capture: Capture, active: list[int], ports: int) -> Wiring:
+    total = max(ports, *active)
+    dead = {gpu: frozenset(range(alive, total)) for gpu, alive in enumerate(active)}
+    for gpu, links in capture.links.items():
+        if gpu in dead:
+            dead[gpu] = frozenset(i for i in range(total) if i >= len(links) or links[i] is None)
+    return Wiring(switched=total, inactive=dead)
+
+
+# The machine
+
+
+def _assemble(
+    capture: Capture,
+    name: str,
+    functions: dict[str, PciFunction],
+    links: list[tuple[NvLink, ...]],
+    groups: _NumaGroups,
+) -> Machine:
+    known = {i: _product(capture.products.get(i)) for i in range(len(capture.gpus))}
+    return Machine(
+        name=name,
+        description="built from a pasted link matrix",
+        driver=None,
+        numa_nodes=tuple(_numa_nodes(capture, groups)),
+        gpus=tuple(
+            Gpu(
+                function=functions[gpu],
+                uuid=capture.uuids.get(i, f"GPU-{identity(name, 'gpu', i)}"),
+                name=capture.products.get(i),
+                architecture=known[i][0],
+                links=links[i],
+                nvlink_version=known[i][1],
+                link_mbps=next((speed for speed in capture.links.get(i, ()) if speed is not None), None),
+                memory_node=capture.tails[gpu].memory_node if gpu in capture.tails else None,
+            )
+            for i, gpu in enumerate(capture.gpus)
+        ),
+        nics=tuple(
+            Nic(
+                name=capture.legend.get(nic, nic),
+                function=functions[nic],
+                link_layer="InfiniBand",
+                active=True,
+                node_guid=identity(name, nic).int >> 64,
+            )
+            for nic in capture.nics
+        ),
+    )
+
+
+def _product(name: str | None) -> tuple[int | None, int | None]:
+    """Architecture and NVLink version of a product, None where unknown."""
+    for part, (architecture, version) in _PRODUCTS.items():
+        if name is not None and part in name:
+            return ARCHITECTURES[architecture], NVLINK_VERSIONS[version] if version else None
+    return None, None
+
+
+def _numa_nodes(capture: Capture, groups: _NumaGroups) -> Iterator[NumaNode]:
+    """Every NUMA node that the text names, with the CPUs that it names for it."""
+    named = {root.numa_node for root in groups.roots if root.numa_node >= 0}
+    named |= set(capture.node_cpus) | set(groups.claims.values())
+    for tail in capture.tails.values():
+        named |= set(tail.numa or ()) | ({tail.memory_node} if tail.memory_node is not None else set())
+    # A kernel has at least node 0.
+    cpus: dict[int, frozenset[int]] = {node: capture.node_cpus.get(node, frozenset()) for node in named or {0}}
+    if sum(map(len, cpus.values())) > len(frozenset().union(*cpus.values())):
+        raise CaptureError("the NUMA lines of lscpu put a CPU on two nodes")
+    if not capture.node_cpus:
+        for gpu, tail in sorted(capture.tails.items()):
+            node = groups.claims.get(gpu, min(cpus))
+            taken = frozenset().union(*(cpus[other] for other in cpus if other != node))
+            cpus[node] |= (tail.cpus or frozenset()) - taken
+    computing = [node for node in sorted(cpus) if cpus[node]]
+    sockets = capture.sockets or len(computing)
+    packages = dict.fromkeys(sorted(cpus), 0)
+    packages |= {node: position * sockets // len(computing) for position, node in enumerate(computing)}
+    distances = default_distances(packages, set(cpus) - set(computing))
+    for node in sorted(cpus):
+        yield NumaNode(node, cpus[node], packages[node], distances[node])
+
+
+def _compare(capture: Capture, cells: dict[tuple[str, str], str], machine: Machine) -> None:
+    """Raise CaptureError where the machine would not print the cell that it was built from."""
+    devices: dict[str, Gpu | Nic] = dict(zip(capture.gpus, machine.gpus, strict=True))
+    devices |= dict(zip(capture.nics, machine.nics, strict=True))
+    wrong: list[str] = []
+    for (a, b), cell in cells.items():
+        one, other = devices[a], devices[b]
+        links = _links_between(one, other) if isinstance(one, Gpu) and isinstance(other, Gpu) else 0
+        made = f"NV{links}" if links else ancestor(one.slot, other.slot).name
+        if made != cell:
+            wrong.append(f"{a}-{b} is {cell} where the other cells ask for {made}")
+    if wrong:
+        raise CaptureError(f"no machine has these cells: {_some(wrong)}")
+
+
+def _links_between(a: Gpu, b: Gpu) -> int:
+    """Active NVLinks between two GPUs: the direct ones, else what both have into switches."""
+    direct = sum(link.active and link.address == b.function.address for link in a.links)
+    shared = min(sum(link.active and link.remote is Remote.SWITCH for link in gpu.links) for gpu in (a, b))
+    return direct or shared
+
+
+def _unknowns(capture: Capture) -> Iterator[str]:
+    if len(capture.products) < len(capture.gpus):
+        yield "GPU names unknown: a matrix does not say them; append the output of `nvidia-smi -L`"
+    if capture.nics:
+        yield "NIC ports assumed to be active InfiniBand: a matrix does not say"

@@ -1,0 +1,92 @@
+"""NVLink wiring: which port of which GPU is connected to what."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from toposcope.simulator.machine import NvLink, Remote
+
+ARCHITECTURES: Final = {
+    "kepler": 2,
+    "maxwell": 3,
+    "pascal": 4,
+    "volta": 5,
+    "turing": 6,
+    "ampere": 7,
+    "ada": 8,
+    "hopper": 9,
+    "blackwell": 10,
+    "rubin": 13,
+}
+"""NVML_DEVICE_ARCH_*."""
+
+NVLINK_VERSIONS: Final = {"1.0": 1, "2.0": 2, "2.2": 3, "3.0": 4, "3.1": 5, "4.0": 6, "5.0": 7, "6.0": 8}
+"""NVML_NVLINK_VERSION_*: an enum, so that 3.0 is 4."""
+
+
+class WiringError(ValueError):
+    """A wiring that names what is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """The NVLinks of a machine; every GPU has the same number of ports."""
+
+    pairs: tuple[tuple[int, int, int], ...] = ()
+    """GPU, GPU, number of links between them."""
+    switched: int = 0
+    """Links of each GPU into NVSwitches."""
+    cpu: int = 0
+    """Links of each GPU into its CPU."""
+    ports: int = 0
+    """Link ports of each GPU when more than are wired; the rest are inactive."""
+    inactive: Mapping[int, frozenset[int] | None] = field(default_factory=dict)
+    """GPU to its dead links, None: all. The far end of a direct link is dead too."""
+
+
+def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[tuple[NvLink, ...]]:
+    """The links of every GPU, given PCI addresses. Without `switches` the switched links end out of sight.
+
+    Raises WiringError.
+    """
+    links: list[list[NvLink]] = [[] for _ in gpus]
+    for a, b, count in wiring.pairs:
+        if a == b or max(a, b) >= len(gpus):
+            raise WiringError(f"pairs: no direct link can join GPU {a} and GPU {b} of {len(gpus)}")
+        for _ in range(count):
+            ends = len(links[a]), len(links[b])
+            links[a].append(NvLink(Remote.GPU, gpus[b], ends[1]))
+            links[b].append(NvLink(Remote.GPU, gpus[a], ends[0]))
+    used = dict.fromkeys(switches, 0)
+    for own in links:
+        own.extend(_into_switches(wiring.switched, used))
+        own.extend([NvLink(Remote.CPU)] * wiring.cpu)
+        if wiring.ports and len(own) > wiring.ports:
+            raise WiringError(f"links: {len(own)} are wired but each GPU has {wiring.ports} ports; raise `links`")
+        own.extend([NvLink(Remote.UNKNOWN, active=False)] * (wiring.ports - len(own)))
+    for gpu, dead in wiring.inactive.items():
+        if gpu >= len(gpus) or (dead and max(dead) >= len(links[gpu])):
+            raise WiringError(f"inactive: GPU {gpu} has no such link, or is no GPU of this machine")
+        for number in range(len(links[gpu])) if dead is None else dead:
+            _cut(links, gpus, gpu, number)
+    return [tuple(own) for own in links]
+
+
+def _into_switches(count: int, used: dict[str, int]) -> Iterator[NvLink]:
+    """Links spread over the switches in turn; `used` counts the ports taken on each."""
+    names = list(used)
+    for number in range(count):
+        if names:
+            switch = names[number % len(names)]
+            yield NvLink(Remote.SWITCH, switch, used[switch])
+            used[switch] += 1
+        else:
+            yield NvLink(Remote.SWITCH)
+
+
+def _cut(links: list[list[NvLink]], gpus: Sequence[str], gpu: int, number: int) -> None:
+    link = links[gpu][number]
+    links[gpu][number] = replace(link, active=False)
+    if link.remote is Remote.GPU and link.address is not None:
+        peer = gpus.index(link.address)
+        links[peer][link.remote_link] = replace(links[peer][link.remote_link], active=False)

@@ -1,0 +1,582 @@
+# ruff: noqa: N802 - the method names are those of NVML
+"""A simulated NVML: an object that answers like the module `pynvml` on the machine it is given.
+
+Same function names, structs, error classes and traps; driver calls younger than the machine's driver do not exist.
+Behaviour from nvml.h where it says something, else from public reports of real machines. Only what one library call
+answers is computed here: there is no link matrix in NVML.
+"""
+
+import ctypes
+import functools
+import os
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
+
+import pynvml
+
+from toposcope.simulator.faults import Misbehaviour, load_faults
+from toposcope.simulator.machine import Ancestor, Fabric, Gpu, Machine, NvLink, Remote, ancestor
+from toposcope.topology.pci import normal_address
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_MIG_SLOTS: Final = 7
+_HIDDEN_ADDRESS: Final = "ffffffff:ff:ff.f"
+# Struct versions carry their size; a driver refuses those that are younger than itself.
+_FABRIC_VERSIONS: Final = {pynvml.nvmlGpuFabricInfo_v2: 550, pynvml.nvmlGpuFabricInfo_v3: 580}
+_PLATFORM_VERSIONS: Final = (pynvml.nvmlPlatformInfo_v1, pynvml.nvmlPlatformInfo_v2)
+_FIELD_SINCE: Final = {
+    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED: 520,
+    pynvml.NVML_FI_DEV_NVLINK_GET_STATE: 520,
+    pynvml.NVML_FI_DEV_C2C_LINK_COUNT: 535,
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: 535,
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: 535,
+}
+
+
+def _for_ever() -> None:
+    threading.Event().wait()
+
+
+@dataclass(frozen=True, slots=True)
+class _Handle:
+    """What stands for a device; `mig` numbers a MIG device of the GPU."""
+
+    gpu: int
+    mig: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _EventSet:
+    gpus: set[int]
+
+
+def _call(
+    since: int = 0,
+) -> Callable[[Callable[Concatenate["SimulatedNvml", _P], _R]], Callable[Concatenate["SimulatedNvml", _P], _R]]:
+    """Mark a library call: it needs nvmlInit and driver branch `since`, and faults may strike it."""
+
+    def decorate(
+        answer: Callable[Concatenate["SimulatedNvml", _P], _R],
+    ) -> Callable[Concatenate["SimulatedNvml", _P], _R]:
+        @functools.wraps(answer)
+        def guarded(nvml: "SimulatedNvml", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+            nvml._enter(answer.__name__, since, args[0] if args else None)  # noqa: SLF001 - the guard of this class
+            return answer(nvml, *args, **kwargs)
+
+        return guarded
+
+    return decorate
+
+
+class SimulatedNvml:
+    """NVML on a `Machine`. Constants, structs and error classes are those of `pynvml`.
+
+    `faults` may be replaced at any time. A `faults_file`, when given, is read again at every nvmlInit and
+    nvmlDeviceGetCount, so that a running process can be broken from outside; without the file the faults are those of
+    the machine. `hang` and `crash` are what those faults do; `wait` receives the seconds that an event wait lasts.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        faults_file: Path | None = None,
+        hang: Callable[[], None] = _for_ever,
+        crash: Callable[[], None] = os.abort,
+        wait: Callable[[float], None] | None = None,
+    ) -> None:
+        self.machine = machine
+        self.faults = machine.faults
+        self._faults_file = faults_file
+        self._hang = hang
+        self._crash = crash
+        self._wait = wait
+        self._users = 0
+        self._branch = int(machine.driver.split(".")[0]) if machine.driver else None
+
+    def __getattr__(self, name: str) -> Any:
+        if (
+            name.startswith("nvml")
+            and callable(getattr(pynvml, name, None))
+            and not isinstance(getattr(pynvml, name), type)
+        ):
+            # Handing out the real function would ask the real driver.
+            raise AttributeError(f"the simulated NVML does not answer {name}")
+        return getattr(pynvml, name)
+
+    # Guards
+
+    def _enter(self, call: str, since: int, subject: object) -> None:
+        if not self._users:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+        if self._branch is not None and self._branch < since:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        gpu = subject.gpu if isinstance(subject, _Handle) else None
+        self._suffer(call, gpu)
+        if gpu is not None:
+            self._reach(gpu)
+
+    def _suffer(self, call: str, gpu: int | None) -> None:
+        outcome = self.faults.outcome(call, gpu)
+        if isinstance(outcome, int):
+            raise pynvml.NVMLError(outcome)
+        if outcome is Misbehaviour.HANG:
+            self._hang()
+        elif outcome is Misbehaviour.CRASH:
+            self._crash()
+
+    def _reach(self, gpu: int) -> None:
+        if gpu in self.faults.lost | self.faults.vanished:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    def _read_faults(self) -> None:
+        if self._faults_file is None:
+            return
+        try:
+            self.faults = load_faults(self._faults_file)
+        except FileNotFoundError:
+            self.faults = self.machine.faults
+
+    def _gpu(self, handle: object) -> Gpu:
+        if not isinstance(handle, _Handle):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if handle.mig is not None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return self.machine.gpus[handle.gpu]
+
+    def _visible(self) -> list[int]:
+        return [gpu for gpu in range(len(self.machine.gpus)) if gpu not in self.faults.vanished]
+
+    def _find(self, matches: Callable[[Gpu], bool]) -> int:
+        found = next((i for i in self._visible() if matches(self.machine.gpus[i])), None)
+        if found is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        self._reach(found)
+        return found
+
+    # The library
+
+    def nvmlInit(self) -> None:
+        """See nvmlInitWithFlags."""
+        self.nvmlInitWithFlags(0)
+
+    def nvmlInitWithFlags(self, flags: int) -> None:
+        """Start the library; each start needs its own shutdown."""
+        del flags
+        self._read_faults()
+        for call in ("nvmlInit", "nvmlInitWithFlags"):
+            self._suffer(call, None)
+        if self.faults.init_error is not None:
+            raise pynvml.NVMLError(self.faults.init_error)
+        self._users += 1
+
+    @_call()
+    def nvmlShutdown(self) -> None:
+        """Stop the library."""
+        self._users -= 1
+
+    @_call()
+    def nvmlSystemGetDriverVersion(self) -> str:
+        """The version of the driver."""
+        return _known(self.machine.driver)
+
+    # Devices
+
+    @_call()
+    def nvmlDeviceGetCount(self) -> int:
+        """How many GPUs are on the bus."""
+        self._read_faults()
+        return len(self._visible())
+
+    @_call()
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> _Handle:
+        """A GPU by its index; indices close up when a GPU leaves the bus."""
+        visible = self._visible()
+        if not 0 <= index < len(visible):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        self._suffer("nvmlDeviceGetHandleByIndex", visible[index])
+        self._reach(visible[index])
+        return _Handle(visible[index])
+
+    @_call()
+    def nvmlDeviceGetHandleByPciBusId(self, bus_id: str | bytes) -> _Handle:
+        """A GPU by its PCI address."""
+        try:
+            address = normal_address(_text(bus_id))
+        except ValueError as malformed:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT) from malformed
+        return _Handle(self._find(lambda gpu: gpu.function.address == address))
+
+    @_call()
+    def nvmlDeviceGetHandleByUUID(self, uuid: str | bytes) -> _Handle:
+        """A GPU by its UUID."""
+        return _Handle(self._find(lambda gpu: gpu.uuid == _text(uuid)))
+
+    @_call()
+    def nvmlDeviceGetIndex(self, handle: _Handle) -> int:
+        """The index of a GPU."""
+        self._gpu(handle)
+        return self._visible().index(handle.gpu)
+
+    @_call()
+    def nvmlDeviceGetMinorNumber(self, handle: _Handle) -> int:
+        """The number of its device node."""
+        self._gpu(handle)
+        return handle.gpu
+
+    @_call()
+    def nvmlDeviceGetPciInfo(self, handle: _Handle) -> Any:
+        """The PCI address and ids (nvmlPciInfo_t)."""
+        function = self._gpu(handle).function
+        return _pci_info(function.address, function.device << 16 | function.vendor)
+
+    @_call()
+    def nvmlDeviceGetUUID(self, handle: object) -> str:
+        """The UUID of a GPU or of a MIG device."""
+        if isinstance(handle, _Handle) and handle.mig is not None:
+            return _known(self.machine.gpus[handle.gpu].mig)[handle.mig]
+        return self._gpu(handle).uuid
+
+    @_call()
+    def nvmlDeviceGetName(self, handle: _Handle) -> str:
+        """The product."""
+        return _known(self._gpu(handle).name)
+
+    @_call()
+    def nvmlDeviceGetSerial(self, handle: _Handle) -> str:
+        """The serial number of the board; GeForce boards have none."""
+        return _known(self._gpu(handle).serial)
+
+    @_call()
+    def nvmlDeviceGetArchitecture(self, handle: _Handle) -> int:
+        """NVML_DEVICE_ARCH_*."""
+        architecture = self._gpu(handle).architecture
+        return int(pynvml.NVML_DEVICE_ARCH_UNKNOWN) if architecture is None else architecture
+
+    @_call(since=535)
+    def nvmlDeviceGetModuleId(self, handle: _Handle) -> int:
+        """The place on the baseboard, 0 off one."""
+        return self._gpu(handle).module_id
+
+    @_call(since=550)
+    def nvmlDeviceGetNumaNodeId(self, handle: _Handle) -> int:
+        """The NUMA node of the GPU's memory, not of its CPUs; only coherent platforms have one."""
+        return _known(self._gpu(handle).memory_node)
+
+    # MIG
+
+    @_call(since=450)
+    def nvmlDeviceGetMigMode(self, handle: _Handle) -> list[int]:
+        """Current and pending mode."""
+        enabled = int(bool(_known(self._gpu(handle).mig)))
+        return [enabled, enabled]
+
+    @_call(since=450)
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: _Handle) -> int:
+        """Slots for MIG devices; 0 on a product without MIG."""
+        return 0 if self._gpu(handle).mig is None else _MIG_SLOTS
+
+    @_call(since=450)
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: _Handle, index: int) -> _Handle:
+        """A MIG device; NotFound on an empty slot."""
+        devices = _known(self._gpu(handle).mig)
+        if not 0 <= index < _MIG_SLOTS:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if index >= len(devices):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return _Handle(handle.gpu, index)
+
+    # NVLink
+
+    def _link(self, handle: _Handle, link: int) -> NvLink:
+        """One link with its faults. One beyond the count is an invalid argument, whatever the header's maximum."""
+        links = self._gpu(handle).links
+        if not links:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        if not 0 <= link < len(links):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return self._live(handle.gpu, link)
+
+    def _live(self, gpu: int, link: int) -> NvLink:
+        here = self.machine.gpus[gpu].links[link]
+        down = self.faults.link_down(gpu, link)
+        if here.remote is Remote.GPU and not down:
+            # A wire has two ends: what is dead at one is dead at the other.
+            peer = next(i for i, other in enumerate(self.machine.gpus) if other.function.address == here.address)
+            gone = peer in self.faults.lost | self.faults.vanished
+            down = gone or self.faults.link_down(peer, here.remote_link)
+        return replace(here, active=False) if down else here
+
+    def _active_links(self, gpu: int) -> list[NvLink]:
+        live = (self._live(gpu, link) for link in range(len(self.machine.gpus[gpu].links)))
+        return [link for link in live if link.active]
+
+    @_call()
+    def nvmlDeviceGetNvLinkState(self, handle: _Handle, link: int) -> int:
+        """1 active, 0 not."""
+        return int(self._link(handle, link).active)
+
+    @_call()
+    def nvmlDeviceGetNvLinkCapability(self, handle: _Handle, link: int, capability: int) -> int:
+        """1 or 0 for one NVML_NVLINK_CAP_*: peers and switches give P2P, a CPU gives system memory."""
+        wire = self._link(handle, link)
+        if not 0 <= capability < pynvml.NVML_NVLINK_CAP_COUNT:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        peer = wire.remote in (Remote.GPU, Remote.SWITCH)
+        has = {
+            pynvml.NVML_NVLINK_CAP_P2P_SUPPORTED: peer,
+            pynvml.NVML_NVLINK_CAP_P2P_ATOMICS: peer,
+            pynvml.NVML_NVLINK_CAP_SYSMEM_ACCESS: wire.remote is Remote.CPU,
+            pynvml.NVML_NVLINK_CAP_SYSMEM_ATOMICS: wire.remote is Remote.CPU,
+            pynvml.NVML_NVLINK_CAP_VALID: True,
+        }
+        return int(has.get(capability, False))
+
+    @_call()
+    def nvmlDeviceGetNvLinkVersion(self, handle: _Handle, link: int) -> int:
+        """The enum NVML_NVLINK_VERSION_*."""
+        self._link(handle, link)
+        return _known(self._gpu(handle).nvlink_version)
+
+    @_call()
+    def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: _Handle, link: int) -> Any:
+        """Address of the far end; all F where it has none that this machine can see."""
+        wire = self._link(handle, link)
+        if not wire.active:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        if wire.address is None:
+            return _pci_info(_HIDDEN_ADDRESS, 0xFFFFFFFF)
+        far = next(far for far in self.machine.functions if far.address == wire.address)
+        return _pci_info(far.address, far.device << 16 | far.vendor)
+
+    @_call(since=470)
+    def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: _Handle, link: int) -> int:
+        """What the far end is; unknown while the link is down."""
+        wire = self._link(handle, link)
+        return int(wire.remote if wire.active else Remote.UNKNOWN)
+
+    @_call()
+    def nvmlDeviceGetFieldValues(self, handle: _Handle, fields: list[int | tuple[int, int]]) -> Any:
+        """An array of c_nvmlFieldValue_t; each entry carries its own nvmlReturn and zero when that is an error."""
+        gpu = self._gpu(handle)
+        values = (pynvml.c_nvmlFieldValue_t * len(fields))()
+        for entry, field in zip(values, fields, strict=True):
+            entry.fieldId, entry.scopeId = field if isinstance(field, tuple) else (field, 0)
+            entry.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+            try:
+                entry.value.uiVal = self._field(handle, gpu, entry.fieldId, entry.scopeId)
+            except pynvml.NVMLError as failure:
+                entry.nvmlReturn = failure.value
+        return values
+
+    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:
+        if self._branch is not None and self._branch < _FIELD_SINCE.get(field, 0):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if field in _C2C_FIELDS:
+            return _C2C_FIELDS[field](gpu, scope)
+        if field not in _NVLINK_FIELDS:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if not gpu.links:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return _NVLINK_FIELDS[field](self, handle, scope)
+
+    def _link_count(self, handle: _Handle, _scope: int) -> int:
+        return len(self._gpu(handle).links)
+
+    def _common_speed(self, handle: _Handle, _scope: int) -> int:
+        return _known(self._gpu(handle).link_mbps if self._active_links(handle.gpu) else None)
+
+    def _link_speed(self, handle: _Handle, scope: int) -> int:
+        active = self._link(handle, scope).active
+        return _known(self._gpu(handle).link_mbps) if active else 0
+
+    def _link_state(self, handle: _Handle, scope: int) -> int:
+        return int(self._link(handle, scope).active)
+
+    def _remote_link(self, handle: _Handle, scope: int) -> int:
+        wire = self._link(handle, scope)
+        return _known(wire.remote_link if wire.active else None)
+
+    def _switch_links(self, handle: _Handle, _scope: int) -> int:
+        return sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
+
+    # Pairs
+
+    @_call()
+    def nvmlDeviceGetTopologyCommonAncestor(self, a: _Handle, b: _Handle) -> int:
+        """What two GPUs share on the PCI tree; knows nothing of NVLink."""
+        one, other = self._pair(a, b)
+        if a == b or (one.board is not None and one.board == other.board):
+            return int(Ancestor.INTERNAL)
+        return int(ancestor(one.slot, other.slot))
+
+    @_call()
+    def nvmlDeviceGetP2PStatus(self, a: _Handle, b: _Handle, capability: int) -> int:
+        """NVML_P2P_STATUS_* of one capability between two GPUs."""
+        # The binding hands the index to C as it is: its own constant for "read" is a tuple and fails like this.
+        if not isinstance(capability, int):
+            raise ctypes.ArgumentError(f"argument 3: TypeError: {type(capability).__name__} is no integer")
+        one, other = self._pair(a, b)
+        if not 0 <= capability < pynvml.NVML_P2P_CAPS_INDEX_UNKNOWN:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        if capability in (pynvml.NVML_P2P_CAPS_INDEX_NVLINK, pynvml.NVML_P2P_CAPS_INDEX_ATOMICS):
+            wired = self._nvlink_between(a.gpu, b.gpu)
+            return int(pynvml.NVML_P2P_STATUS_OK if wired else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED)
+        over_nvlink = capability != pynvml.NVML_P2P_CAPS_INDEX_PCI and self._nvlink_between(a.gpu, b.gpu)
+        possible = over_nvlink or (one.pcie_p2p and other.pcie_p2p)
+        return int(pynvml.NVML_P2P_STATUS_OK if possible else pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED)
+
+    def _pair(self, a: _Handle, b: _Handle) -> tuple[Gpu, Gpu]:
+        pair = self._gpu(a), self._gpu(b)
+        self._reach(b.gpu)
+        return pair
+
+    def _nvlink_between(self, a: int, b: int) -> bool:
+        """Whether an active link leads from one GPU to the other, directly or through a switch that both reach."""
+        peer = self.machine.gpus[b].function.address
+        ours, theirs = self._active_links(a), self._active_links(b)
+        if any(link.remote is Remote.GPU and link.address == peer for link in ours):
+            return True
+        switches = [{link.address for link in links if link.remote is Remote.SWITCH} for links in (ours, theirs)]
+        return bool(switches[0] & switches[1])
+
+    # Fabric and platform
+
+    def _fabric(self, handle: _Handle) -> Fabric:
+        fabric = _known(self._gpu(handle).fabric)
+        return replace(fabric, **cast("dict[str, Any]", self.faults.fabric.get(handle.gpu, {})))
+
+    @_call(since=525)
+    def nvmlDeviceGetGpuFabricInfo(self, handle: _Handle, info: Any) -> int:
+        """Fill a nvmlGpuFabricInfo_t (version 1: no version member, no health)."""
+        _write_fabric(self._fabric(handle), _memory(info), offset=0)
+        return int(pynvml.NVML_SUCCESS)
+
+    @_call(since=550)
+    def nvmlDeviceGetGpuFabricInfoV(self, handle: _Handle, info: Any) -> int:
+        """Fill a nvmlGpuFabricInfo_v2_t or _v3_t, whichever its version member announces."""
+        fabric, memory = self._fabric(handle), _memory(info)
+        version = _version(memory)
+        needs = _FABRIC_VERSIONS.get(version)
+        if needs is None or (self._branch is not None and self._branch < needs):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+        _write_fabric(fabric, memory, offset=4)
+        struct.pack_into("=I", memory, 32, fabric.health_mask)
+        if version == pynvml.nvmlGpuFabricInfo_v3:
+            struct.pack_into("=B", memory, 36, fabric.health_summary)
+        return int(pynvml.NVML_SUCCESS)
+
+    @_call(since=570)
+    def nvmlDeviceGetPlatformInfo(self, handle: _Handle, info: Any) -> int:
+        """Fill a nvmlPlatformInfo_v1_t or _v2_t: both have the same layout."""
+        gpu, memory = self._gpu(handle), _memory(info)
+        platform = _known(gpu.platform)
+        if _version(memory) not in _PLATFORM_VERSIONS:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+        place = (platform.slot, platform.tray, platform.host, platform.peer_type, gpu.module_id)
+        struct.pack_into("=16s16s5B", memory, 4, platform.ib_guid, platform.chassis.encode(), *place)
+        return int(pynvml.NVML_SUCCESS)
+
+    # Events
+
+    @_call()
+    def nvmlEventSetCreate(self) -> _EventSet:
+        """An empty event set."""
+        return _EventSet(set())
+
+    @_call()
+    def nvmlDeviceGetSupportedEventTypes(self, handle: _Handle) -> int:
+        """The event types that the driver knows, as a mask."""
+        self._gpu(handle)
+        young = pynvml.nvmlEventTypeGpuUnavailableError | pynvml.nvmlEventTypeGpuRecoveryAction
+        old_driver = self._branch is not None and self._branch < 570  # noqa: PLR2004 - branch that brought them
+        return int(pynvml.nvmlEventTypeXidCriticalError | (0 if old_driver else young))
+
+    @_call()
+    def nvmlDeviceRegisterEvents(self, handle: _Handle, types: int, events: _EventSet) -> None:
+        """Add a GPU to an event set; one type that is not supported refuses them all."""
+        if types & ~self.nvmlDeviceGetSupportedEventTypes(handle):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        events.gpus.add(handle.gpu)
+
+    @_call()
+    def nvmlEventSetWait_v2(self, events: _EventSet, timeout_ms: int) -> NoReturn:
+        """Nothing ever happens here: the wait times out, or ends because a GPU of the set is lost."""
+        for gpu in events.gpus:
+            self._reach(gpu)
+        if self._wait is not None:
+            self._wait(timeout_ms / 1000)
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+
+    @_call()
+    def nvmlEventSetFree(self, events: _EventSet) -> None:
+        """Forget an event set."""
+        events.gpus.clear()
+
+
+def _c2c_link(gpu: Gpu, scope: int, answer: int) -> int:
+    if not gpu.c2c_links:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    if scope >= gpu.c2c_links:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return answer
+
+
+_C2C_FIELDS: Final[dict[int, Callable[[Gpu, int], int]]] = {
+    pynvml.NVML_FI_DEV_C2C_LINK_COUNT: lambda gpu, _: _c2c_link(gpu, 0, gpu.c2c_links),
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: lambda gpu, scope: _c2c_link(gpu, scope, 1),
+    pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: lambda gpu, scope: _c2c_link(gpu, scope, gpu.c2c_mbps),
+}
+_NvlinkField: TypeAlias = Callable[[SimulatedNvml, _Handle, int], int]
+_NVLINK_FIELDS: Final[dict[int, _NvlinkField]] = {
+    pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT: SimulatedNvml._link_count,  # noqa: SLF001 - a table of its own methods
+    pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: SimulatedNvml._common_speed,  # noqa: SLF001
+    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED: SimulatedNvml._link_speed,  # noqa: SLF001
+    pynvml.NVML_FI_DEV_NVLINK_GET_STATE: SimulatedNvml._link_state,  # noqa: SLF001
+    pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID: SimulatedNvml._remote_link,  # noqa: SLF001
+    pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT: SimulatedNvml._switch_links,  # noqa: SLF001
+}
+
+
+def _known(value: _R | None) -> _R:
+    """What the product has; NotSupported otherwise."""
+    if value is None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    return value
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _pci_info(address: str, device_id: int) -> Any:
+    domain, bus, device = address.rpartition(".")[0].split(":")
+    info = pynvml.nvmlPciInfo_t()
+    info.domain, info.bus, info.device = int(domain, 16), int(bus, 16), int(device, 16)
+    info.pciDeviceId = device_id
+    function = f"{bus}:{device}.0".upper()
+    info.busId = f"{info.domain:08X}:{function}"
+    info.busIdLegacy = f"{info.domain & 0xFFFF:04X}:{function}"
+    return info
+
+
+def _memory(reference: Any) -> Any:
+    """The bytes of the struct that a caller passed, by reference as C wants it or directly."""
+    target = getattr(reference, "_obj", reference)
+    return (ctypes.c_char * ctypes.sizeof(target)).from_buffer(target)
+
+
+def _version(memory: Any) -> int:
+    return int(struct.unpack_from("=I", memory)[0])
+
+
+def _write_fabric(fabric: Fabric, memory: Any, offset: int) -> None:
+    # `state` is one byte in C; the three after it are padding that the driver leaves as they were.
+    uuid = fabric.cluster_uuid.bytes
+    struct.pack_into("=16sIIB", memory, offset, uuid, fabric.status, fabric.clique, fabric.state)

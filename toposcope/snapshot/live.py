@@ -1,0 +1,228 @@
+"""A snapshot of a running cluster: paged lists, typed decoding, and a plain word about whatever may not be read.
+
+A right that is missing: what people read, and what could be read all the same.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import msgspec
+
+from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.listing import UNREADABLE
+from toposcope.kube.requests import NODES
+from toposcope.snapshot.decode import Decoder, KeepMatrix, published, topology_of, troubled
+from toposcope.snapshot.documents import decoder
+from toposcope.snapshot.files import unhurried_collection
+from toposcope.snapshot.problems import Progress, silent
+from toposcope.snapshot.snapshot import NodeView, PodView, Published, Snapshot
+
+if TYPE_CHECKING:
+    from toposcope.api.cluster_topology import Topology
+
+
+class NotAllowed(KubeError):
+    """The nodes may not be listed; `topologies` is what could be read before that."""
+
+    def __init__(self, message: str, topologies: "tuple[Topology, ...]") -> None:
+        super().__init__(message)
+        self.topologies = topologies
+
+
+def refusal(resource: str, without: str, error: ApiError, where: str = "") -> str:
+    """The sentence for a list that is refused: which right is missing, what that costs, what to ask an admin for."""
+    return (
+        f"{resource} may not be listed with these credentials, so {without}; ask an admin for a ClusterRole with "
+        f"the verb list on {resource}{where} (the API server: {error.message})"
+    )
+
+
+PODS: Final = "/api/v1/pods"
+_UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+_PAGE: Final = 500
+_TRIES: Final = 3
+_FORBIDDEN: Final = 403
+
+_SERVED: Final = (
+    ("grove.io", ("v1alpha1",), "clustertopologybindings", "ClusterTopologyBinding"),
+    ("grove.io", ("v1alpha1",), "clustertopologies", "ClusterTopology"),
+    ("kai.scheduler", ("v1alpha1",), "topologies", "Topology"),
+    ("kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", "Topology"),
+)
+"""Group, versions with the preferred first, plural and kind of what schedulers read."""
+
+_T = TypeVar("_T")
+
+
+class _Meta(msgspec.Struct, frozen=True, gc=False):
+    # `continue` is a word of Python's.
+    token: str = msgspec.field(name="continue", default="")
+    left: int | None = msgspec.field(name="remainingItemCount", default=None)
+    """Behind this page; the server does not say it for lists by fields or labels."""
+
+
+class _Page(msgspec.Struct, frozen=True, gc=False):
+    metadata: _Meta
+    items: list[msgspec.Raw]
+
+
+_PAGES: Final = msgspec.json.Decoder(_Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read of a cluster; nodes and ClusterTopologies always are."""
+
+    pods: bool = True
+    published: bool = False
+    node: str | None = None
+    """The one node to read, instead of all."""
+    keep_matrix: KeepMatrix = field(default=troubled)
+    first: Callable[[tuple[Topology, ...]], None] | None = None
+    """Given the ClusterTopologies before anything else is read: they are few, and nodes may be many."""
+
+
+def load_live(
+    client: ApiClient,
+    source: str,
+    now: datetime,
+    wanted: Wanted = Wanted(),
+    progress: Progress = silent,
+) -> Snapshot:
+    """The cluster as it is `now`. Raises KubeError when its nodes cannot be read; anything else becomes a warning."""
+    return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
+
+
+def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
+    """What schedulers read, and a sentence for each kind of it that may not be listed. Raises KubeError."""
+    reader = _Reader(client, silent, troubled)
+    found = tuple(reader.published())
+    return found, tuple(reader.warnings)
+
+
+def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
+    """The ClusterTopologies alone, which is one short answer. Raises KubeError."""
+    reader = _Reader(client, silent, troubled)
+    topologies = reader.topologies()
+    return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
+
+
+class _Reader:
+    def __init__(self, client: ApiClient, progress: Progress, keep_matrix: KeepMatrix) -> None:
+        self._client = client
+        self._progress = progress
+        self._decode = Decoder(keep_matrix)
+        self.warnings: list[str] = []
+
+    def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
+        with unhurried_collection():
+            topologies = self.topologies()
+            if wanted.first:
+                wanted.first(topologies)
+            nodes = self._nodes(wanted.node, topologies)
+            return Snapshot(
+                source=source,
+                taken_at=now,
+                nodes=tuple(sorted(nodes, key=attrgetter("name"))),
+                topologies=topologies,
+                pods=self._pods(wanted.node) if wanted.pods else None,
+                published=tuple(self.published()) if wanted.published else (),
+                warnings=tuple(self.warnings),
+            )
+
+    def _nodes(self, name: str | None, topologies: tuple[Topology, ...]) -> list[NodeView]:
+        query = {"fieldSelector": f"metadata.name={name}"} if name else {}
+        try:
+            return self._list("nodes", NODES, query, lambda raw: self._decode.node(_reader(raw)))
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            raise NotAllowed(refusal("nodes", "nothing can be said about them", error), topologies) from error
+
+    def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
+        query = dict(_UNFINISHED)
+        if node:
+            query["fieldSelector"] += f",spec.nodeName={node}"
+        try:
+            pods = self._list("pods", PODS, query, lambda raw: self._decode.pod(_reader(raw)))
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            self.warnings.append(refusal("pods", "what is free is not known", error, " in all namespaces"))
+            return None
+        return tuple(pod for pod in pods if pod)
+
+    def topologies(self) -> tuple[Topology, ...]:
+        """The ClusterTopologies."""
+        try:
+            found = self._list("ClusterTopologies", PATH, {}, lambda raw: topology_of(_reader(raw)(dict)))
+        except ApiError as error:
+            if error.not_found:
+                return ()
+            if error.status != _FORBIDDEN:
+                raise
+            resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
+            self.warnings.append(refusal(resource, "levels are told from the nodes alone", error))
+            return ()
+        return tuple(sorted(found, key=attrgetter("name")))
+
+    def published(self) -> Iterator[Published]:
+        """The topology resources of all schedulers."""
+        for group, versions, plural, kind in _SERVED:
+            for version in versions:
+                api_version = f"{group}/{version}"
+
+                def decode(raw: msgspec.Raw, of: str = api_version, kind: str = kind) -> Published:
+                    return published(of, kind, _reader(raw))
+
+                try:
+                    yield from self._list(f"{plural}.{group}", f"/apis/{api_version}/{plural}", {}, decode)
+                    break
+                except ApiError as error:
+                    if error.status == _FORBIDDEN:
+                        self.warnings.append(
+                            refusal(f"{plural}.{group}", "what its scheduler reads is not known", error)
+                        )
+                        break
+                    if not error.not_found:
+                        raise
+
+    def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+        """All objects of a collection. A list that outlives its page tokens begins again. Raises KubeError."""
+        self._progress(what, 0)
+        for attempt in range(_TRIES):
+            try:
+                return self._pages(what, path, query, decode)
+            except Expired:
+                if attempt == _TRIES - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _pages(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
+        found: list[_T] = []
+        token = ""
+        while True:
+            asked = {**query, "limit": str(_PAGE)} | ({"continue": token} if token else {})
+            body = self._client.read(Request("GET", path, asked))
+            try:
+                page = _PAGES.decode(body)
+                found += [decode(raw) for raw in page.items]
+            except (*UNREADABLE, ValueError) as error:
+                raise Unreachable(f"the answer to GET {path} is no list of {what}: {error}") from error
+            left = page.metadata.left
+            self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
+            token = page.metadata.token
+            if not token:
+                return found
+
+
+def _reader(raw: msgspec.Raw) -> Callable[[type[Any]], Any]:
+    def read(kind: type[Any]) -> Any:
+        return decoder(cast("Hashable", kind)).decode(raw)
+
+    return read

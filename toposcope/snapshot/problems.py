@@ -1,0 +1,84 @@
+"""How far reading has come, for whoever waits.
+
+What is wrong with the input, and where: collected, so that one run shows all of it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; numbers count from 1, and 0 says that there is none."""
+
+    file: str
+    document: int = 0
+    item: int = 0
+    """In the document's list."""
+    line: int = 0
+
+    def __str__(self) -> str:
+        parts = (("document", self.document), ("item", self.item), ("line", self.line))
+        return ", ".join((self.file, *(f"{name} {number}" for name, number in parts if number)))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that cannot be understood; `field` is its path (`metadata.labels.rack`), empty for no field."""
+
+    place: Place
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (str(self.place), self.field, self.message) if part)
+
+
+class BadInput(Exception):
+    """Input that cannot be used; `problems` are all that were found."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems: Sequence[Problem] = problems
+
+
+class Progress(Protocol):
+    """Told now and then what is being read."""
+
+    def __call__(self, what: str, count: int, share: float | None = None) -> None:
+        """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
+
+
+class _Silent:
+    def __call__(self, what: str, count: int, share: float | None = None) -> None:
+        pass
+
+
+silent: Final[Progress] = _Silent()
+"""Nobody wants to know."""
+
+
+class Meter:
+    """How much of some files has been read. Where one of them has no size (standard input), nobody knows."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._total = 0
+        self._done = 0
+        for name in names:
+            path = Path(name)
+            if path.is_file():
+                self._total += path.stat().st_size
+            else:
+                self._total = 0
+                break
+
+    def read(self, count: int) -> None:
+        """So many bytes more."""
+        self._done += count
+
+    @property
+    def share(self) -> float | None:
+        """The part that has been read."""
+        return min(1.0, self._done / self._total) if self._total else None

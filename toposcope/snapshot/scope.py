@@ -1,0 +1,187 @@
+"""What a question is about: one topology, its levels and its nodes, as the controller would see them."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from operator import itemgetter
+from typing import Final
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.effective_levels import Absences, effective_levels
+from toposcope.api.label_keys import GPUS
+from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hierarchy import fully_covered
+from toposcope.topology.levels import Level
+from toposcope.topology.node import ITS_NAME, NodeFacts, Traits
+from toposcope.topology.table import Table
+
+MAIN: Final = "cluster"
+"""The ClusterTopology that the base installs: the one meant when there are several and none is named."""
+
+
+class Origin(StrEnum):
+    """Where the levels come from."""
+
+    SPEC = "spec"
+    """`spec.levels`."""
+    OBSERVED = "observed"
+    """Inferred from node labels, kept as the status of the ClusterTopology remembers them."""
+    INFERRED = "inferred"
+    """Inferred from node labels alone: there is no ClusterTopology."""
+
+
+class NoSuchTopology(Exception):
+    """The ClusterTopology that was asked for is not there, or none can be chosen; the message says what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Levels, broadest first, and the nodes they are about, by name."""
+
+    topology: Topology | None
+    origin: Origin
+    levels: tuple[Level, ...]
+    nodes: tuple[NodeView, ...]
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level."""
+    _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
+    """Those that were made already, by their labels."""
+
+    @property
+    def name(self) -> str:
+        """The ClusterTopology's name, empty where there is none."""
+        return self.topology.name if self.topology else ""
+
+    @property
+    def path(self) -> str:
+        """The levels in one line."""
+        return " > ".join(level.domain for level in self.levels) or "no levels"
+
+    def table(self) -> Table:
+        """The nodes by their level labels, for everything that counts domains."""
+        return self.table_with(level.key for level in self.levels)
+
+    def table_with(self, keys: Iterable[str]) -> Table:
+        """The nodes by these labels."""
+        wanted = frozenset(keys)
+        made = next((table for those, table in self._tables.items() if wanted <= those), None)
+        if made is None:
+            made = self._tables[wanted] = table_of(self.nodes, wanted, self.catalogue)
+        return made
+
+    def level(self, name: str) -> int:
+        """The position of the level with this domain or key. Raises NoSuchLevel."""
+        for position, level in enumerate(self.levels):
+            if name in (level.domain, level.key):
+                return position
+        raise NoSuchLevel(f"there is no level {name!r}{_near(name, self.levels)}; the levels are: {self.path}")
+
+
+class NoSuchLevel(Exception):
+    """A level that the topology does not have; the message names those that it has."""
+
+
+def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
+    """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
+
+    Raises NoSuchTopology.
+    """
+    catalogue = snapshot.catalogue
+    topology = chosen(snapshot.topologies, name)
+    if topology is None:
+        nodes = with_gpus(snapshot.nodes)
+        table = table_of(nodes, catalogue.level_keys, catalogue)
+        levels = catalogue.infer(fully_covered(catalogue.level_keys, table))
+        return Scope(None, Origin.INFERRED, levels, nodes, catalogue, {catalogue.level_keys: table})
+    return _under(topology, tuple(filter(topology.selects, snapshot.nodes)), catalogue, {})
+
+
+def again(found: Scope, topology: Topology) -> Scope:
+    """The same nodes under another state of the topology, with the same selector: they are not counted anew."""
+    return _under(topology, found.nodes, found.catalogue, found._tables)  # noqa: SLF001 - one scope to the next
+
+
+def _under(
+    topology: Topology, nodes: tuple[NodeView, ...], catalogue: Catalogue, tables: dict[frozenset[str], Table]
+) -> Scope:
+    if topology.levels is not None:
+        return Scope(topology, Origin.SPEC, topology.levels, nodes, catalogue, tables)
+    if not nodes:
+        return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue, tables)
+    bare = Scope(topology, Origin.OBSERVED, (), nodes, catalogue, tables)
+    table = bare.table_with(catalogue.level_keys.union(level.key for level in topology.last_levels))
+    # Absences begin now: a level that no node carries stays until the controller has given it up.
+    effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
+    return replace(bare, levels=effective.levels)
+
+
+def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
+    """The nodes that agents have labelled; before there are agents, those that have GPUs by any other sign."""
+    labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
+    return labelled or tuple(node for node in nodes if node.has_gpus)
+
+
+def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalogue = BUILT_IN) -> Table:
+    """The nodes as a table of these labels."""
+    return Table(facts(nodes, keys), catalogue.placeholders)
+
+
+def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
+    """The nodes with these labels only, as the functions of `topology` take them; those that are alike share traits."""
+    carried: dict[int, tuple[tuple[str, ...], Callable[[tuple[str, ...]], tuple[str, ...]]]] = {}
+    known: dict[object, Traits] = {}
+    found = []
+    for node in nodes:
+        # Nodes with equal label keys share one mapping, which the nodes keep alive; so it is with what they offer.
+        picked = carried.get(id(node.places))
+        if picked is None:
+            names = tuple(key for key in node.places if key in keys)
+            counted = (GPUS,) if GPUS in node.places else ()
+            picked = carried[id(node.places)] = names, _picker([node.places[key] for key in (*names, *counted)])
+        names, pick = picked
+        name, values = node.name, pick(node.values)
+        if name in values:
+            values = tuple([ITS_NAME if value == name else value for value in values])
+        alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
+        traits = known.get(alike)
+        if traits is None:
+            traits = known[alike] = Traits(names, values[: len(names)], node.ready, node.schedulable, node.gpus)
+        found.append(NodeFacts(name, node.uid, traits))
+    return found
+
+
+def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
+    """What takes the values at these places out of a row."""
+    if len(places) > 1:
+        pick: Callable[[tuple[str, ...]], tuple[str, ...]] = itemgetter(*places)
+        return pick
+    return (lambda row: (row[places[0]],)) if places else (lambda _: ())
+
+
+def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
+    """The ClusterTopology of this name; without one see `scope`. Raises NoSuchTopology."""
+    by_name = {topology.name: topology for topology in topologies}
+    if name:
+        if name in by_name:
+            return by_name[name]
+        there = ", ".join(sorted(by_name)) or "none"
+        near = get_close_matches(name, by_name, 1)
+        raise NoSuchTopology(
+            f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there: {there}"
+        )
+    if MAIN in by_name:
+        return by_name[MAIN]
+    # Those that the controller made for segments of another are parts of that.
+    whole = [topology for topology in topologies if not topology.owner]
+    if len(whole) == 1:
+        return whole[0]
+    if topologies:
+        raise NoSuchTopology(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
+    return None
+
+
+def _near(name: str, levels: Sequence[Level]) -> str:
+    near = get_close_matches(name, [each for level in levels for each in (level.domain, level.key)], 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

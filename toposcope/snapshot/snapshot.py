@@ -1,0 +1,209 @@
+"""The facts of one look at a cluster: nodes, pods, topologies. Small enough for 100,000 nodes in one process.
+
+Strings, label keys, resource lists and conditions that repeat are shared between the objects: change nothing in place.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.label_keys import GPU_PRESENT, GPUS, STATE
+from toposcope.integrations.framework.node_affinity import Taint
+from toposcope.kube.pod_resources import Requests, gpu_count
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hardware import State
+from toposcope.topology.levels import Level
+
+NOTHING: Final[Requests] = MappingProxyType({})
+
+
+class NodeView(msgspec.Struct, frozen=True, gc=False):
+    """One node. `places` maps each label key to its position in `values`; nodes with equal keys share it."""
+
+    name: str
+    uid: str
+    places: Mapping[str, int]
+    values: tuple[str, ...]
+    ready: bool
+    schedulable: bool
+    """False: cordoned."""
+    taints: tuple[Taint, ...]
+    allocatable: Requests
+    """CPU in thousandths of a core, memory in bytes, everything else in pieces."""
+    conditions: Mapping[str, str]
+    """Condition type to status."""
+    matrix: str | None
+    """The annotation `gpu.topology/matrix` as it stands (see `api.matrix_annotation`); None where not asked for."""
+
+    def label(self, key: str) -> str | None:
+        """The value of a label, None where there is none."""
+        place = self.places.get(key)
+        return None if place is None else self.values[place]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """All labels."""
+        return dict(zip(self.places, self.values, strict=True))
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes new pods: Ready and not cordoned. Taints are another matter: each pod has its own view."""
+        return self.ready and self.schedulable
+
+    @property
+    def gpus(self) -> int:
+        """GPUs as its agent counted them, else as device plugins offer them."""
+        counted = self.label(GPUS)
+        return int(counted) if counted and counted.isascii() and counted.isdigit() else gpu_count(self.allocatable)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether anything says that there are GPUs: an agent, a device plugin or NVIDIA's GPU operator."""
+        return self.label(GPUS) is not None or bool(self.gpus) or self.label(GPU_PRESENT) == "true"
+
+    @property
+    def state(self) -> State | None:
+        """What the node's agent says of its hardware; None where no agent has spoken."""
+        value = self.label(STATE)
+        if value is None:
+            return None
+        return State(value) if value in _STATES else State.UNKNOWN
+
+
+_STATES: Final = frozenset(State)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that controls a pod."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class PodView(msgspec.Struct, frozen=True, gc=False):
+    """One pod that has not finished."""
+
+    namespace: str
+    name: str
+    node: str
+    """Empty while it waits for one."""
+    phase: str
+    requests: Requests
+    owner: Owner | None
+    labels: Mapping[str, str]
+    """Those that say what the pod belongs to (see `toposcope.snapshot.decode`)."""
+    annotations: Mapping[str, str]
+    """Those that ask for a placement."""
+    scheduler: str
+    waiting: str
+    """Why its scheduler has not placed it, in the scheduler's words; empty when placed or not looked at."""
+    wants: Mapping[str, Any] = NOTHING
+    """`nodeSelector`, `affinity` and `tolerations` of its spec, kept for members of PodGroups only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A topology resource of a scheduler: Grove's ClusterTopologyBinding, KAI's or Kueue's Topology."""
+
+    api_version: str
+    kind: str
+    name: str
+    levels: tuple[Level, ...]
+    """Broadest first; `domain` is empty where the resource names label keys only (KAI, Kueue)."""
+    document: Mapping[str, Any]
+    """The object as it was read."""
+
+    @property
+    def handle(self) -> str:
+        """`topology.kai.scheduler/cluster`, as kubectl names it."""
+        return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
+
+
+class SummedPods(Sequence[PodView]):
+    """Pods that know what they ask for together, without being looked at one by one."""
+
+    requested: Mapping[str, Requests]
+    """By node."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment. Nodes are in the order of their names."""
+
+    source: str
+    """Where it comes from, for people: a server's URL or file names."""
+    taken_at: datetime | None
+    """None: files do not say."""
+    nodes: tuple[NodeView, ...]
+    pods: Sequence[PodView] | None
+    """Pods that have not finished; None: not known, and then nothing is known to be free."""
+    topologies: tuple[Topology, ...] = ()
+    published: tuple[Published, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What could not be seen, one sentence each with the fix."""
+    catalogue: Catalogue = BUILT_IN
+    """What tells which label is which level: the built-in one, or with what an admin configured."""
+
+    @cached_property
+    def requested(self) -> Mapping[str, Requests]:
+        """By node: what its pods ask for together. Nodes without pods are not in it."""
+        if isinstance(self.pods, SummedPods):
+            return self.pods.requested
+        return _requested(self.pods or ())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, NodeView]:
+        """The nodes by name."""
+        return {node.name: node for node in self.nodes}
+
+    def free(self, node: NodeView) -> Requests | None:
+        """What pods could still take of a node: allocatable less requested, never below zero; None: not known.
+
+        Whether the node takes pods at all is `node.usable`.
+        """
+        if self.pods is None:
+            return None
+        taken = self.requested.get(node.name)
+        if not taken:
+            return node.allocatable
+        return {name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()}
+
+    def free_gpus(self, node: NodeView) -> int | None:
+        """Whole GPUs that a pod could get on a node: none where it takes no pods; None: not known."""
+        if self.pods is None:
+            return None
+        if not node.usable:
+            return 0
+        return gpu_count(self.free(node) or NOTHING)
+
+
+class Collector(Protocol):
+    """Somebody who wants objects as a whole, out of files that are read for a snapshot."""
+
+    def wants(self, group: str, kind: str) -> bool:
+        """Whether to be given the objects of this API group (empty: the core group) and kind."""
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        """One of them; the same one may come twice."""
+
+
+def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:
+    totals: dict[str, dict[str, int]] = {}
+    for pod in pods:
+        if not pod.node:
+            continue
+        total = totals.get(pod.node)
+        if total is None:
+            total = totals[pod.node] = {"pods": 0}
+        total["pods"] += 1
+        for resource, count in pod.requests.items():
+            total[resource] = total.get(resource, 0) + count
+    return dict(totals)

@@ -1,0 +1,201 @@
+"""Which ClusterTopologies would suit the nodes: one for each kind of nodes that carry the same level keys.
+
+Schedulers leave a node without one of a topology's levels out of it, so hardware that carries different keys needs a
+topology for each kind. A suggestion is only made where its selector takes in exactly its nodes and its levels nest.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any, Final
+
+from toposcope.api.cluster_topology import Requirement
+from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
+from toposcope.snapshot.scope import MAIN, table_of
+from toposcope.snapshot.snapshot import NodeView
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.levels import Level
+from toposcope.topology.segments import Segment, divide, whole
+from toposcope.topology.table import Table
+
+_EXISTS: Final = "Exists"
+_ABSENT: Final = "DoesNotExist"
+_NOT_IN: Final = "NotIn"
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A level that was left out, because one of its values lies under two values of another level."""
+
+    level: Level
+    other: Level
+    value: str
+    parents: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One ClusterTopology: what is in its spec, and why."""
+
+    name: str
+    levels: tuple[Level, ...]
+    selector: tuple[Requirement, ...]
+    """Empty: the default, every node with an agent."""
+    nodes: tuple[NodeView, ...]
+    own: tuple[Level, ...]
+    """Levels that some other nodes lack."""
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def gpus(self) -> int:
+        """On all its nodes."""
+        return sum(node.gpus for node in self.nodes)
+
+    def document(self) -> dict[str, Any]:
+        """The spec as it is applied."""
+        spec: dict[str, Any] = {}
+        if self.selector:
+            spec["nodeSelector"] = {"matchExpressions": [_expression(each) for each in self.selector]}
+        spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
+        return spec
+
+
+def _expression(requirement: Requirement) -> dict[str, Any]:
+    values = {"values": sorted(requirement.values)} if requirement.values else {}
+    return {"key": requirement.key, "operator": requirement.operator} | values
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """All of them, the ones with most nodes first, and what nothing could be suggested for, one sentence each."""
+
+    found: tuple[Suggestion, ...]
+    reasons: tuple[str, ...]
+
+
+def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Suggestions:
+    """Suggest topologies for the nodes of a cluster that agents have labelled."""
+    labelled = [node for node in nodes if node.label(GPUS) is not None]
+    silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
+    reasons = [] if labelled or silent else ["there is no node with GPUs"]
+    if silent:
+        reasons.append(f"{_some(silent)} GPUs and no label {GPUS}: is the agent's DaemonSet running there?")
+    doubted = _doubted(labelled, catalogue)
+    if doubted:
+        names = sorted(doubted)
+        reasons.append(f"{_some(names)} a placeholder (no-topology or nothing) for a level; see that it gets a value")
+    clear = [node for node in labelled if node.name not in doubted]
+    found = []
+    if clear:
+        table = table_of(clear, catalogue.level_keys | {GPUS}, catalogue)
+        for segment in (divide(table, catalogue) or whole(table, catalogue)).segments:
+            suggestion = _suggestion(segment, labelled, catalogue)
+            if isinstance(suggestion, str):
+                reasons.append(suggestion)
+            else:
+                found.append(suggestion)
+    return Suggestions(_named(found), tuple(reasons))
+
+
+def _doubted(nodes: Sequence[NodeView], catalogue: Catalogue) -> frozenset[str]:
+    """Names of nodes that say "unknown" for some level: they neither have nor lack it."""
+    return frozenset(
+        node.name
+        for node in nodes
+        if any(node.label(key) in catalogue.placeholders for key in catalogue.level_keys.intersection(node.places))
+    )
+
+
+def _some(names: Sequence[str], few: int = 3) -> str:
+    some = ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+    return f"1 node has ({some})" if len(names) == 1 else f"{len(names)} nodes have ({some})"
+
+
+def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> Suggestion | str:
+    """The topology of a segment, or why there cannot be one."""
+    if not segment.levels:
+        return f"{_some(segment.examples)} no label that is known to carry a level, not even kubernetes.io/hostname"
+    selector = _selector(segment, labelled, catalogue)
+    nodes = tuple(node for node in labelled if all(requirement.holds(node) for requirement in selector))
+    if len(nodes) != segment.nodes:
+        return f"{_some(segment.examples)} levels of their own that no selector tells from those of other nodes"
+    table = table_of(nodes, {level.key for level in segment.levels}, catalogue)
+    levels, crossings = _nested(segment.levels, table)
+    needed = selector if len(nodes) < len(labelled) else ()
+    return Suggestion("", levels, needed, nodes, segment.own, crossings)
+
+
+def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:
+    """What takes in the segment: keys that it has and lacks, and no placeholder."""
+    doubtful = [
+        level.key
+        for level in segment.levels
+        if any(node.label(level.key) in catalogue.placeholders for node in labelled)
+    ]
+    return (
+        Requirement(GPUS, _EXISTS),
+        *(Requirement(key, _EXISTS) for key in segment.has),
+        *(Requirement(key, _ABSENT) for key in segment.lacks),
+        *(Requirement(key, _NOT_IN, catalogue.placeholders) for key in doubtful),
+    )
+
+
+def _nested(path: tuple[Level, ...], nodes: Table) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
+    """The most levels that nest, and those that do not fit in between.
+
+    Of as many, the broader ones: a narrow level that crosses a broad one may be a name used twice, and would join
+    strangers without the broad one. NVLink domains are named uniquely, so theirs stays in any case.
+    """
+    for size in range(len(path), 0, -1):
+        for levels in combinations(path, size):
+            if any(level.key == NVLINK_DOMAIN for level in path) and all(x.key != NVLINK_DOMAIN for x in levels):
+                continue
+            if all(_nests(broad, narrow, nodes) for broad, narrow in pairwise(levels)):
+                left_out = [level for level in path if level not in levels]
+                return levels, tuple(_crossing(level, path, nodes) for level in left_out)
+    raise AssertionError("one level alone always nests")
+
+
+def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
+    return nodes.column(narrow.key).singular or nodes.nests(broad.key, narrow.key)
+
+
+def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
+    """Why a level does not fit: the first level that it crosses, and where."""
+    place = path.index(level)
+    pairs = [(other, level) if path.index(other) < place else (level, other) for other in path if other != level]
+    broad, narrow = next(pair for pair in pairs if not _nests(*pair, nodes))
+    parents: dict[str | None, str | None] = {}
+    rows = zip(nodes.values(narrow.key), nodes.values(broad.key), strict=True)
+    value, first, second = next(
+        (inner, parents[inner], outer) for inner, outer in rows if parents.setdefault(inner, outer) != outer
+    )
+    a, b = sorted((str(first), str(second)))
+    return Crossing(level, narrow if level == broad else broad, str(value), (a, b))
+
+
+def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
+    """A name for each: `cluster` for the only one, else the product of its GPUs, else its narrowest own level."""
+    if len(suggestions) == 1 and not suggestions[0].selector:
+        names = [MAIN]
+    else:
+        names = [_name(each) for each in suggestions]
+        uses = Counter(names)
+        numbers: Counter[str] = Counter()
+        for place, name in enumerate(names):
+            if uses[name] > 1:
+                numbers[name] += 1
+                names[place] = f"{name}-{numbers[name]}"
+    return tuple(
+        Suggestion(name, each.levels, each.selector, each.nodes, each.own, each.crossings)
+        for name, each in zip(names, suggestions, strict=True)
+    )
+
+
+def _name(suggestion: Suggestion) -> str:
+    products = {node.label(GPU_PRODUCT) for node in suggestion.nodes}
+    product = products.pop() if len(products) == 1 else None
+    if product:
+        return "".join(c if c.isalnum() else "-" for c in product.lower()).strip("-") or MAIN
+    return f"by-{suggestion.own[-1].domain}" if suggestion.own else "others"

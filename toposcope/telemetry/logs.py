@@ -1,0 +1,41 @@
+"""One log line for each thing that happened, as text for people or JSON for collectors.
+
+The names of the log's formats, apart from the code so that a command line costs no logging.
+"""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from toposcope.topology.text import compact
+
+FORMATS: Final = ("text", "json")
+
+
+class _Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        # File names from sysfs may hold bytes that are no UTF-8, which Python keeps as lone surrogates.
+        return compact({key: _utf8(value) for key, value in line.items()})
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+def set_up(log_format: str, *, verbose: bool = False) -> None:
+    """Send the log of this process to stderr, in one of `toposcope.telemetry.logs.FORMATS`."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    handler.setFormatter(_Json() if log_format == "json" else text)
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)

@@ -1,0 +1,71 @@
+"""`/metrics`, `/healthz` and `/readyz` over plain HTTP.
+
+A probe handler only reads what the program has already found out: it must answer while the work itself hangs.
+"""
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from socketserver import BaseRequestHandler, BaseServer, ThreadingTCPServer
+from typing import Any, NamedTuple
+
+Page = tuple[bytes, str]
+"""A text, and its content type."""
+
+Check = Callable[[], str]
+"""Returns what is wrong, in one sentence; the empty string when nothing is."""
+
+
+class Pages(NamedTuple):
+    """What is served: the metrics, and checks by path."""
+
+    metrics: Callable[[], Page]
+    checks: Mapping[str, Check]
+
+
+class _Server(ThreadingTCPServer):
+    """Listens on IPv6 and IPv4, or on IPv4 alone where the kernel has no IPv6.
+
+    Not http.server's own: that one looks up the host's name, which waits for DNS.
+    """
+
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Scrapers that give up or are restarted are no news either; anything else is a defect and is shown."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class TelemetryServer:
+    """Serves one program's metrics and checks on all addresses, from a thread of its own.
+
+    Port 0 takes a free one (see `port`). Raises OSError when the port is taken.
+    """
+
+    def __init__(self, port: int, metrics: Callable[[], Page], healthy: Check, ready: Check) -> None:
+        pages = Pages(metrics, {"/healthz": healthy, "/readyz": ready})
+
+        def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
+            from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
+
+            return Handler(pages, request, address, server)
+
+        self._server = _Server(("", port), handle)
+        self.port = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,119 @@
+"""Which node label is which level: the catalogue as a value, so that an admin can have one of his own."""
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from toposcope.topology.levels import Level
+from toposcope.topology.platforms import KEYS, MISTAKEN, PLACEHOLDERS, RETIRED, UNKNOWN
+
+_SEPARATORS: Final = re.compile(r"[-._]")
+NEAR_MISS: Final = "NearMiss"
+RETIRED_KEY: Final = "RetiredKey"
+NOT_ACCEPTED: Final = "NotAccepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What to know of a key that is no level, or should be one no longer.
+
+    `reason` is `NearMiss`, `RetiredKey` or `NotAccepted`; `instead` is the right key, empty where there is none; `why`
+    goes on from "the label ...: ".
+    """
+
+    reason: str
+    instead: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Keys of the levels, and advice about others. Made once, passed everywhere."""
+
+    keys: Mapping[str, tuple[str, ...]]
+    """Domains, broadest first, to the keys that can carry each, preferred first."""
+    placeholders: frozenset[str]
+    """Values that say "unknown"."""
+    advice: Mapping[str, Advice]
+    """By the key that it is about."""
+    chosen: frozenset[str] = field(default=frozenset())
+    """Keys that an admin prefers: they take a level over from a key that carried it before."""
+
+    @cached_property
+    def domains(self) -> tuple[str, ...]:
+        """Every domain that inference can name, broadest first."""
+        return tuple(self.keys)
+
+    @cached_property
+    def domain_of(self) -> Mapping[str, str]:
+        """Each level key's domain."""
+        return {key: domain for domain, keys in self.keys.items() for key in keys}
+
+    @cached_property
+    def rank(self) -> Mapping[str, int]:
+        """Each level key's place: broadest domain first, preferred keys first."""
+        return {key: place for place, key in enumerate(self.domain_of)}
+
+    @cached_property
+    def level_keys(self) -> frozenset[str]:
+        """Every key that can be a level."""
+        return frozenset(self.domain_of)
+
+    @cached_property
+    def suspects(self) -> frozenset[str]:
+        """Keys that are worth a word when a node carries them: those with advice, and other spellings of level keys."""
+        spellings = (spelling for key in self.domain_of for spelling in _spellings(key))
+        return frozenset((*self.advice, *spellings)) - (self.level_keys - self.advice.keys())
+
+    @cached_property
+    def tracked(self) -> frozenset[str]:
+        """Every label that has to be kept of a node."""
+        return self.level_keys | self.suspects
+
+    def infer(self, full: Container[str]) -> tuple[Level, ...]:
+        """The levels of nodes that all carry the keys in `full`: one key per domain, broadest first."""
+        return tuple(
+            Level(domain, key)
+            for domain, keys in self.keys.items()
+            if (key := next((key for key in keys if key in full), None)) is not None
+        )
+
+    def advise(self, key: str) -> Advice | None:
+        """What to know of a key; None when there is nothing to say."""
+        found = self.advice.get(key)
+        if found is None and key not in self.level_keys:
+            right = self._folded.get(_fold(key))
+            if right is not None:
+                return Advice(NEAR_MISS, right, "nothing writes it")
+        return found
+
+    @cached_property
+    def _folded(self) -> Mapping[str, str]:
+        return {_fold(key): key for key in reversed(tuple(self.domain_of))}
+
+
+def _fold(key: str) -> str:
+    """The key as a hasty reader sees it."""
+    return _SEPARATORS.sub("-", key.lower())
+
+
+def _spellings(key: str) -> Iterator[str]:
+    """The key with one separator throughout its name, for each that a label may have."""
+    prefix, slash, name = key.rpartition("/")
+    for separator in "-._":
+        yield prefix + slash + _SEPARATORS.sub(separator, name)
+
+
+def _built_in_advice() -> Iterable[tuple[str, Advice]]:
+    for key, (instead, writer) in RETIRED.items():
+        yield key, Advice(RETIRED_KEY, instead, f"{writer} wrote it, and what came later leaves it behind")
+    for key, (instead, why) in MISTAKEN.items():
+        yield key, Advice(NEAR_MISS, instead, why)
+    for key, why in UNKNOWN.items():
+        yield key, Advice(NEAR_MISS, "", why)
+
+
+BUILT_IN: Final = Catalogue(KEYS, PLACEHOLDERS, dict(_built_in_advice()))
+"""What Toposcope knows without being told."""

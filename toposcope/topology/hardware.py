@@ -1,0 +1,243 @@
+"""The hardware model: what a node is, once the raw answers of NVML and sysfs have been understood.
+
+Named tuples, where other rooms have frozen dataclasses: an agent's start is spent on imports, and to define these ten
+as dataclasses took a tenth of it.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from toposcope.topology.matrix import LinkMatrix
+
+
+class Fabric(StrEnum):
+    """NVML's fabric registration over all GPUs of a node."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in-progress"
+    NOT_SUPPORTED = "not-supported"
+    FAILED = "failed"
+
+
+class Interconnect(StrEnum):
+    """The best GPU-to-GPU path of a node."""
+
+    NVSWITCH = "nvswitch"
+    NVLINK = "nvlink"
+    PCIE = "pcie"
+    NONE = "none"
+
+
+class State(StrEnum):
+    """How far a node's description can be trusted, and whether the node is whole."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    UNKNOWN = "unknown"
+
+
+class GpuFabric(StrEnum):
+    """One GPU's registration with the multi-node NVLink fabric."""
+
+    COMPLETED = "completed"
+    IN_PROGRESS = "in-progress"
+    NOT_STARTED = "not-started"
+    NOT_SUPPORTED = "not-supported"
+    """NVML says so, or says "completed" with a cluster UUID of zeros: the GPU is in no fabric."""
+    FAILED = "failed"
+    """The registration ended with an error, or NVML could not be asked about it."""
+
+
+class LinkEnd(StrEnum):
+    """What is at the far end of an NVLink."""
+
+    GPU = "gpu"
+    NVSWITCH = "nvswitch"
+    CPU = "cpu"
+    UNKNOWN = "unknown"
+
+
+class LinkState(StrEnum):
+    """What NVML says about one NVLink."""
+
+    ACTIVE = "active"
+    SLEEP = "sleep"
+    """Asleep to save power: it wakes with traffic, and counts as active."""
+    DISABLED = "traffic-disabled"
+    """Trained, but it carries nothing."""
+    INACTIVE = "inactive"
+    UNKNOWN = "unknown"
+
+
+class Platform(NamedTuple):
+    """Where a compute tray sits (GB200 and later)."""
+
+    chassis: str
+    slot: int
+    tray: int
+    host: int
+
+
+class NvLink(NamedTuple):
+    """One NVLink of one GPU. A link that is down tells neither its far end nor its speed."""
+
+    link: int
+    state: LinkState
+    version: str | None
+    mbps: int | None
+    """Speed in MB/s and direction."""
+    remote: LinkEnd | None
+    remote_pci: str | None
+    """None where the far end shows no address on this node (NVSwitches of other trays)."""
+
+    @property
+    def up(self) -> bool:
+        """Whether it can carry traffic."""
+        return self.state in (LinkState.ACTIVE, LinkState.SLEEP)
+
+
+class Registration(NamedTuple):
+    """A GPU's place in the fabric, in NVML's numbers, and what is bad about its health."""
+
+    cluster_uuid: str
+    """All zeros: none."""
+    clique: int | None
+    """The clique for memory access."""
+    cliques: tuple[tuple[int, int], ...]
+    """All pairs of type and id; drivers before 615 tell one."""
+    status: int
+    """How the registration ended, an NVML error code; 0 is success."""
+    health: tuple[str, ...]
+    """The fields of the health mask that are bad."""
+    summary: str
+    """NVML's own verdict: `not-supported`, `healthy`, `unhealthy`, `limited-capacity`."""
+
+
+class Gpu(NamedTuple):
+    """One GPU. None means that neither NVML nor sysfs told."""
+
+    index: int  # type: ignore[assignment]  # NVML's word, and of the tuple's own method nobody here has use
+    pci: str
+    uuid: str | None
+    product: str | None
+    architecture: str | None
+    numa: int | None
+    """Its CPUs' NUMA node."""
+    memory_numa: int | None
+    """NUMA node of its own memory (Grace)."""
+    module: int | None
+    """Place on the baseboard; 0 off one."""
+    mig: bool | None
+    mig_devices: int
+    path: tuple[str, ...]
+    """Its PCI path from the root complex down to itself; empty when sysfs does not show it."""
+    links: tuple[NvLink, ...]
+    links_expected: int
+    """Active links that it ought to have: as many as its like on this node, as its product, as it has shown before."""
+    c2c_links: int
+    """Active C2C links to its CPU (Grace)."""
+    rails: tuple[str, ...]
+    """Names of the NICs nearest to it, no further than PXB."""
+    fabric: GpuFabric
+    registration: Registration | None
+    """None when NVML has no fabric information about it."""
+
+    @property
+    def links_active(self) -> int:
+        """NVLinks that are up."""
+        return sum(link.up for link in self.links)
+
+    @property
+    def link_mbps(self) -> int | None:
+        """Speed of one active link in MB/s and direction, as NVML gives it; 26562 on H100."""
+        return max((link.mbps for link in self.links if link.up and link.mbps), default=None)
+
+    @property
+    def nvlink_version(self) -> str | None:
+        """Generation of the active links."""
+        return next((link.version for link in self.links if link.up and link.version), None)
+
+
+class Port(NamedTuple):
+    """One port of a NIC."""
+
+    number: int
+    link_layer: str
+    """`InfiniBand` or `Ethernet`; empty when the kernel does not tell."""
+    state: str
+    """`ACTIVE`, `ARMED`, `INIT`, `DOWN` and the like; empty when the kernel does not tell."""
+
+    @property
+    def up(self) -> bool:
+        """Whether it may carry traffic: silence is no evidence against it."""
+        return self.state in ("", "ACTIVE")
+
+
+class Nic(NamedTuple):
+    """One InfiniBand or RoCE device as the kernel names it, with the PCI function it sits on."""
+
+    name: str
+    pci: str
+    numa: int | None
+    guid: str
+    path: tuple[str, ...]
+    """Its PCI path from the root complex down to itself."""
+    ports: tuple[Port, ...]
+
+    @property
+    def down(self) -> bool:
+        """Whether it has ports and none of them is up."""
+        return bool(self.ports) and not any(port.up for port in self.ports)
+
+
+class NumaNode(NamedTuple):
+    """One NUMA node; memory-only nodes (Grace has 32 of them) have no CPUs."""
+
+    id: int
+    cpus: str
+    distances: tuple[int, ...]
+
+
+class PciLevels(NamedTuple):
+    """The PCI level of every pair of devices, NVLinks aside, by whoever told it; None where that one did not.
+
+    Rows and columns as in the link matrix; `nvml` knows GPUs only. The link matrix shows NVML's word where there is
+    one, else the rule read onto the sysfs paths.
+    """
+
+    sysfs: tuple[tuple[str | None, ...], ...]
+    nvml: tuple[tuple[str | None, ...], ...]
+
+
+class PathDispute(NamedTuple):
+    """A pair of GPUs whose PCI level NVML and sysfs name differently; the matrix shows NVML's."""
+
+    a: str
+    b: str
+    nvml: str
+    sysfs: str
+
+
+class NodeTopology(NamedTuple):
+    """Everything that a node's labels and annotation are made of."""
+
+    gpus: tuple[Gpu, ...]
+    nics: tuple[Nic, ...]
+    numa: tuple[NumaNode, ...]
+    matrix: LinkMatrix
+    pci_levels: PciLevels
+    nvlink_domains: tuple[tuple[int, ...], ...]
+    """GPU positions, largest domain first."""
+    interconnect: Interconnect
+    nvswitches: int | None
+    """Switches seen on the PCI bus or named by the links; None when links end in switches nobody can count."""
+    fabric: Fabric
+    clique: str | None
+    """`<cluster UUID>.<clique id>`, set exactly when `fabric` is completed."""
+    platform: Platform | None
+    disputes: tuple[PathDispute, ...]
+    shape: str
+    rail_aligned: bool
+    state: State
+    reasons: tuple[str, ...]
+    """Why `state` is not ok, in plain words, one sentence each."""

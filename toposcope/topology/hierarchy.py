@@ -1,0 +1,182 @@
+"""How nodes fall into the levels: coverage, domains, and whether the levels nest.
+
+The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
+
+How many GPUs lie in each domain, counted by columns (see `toposcope.topology.table`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import compress, pairwise
+from operator import mul, not_
+from typing import Any, Final
+
+from toposcope.topology.levels import Level
+from toposcope.topology.node import OWN, Labelled, NodeFacts
+from toposcope.topology.platforms import PLACEHOLDERS
+from toposcope.topology.table import Table, table_of
+
+MOST_NAMES: Final = 10
+"""How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Where one level stands on the selected nodes."""
+
+    level: Level
+    domains: int
+    nodes: int
+    usable: int
+    """Nodes that carry the level and take pods (Ready, not cordoned)."""
+    missing: int
+    missing_nodes: tuple[str, ...]
+    """The first `MOST_NAMES` names, sorted."""
+
+
+@dataclass(slots=True)
+class Domain:
+    """One domain value in the tree, with everything below it."""
+
+    nodes: int = 0
+    gpus: int = 0
+    children: dict[str, "Domain"] = field(default_factory=dict)
+
+
+def level_value(node: Labelled, key: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
+    """The node's domain value at a level; a placeholder that some tools write for "unknown" is none."""
+    value = node.label(key)
+    return None if value is None or value in placeholders else value
+
+
+def some_names(names: Sequence[str], total: int | None = None) -> str:
+    """The first names of `total` (all that are given, if not told) in one line."""
+    more = (len(names) if total is None else total) - len(names[:MOST_NAMES])
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:
+    """The coverage of each level over `nodes`, in the order of `levels`."""
+    table = table_of(nodes)
+    domains = table.domains([level.key for level in levels])
+    return tuple(_coverage(level, count, table) for level, count in zip(levels, domains, strict=True))
+
+
+def _coverage(level: Level, domains: int, table: Table) -> Coverage:
+    column = table.column(level.key)
+    carrying = len(table) - column.missing
+    if not column.missing:
+        return Coverage(level, domains, carrying, table.usable_nodes, 0, ())
+    there = [value is not None for value in column.values]
+    return Coverage(
+        level=level,
+        domains=domains,
+        nodes=carrying,
+        usable=sum(compress(table.usable, there)),
+        missing=column.missing,
+        missing_nodes=table.first_names(map(not_, there), MOST_NAMES),
+    )
+
+
+def fully_covered(keys: Iterable[str], nodes: Iterable[NodeFacts]) -> frozenset[str]:
+    """Those of `keys` that every node carries with a real value; none when there are no nodes."""
+    table = table_of(nodes)
+    everywhere = frozenset(keys).intersection(*table.segments) if table.segments else ()
+    return frozenset(key for key in everywhere if not table.column(key).missing)
+
+
+def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
+    """The domain tree; a node that lacks a level leaves the tree at that level's parent."""
+    root = Domain()
+    for node in nodes:
+        root.nodes += 1
+        root.gpus += node.gpus
+        here = root
+        for level in levels:
+            value = level_value(node, level.key)
+            if value is None:
+                break
+            here = here.children.setdefault(value, Domain())
+            here.nodes += 1
+            here.gpus += node.gpus
+    return root
+
+
+def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
+    """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
+
+    Schedulers take such a value for two domains, so this is reported and not corrected: only an admin can tell a
+    reused name from a cable in the wrong switch.
+    """
+    table = table_of(nodes)
+    found = []
+    for broad, narrow in pairwise(levels):
+        if table.column(narrow.key).singular or table.nests(broad.key, narrow.key):
+            continue
+        sentence = _crossing(broad, narrow, table.readable((broad.key, narrow.key)))
+        if sentence:
+            found.append(sentence)
+    return found
+
+
+def _crossing(broad: Level, narrow: Level, table: Table) -> str:
+    several, total = table.crossing(broad.key, narrow.key)
+    if not several:
+        return ""
+    name = min(several)
+    first, second = nsmallest(2, several[name])
+    if table.nests(narrow.key, broad.key):
+        advice = f"each {broad.domain} lies within one {narrow.domain}: list them in spec.levels the other way round"
+    elif len(several) == total:
+        advice = (
+            f"right where each {broad.domain} uses the same names; where the two levels cut across each other, "
+            "give each a ClusterTopology of its own"
+        )
+    else:
+        advice = f"a reused name, a {narrow.domain} that spans several {broad.domain} domains, or a wrong cable"
+    many = f" ({len(several)} of {total} values do so)" if len(several) > 1 else ""
+    return (
+        f"{narrow.domain} {name!r} lies under {broad.domain} {first!r} and {second!r}{many}; "
+        f"schedulers treat it as one {narrow.domain} domain in each; {advice}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSize:
+    """GPUs on the nodes that carry a level, and in the largest of its domains."""
+
+    level: Level
+    gpus: int
+    largest: int
+
+
+def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
+    """The size of each level (broadest first), in its order. A domain is a whole path, as everywhere."""
+    keys = [level.key for level in levels]
+    nodes = nodes.readable(keys)
+    gpus = [kind.hardware.gpus for kind in nodes.kinds]
+    totals = list(map(mul, gpus, nodes.weights))
+    sizes = []
+    nested = True
+    for depth, level in enumerate(levels):
+        column = nodes.column(level.key)
+        nested = nested and (not depth or nodes.nests(keys[depth - 1], level.key))
+        if column.singular:
+            carried = [value is not None for value in column.values]
+            largest = max(compress(gpus, carried), default=0)
+            sizes.append(LevelSize(level, sum(compress(totals, carried)), largest))
+            continue
+        domains: Iterable[Any] = column.values
+        if not nested:
+            domains = zip(*[nodes.column(key).values for key in keys[: depth + 1]], strict=True)
+        found: dict[Any, int] = {}
+        alone = [0]
+        for domain, value, one, all_of_them in zip(domains, column.values, gpus, totals, strict=True):
+            if value in OWN:
+                alone.append(one)
+            elif value is not None:
+                found[domain] = found.get(domain, 0) + all_of_them
+        total = sum(compress(totals, [value is not None for value in column.values]))
+        sizes.append(LevelSize(level, total, max(*alone, *found.values())))
+    return tuple(sizes)

@@ -1,0 +1,103 @@
+"""The link matrix of a node: for every pair of its GPUs and NICs the best path between them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from toposcope.topology.pci import PIX, PXB
+
+SELF: Final = "X"
+_NV: Final = "NV"
+
+
+class LinkMatrix(NamedTuple):
+    """Rows and columns are `devices` (`GPU0`..., then `NIC0`...); `cells[i][j]` as `nvidia-smi topo -m` prints it.
+
+    A cell is `X` (the device itself), `NV<n>` (n active NVLinks), `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.
+    """
+
+    devices: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+    @property
+    def gpus(self) -> int:
+        """How many of the devices are GPUs: they come first."""
+        return sum(device.startswith("GPU") for device in self.devices)
+
+    def rows(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each device with its row of cells."""
+        return zip(self.devices, self.cells, strict=True)
+
+
+def nv_cell(links: int) -> str:
+    """The cell of a pair that `links` active NVLinks connect."""
+    return f"{_NV}{links}"
+
+
+def nv_links(cell: str) -> int:
+    """Active NVLinks that a cell stands for; 0 when the path is no NVLink."""
+    return int(cell[len(_NV) :]) if cell.startswith(_NV) else 0
+
+
+def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
+    """The NVLink domains within the node: connected components of the NV cells, as GPU positions, largest first.
+
+    A GPU without a link to another is a domain of its own. Equal sizes keep the order of their first GPU.
+    """
+    left = dict.fromkeys(range(matrix.gpus))
+    domains: list[tuple[int, ...]] = []
+    while left:
+        first = next(iter(left))
+        del left[first]
+        found, frontier = [first], [first]
+        while frontier:
+            row = matrix.cells[frontier.pop()]
+            reached = [other for other in left if nv_links(row[other])]
+            for other in reached:
+                del left[other]
+            found += reached
+            frontier += reached
+        domains.append(tuple(sorted(found)))
+    return tuple(sorted(domains, key=lambda domain: (-len(domain), domain)))
+
+
+def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
+    """Whether every GPU can have a NIC card of its own among the cards near it.
+
+    `near[g]` holds the numbers of the cards no further than PXB from GPU g. Alignment is a matching of GPUs to
+    distinct cards (augmenting paths): two GPUs that share their only card are not aligned.
+    """
+    owner: dict[int, int] = {}
+
+    def place(gpu: int, tried: set[int]) -> bool:
+        for nic in near[gpu]:
+            if nic in tried:
+                continue
+            tried.add(nic)
+            if nic not in owner or place(owner[nic], tried):
+                owner[nic] = gpu
+                return True
+        return False
+
+    return all(place(gpu, set()) for gpu in range(len(near)))
+
+
+def near_cards(matrix: LinkMatrix, cards: Sequence[str | None]) -> list[list[int]]:
+    """For each GPU the cards no further than PXB from it; `cards[n]` names the card that NIC n is a port of.
+
+    A NIC that does not count has None there.
+    """
+    number = {name: i for i, name in enumerate(dict.fromkeys(cards))}
+    gpus = matrix.gpus
+    return [
+        sorted({number[card] for card, cell in zip(cards, row[gpus:], strict=True) if card and cell in (PIX, PXB)})
+        for row in matrix.cells[:gpus]
+    ]
+
+
+def table(matrix: LinkMatrix) -> str:
+    """The matrix as aligned text, header first, columns as wide as their longest cell."""
+    lines = [("", *matrix.devices), *((name, *row) for name, row in matrix.rows())]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

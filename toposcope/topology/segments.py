@@ -1,0 +1,161 @@
+"""Segments: nodes that share the same set of level keys, and how a node selector tells them apart.
+
+Schedulers leave a node without one of a topology's levels out of it, so hardware that carries different keys (GB200
+racks beside H100 racks) needs a topology for each kind, or one with only the levels that all of them have.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from toposcope.topology.catalogue import Catalogue
+from toposcope.topology.levels import Level
+from toposcope.topology.table import Table
+
+EXAMPLES: Final = 3
+"""How many of a segment's nodes are named."""
+
+Path = tuple[Level, ...]
+"""Levels, broadest first: what tells two segments apart, also from one look to the next."""
+_Carried = frozenset[str]
+_Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Nodes with the same levels, and what selects exactly these among the nodes that were looked at."""
+
+    levels: Path
+    own: Path
+    """Those of the levels that some other node lacks."""
+    nodes: int
+    gpus: int
+    examples: tuple[str, ...]
+    """The first names, sorted."""
+    has: tuple[str, ...]
+    """Keys that the segment's nodes carry and some others do not."""
+    lacks: tuple[str, ...]
+    """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has` too."""
+    unlike: Mapping[str, tuple[str, ...]]
+    """Placeholders that stand on nodes which are in no segment, by keys of `has`."""
+
+    def takes(self, carried: _Carried) -> bool:
+        """Whether it selects a node with these keys and no placeholder."""
+        return carried.issuperset(self.has) and carried.isdisjoint(self.lacks)
+
+
+@dataclass(frozen=True, slots=True)
+class Segmentation:
+    """All segments, those with the most nodes first."""
+
+    segments: tuple[Segment, ...]
+    carried: Mapping[_Carried, int]
+    """How many nodes carry each set of level keys, those with a placeholder in a telling place left out."""
+    doubtful: tuple[str, ...]
+    """Nodes whose value of a telling key is a placeholder, sorted: they neither have nor lack that level."""
+
+
+def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation | None:
+    """The segments of the nodes; None when all nodes carry the same levels.
+
+    `used` are levels in effect: where a node has several keys for a domain, the one in effect counts.
+    """
+    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.segments}
+    if len(set(carried.values())) < 2:  # noqa: PLR2004 - one kind of nodes, the usual case
+        return None
+    everywhere = frozenset.intersection(*carried.values())
+    standing = {level.domain: level.key for level in used}
+    paths = {each: _path(each, everywhere, standing, catalogue) for each in set(carried.values())}
+    shared = frozenset.intersection(*map(frozenset, paths.values()))
+    telling = frozenset(chain.from_iterable(paths.values())) - shared
+    if not telling:
+        return None
+    unlike = _placeholders(nodes, telling)
+    kinds = _Kinds(nodes, carried, _doubtful(nodes, unlike))
+    by_path: dict[Path, list[_Carried]] = {}
+    for each in kinds.counts:
+        by_path.setdefault(paths[each], []).append(each)
+    found = []
+    for path, members in by_path.items():
+        own = tuple(level for level in path if level not in shared)
+        has = tuple(level.key for level in own)
+        others = [each for each in kinds.counts if each not in members]
+        lacks = _lacks(has, members, others, telling, catalogue)
+        seen = {key: unlike[key] for key in has if key in unlike}
+        found.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
+    found.sort(key=lambda each: (-each.nodes, each.examples))
+    return Segmentation(tuple(found), kinds.counts, kinds.doubtful)
+
+
+def whole(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation:
+    """Nodes that all carry the same levels, as the one segment that they are."""
+    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.segments}
+    everywhere = frozenset.intersection(*carried.values())
+    path = _path(everywhere, everywhere, {level.domain: level.key for level in used}, catalogue)
+    kinds = _Kinds(nodes, carried, frozenset())
+    return Segmentation((Segment(path, (), *kinds.of(kinds.counts), (), (), {}),), kinds.counts, ())
+
+
+def _path(carried: _Carried, everywhere: _Carried, standing: Mapping[str, str], catalogue: Catalogue) -> Path:
+    """The levels of a node: one key a domain, the one in effect before one that all nodes carry before others."""
+    path = []
+    for domain, keys in catalogue.keys.items():
+        mine = [key for key in keys if key in carried]
+        if mine:
+            common = [key for key in mine if key in everywhere]
+            path.append(Level(domain, standing[domain] if standing.get(domain) in mine else (common or mine)[0]))
+    return tuple(path)
+
+
+def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str, ...]]:
+    """The placeholders that stand at these levels, by key."""
+    found = {}
+    for level in telling:
+        unlike = nodes.placeholders.intersection(nodes.labels(level.key))
+        if unlike:
+            found[level.key] = tuple(sorted(unlike))
+    return found
+
+
+def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[int]:
+    """Places of the kinds whose nodes are in no segment."""
+    return frozenset(
+        i for key, values in unlike.items() for i, label in enumerate(nodes.labels(key)) if label in values
+    )
+
+
+def _lacks(
+    has: _Keys, members: Iterable[_Carried], others: Iterable[_Carried], telling: Iterable[Level], catalogue: Catalogue
+) -> tuple[str, ...]:
+    """Keys that keep out the `others` that `has` would let in."""
+    mine = frozenset().union(*members)
+    usable = frozenset(level.key for level in telling) - mine
+    found: list[str] = []
+    for other in sorted(others, key=sorted):
+        if other.issuperset(has) and other.isdisjoint(found) and not usable.isdisjoint(other):
+            found.append(min(usable & other, key=catalogue.rank.__getitem__))
+    return tuple(sorted(found, key=catalogue.rank.__getitem__))
+
+
+class _Kinds:
+    """Counts of the nodes by the level keys that they carry, those at the `doubtful` places left out."""
+
+    def __init__(self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]) -> None:
+        self._nodes = nodes
+        self._sets: list[_Carried | None] = [
+            None if i in doubtful else carried[kind.keys] for i, kind in enumerate(nodes.kinds)
+        ]
+        self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.kinds)))))
+        self.counts: dict[_Carried, int] = {}
+        self._gpus: Counter[_Carried] = Counter()
+        for each, kind, weight in zip(self._sets, nodes.kinds, nodes.weights, strict=True):
+            if each is not None:
+                self.counts[each] = self.counts.get(each, 0) + weight
+                self._gpus[each] += weight * kind.hardware.gpus
+
+    def of(self, chosen: Collection[_Carried]) -> tuple[int, int, tuple[str, ...]]:
+        """Nodes, GPUs and the first names of those with one of these sets of level keys."""
+        names = self._nodes.first_names([each in chosen for each in self._sets], EXAMPLES)
+        return sum(self.counts[each] for each in chosen), sum(self._gpus[each] for each in chosen), names

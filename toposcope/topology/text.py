@@ -1,0 +1,73 @@
+"""Words that messages of all rooms share: plurals, foreign text made fit for a person, the complaints of libraries.
+
+JSON as annotations, requests, answers and log lines carry it.
+
+The standard library's own: what goes through here is small, and a faster package costs every GPU node 3 MB.
+"""
+
+import json
+from typing import Any, Final
+
+_TYPES: Final = (
+    ("`str`", "text"),
+    ("`object`", "a mapping"),
+    ("`array`", "a list"),
+    ("`int`", "a number"),
+    ("`float`", "a number"),
+    ("`bool`", "true or false"),
+    ("`null`", "nothing"),
+)
+_QUOTED: Final = ("Expected text, got a number", "Expected text, got true or false")
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """The word for so many: `node`, `nodes`."""
+    return one if count == 1 else several or f"{one}s"
+
+
+def printable(text: str, most: int = 200) -> str:
+    """Foreign text as it may stand in a message: on one line, without control characters, and not too long.
+
+    A terminal obeys control characters, and a log line ends at a line break.
+    """
+    line = " ".join(text.split())
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that should be text."""
+    wrong = error.object[error.start]
+    return f"not UTF-8: byte 0x{wrong:02x} at offset {error.start}; save the file as UTF-8 text"
+
+
+def yaml_words(words: str) -> str:
+    """What a YAML library complains about, without its own terms."""
+    if "int_max_str_digits" in words:
+        return "a number has too many digits; put it in quotes if it is text"
+    return printable(words.replace("found unhashable key", "a list or a mapping stands where a key should be"))
+
+
+def type_words(words: str) -> str:
+    """A sentence of msgspec about types, in the words of YAML."""
+    for theirs, ours in _TYPES:
+        words = words.replace(theirs, ours)
+    return words + " (put it in quotes)" if words.startswith(_QUOTED) else words
+
+
+def compact(document: Any) -> str:
+    """A document of dicts, lists, strings, numbers, booleans and None without spaces; not ASCII stands as it is."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse(text: str | bytes) -> Any:
+    """The document in a text. Raises ValueError and, for one that is nested without end, RecursionError.
+
+    Refuses an escaped half of a surrogate pair, which json lets pass: it is no text and could not be sent on.
+    """
+    if isinstance(text, bytes):
+        text = str(text, "utf-8")
+    document = json.loads(text)
+    if "\\ud" in text or "\\uD" in text:
+        compact(document).encode()
+    return document

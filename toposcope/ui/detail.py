@@ -1,0 +1,180 @@
+"""One node in full: its devices, how they are linked, what is wrong with it and since when."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, cast
+
+from toposcope.api import label_keys
+from toposcope.api.matrix_annotation import LEGEND, Device, NodeMatrix, NoMatrix, parse
+from toposcope.kube.pod_resources import is_gpu, is_gpu_part
+from toposcope.snapshot.filters import lacking, marks
+from toposcope.snapshot.snapshot import NodeView, PodView
+from toposcope.topology.hardware import State
+from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
+from toposcope.topology.pci import NEAREST_FIRST
+from toposcope.ui import protocol
+from toposcope.ui.facts import left
+from toposcope.ui.nodes import domain_path
+from toposcope.ui.source import Seen
+from toposcope.ui.views import Sight
+
+_Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
+_NO_ANNOTATION: Final = (
+    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or found no GPU; look at the agent's pod "
+    "on this node"
+)
+_TOO_LARGE: Final = "the matrix was too large for the annotation; toposcope discover on the node shows it"
+
+
+def detail(
+    seen: Seen, sights: Sequence[Sight], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
+) -> protocol.Node:
+    """All about one node. `pods` are its own, None where nobody knows; `since`: when its state was seen to change."""
+    node = seen.node
+    found, problem = _matrix(node)
+    links = found.links if found else None
+    mine = [sight for sight in sights if sight.takes(node)]
+    return protocol.Node(
+        name=node.name,
+        as_of=as_of,
+        ready=node.ready,
+        schedulable=node.schedulable,
+        state=cast("Literal['ok', 'degraded', 'unknown'] | None", node.state and node.state.value),
+        since=_since(node, since, seen.written),
+        marks=list(marks(node)),
+        gpus=node.gpus,
+        free=_free(node, pods),
+        resources=_resources(node, pods),
+        hardware={
+            key.removeprefix(label_keys.PREFIX): value
+            for key, value in node.labels.items()
+            if key.startswith(label_keys.PREFIX)
+        },
+        labels=node.labels,
+        taints=[f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in node.taints],
+        conditions=dict(node.conditions),
+        domains={sight.view.id: list(domain_path(node, sight)) for sight in mine},
+        lacking=[each for sight in mine for each in _lacking(node, sight)],
+        devices=_devices(found.devices) if found else [],
+        matrix=[list(row) for row in links.cells] if links else None,
+        classes=_classes(links) if links else [],
+        numa=_numa(found.devices) if found else [],
+        nvswitches=_number(node.label(label_keys.NVSWITCHES)),
+        nvlink_domains=[[links.devices[i] for i in each] for each in nvlink_domains(links)] if links else [],
+        reasons=list(found.reasons) if found else [],
+        disputes=list(found.disputes) if found else [],
+        problem=problem,
+    )
+
+
+def _matrix(node: NodeView) -> tuple[NodeMatrix | None, str]:
+    if node.matrix is None:
+        return None, _NO_ANNOTATION
+    try:
+        found = parse(node.matrix)
+    except NoMatrix as error:
+        return None, str(error)
+    return found, "" if found.links else _TOO_LARGE
+
+
+def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | None:
+    if node.state is None:
+        return None
+    if seen:
+        return protocol.Since(seen, exact=True)
+    # An agent writes only what changed, so its last write is not older than its last change of state.
+    return protocol.Since(written, exact=False) if written and node.state is not State.OK else None
+
+
+def _free(node: NodeView, pods: Sequence[PodView] | None) -> int | None:
+    if pods is None:
+        return None
+    free = left(node, pods) if node.usable else {}
+    return sum(count for resource, count in free.items() if is_gpu(resource))
+
+
+def _resources(node: NodeView, pods: Sequence[PodView] | None) -> dict[str, list[int | None]]:
+    free = None if pods is None else left(node, pods)
+    return {
+        name: [count, None if free is None else free[name]]
+        for name, count in node.allocatable.items()
+        if is_gpu(name) or is_gpu_part(name)
+    }
+
+
+def _lacking(node: NodeView, sight: Sight) -> Iterator[protocol.Lacking]:
+    missing = lacking(sight.scope, node)
+    for level in sight.scope.levels:
+        if level.domain in missing:
+            value = node.label(level.key)
+            why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
+            yield protocol.Lacking(sight.view.id, level.domain, level.key, why)
+
+
+def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
+    nics = {each.name: each.label for each in devices if _is_nic(each)}
+    return [
+        protocol.Device(
+            label=each.label,
+            kind="nic" if _is_nic(each) else "gpu",
+            name=each.name,
+            pci=each.pci,
+            numa=each.numa,
+            rails=[nics[name] for name in each.rails if name in nics],
+        )
+        for each in devices
+    ]
+
+
+def _is_nic(device: Device) -> bool:
+    return device.label.startswith("NIC")
+
+
+def _numa(devices: Sequence[Device]) -> list[protocol.Numa]:
+    groups: dict[int | None, list[Device]] = {}
+    for each in devices:
+        groups.setdefault(each.numa, []).append(each)
+    ordered = sorted(groups, key=lambda number: (number is None, number or 0))
+    return [
+        protocol.Numa(
+            number,
+            next((each.cpus for each in groups[number] if each.cpus), "") or "",
+            [each.label for each in groups[number]],
+        )
+        for number in ordered
+    ]
+
+
+_KINDS: Final[Mapping[str, _Kind]] = {
+    SELF: "self",
+    "PIX": "pix",
+    "PXB": "pxb",
+    "PHB": "phb",
+    "NODE": "node",
+    "SYS": "sys",
+}
+
+
+def _classes(links: LinkMatrix) -> list[protocol.CellClass]:
+    """Each different cell with its meaning: NVLinks first, the most links before fewer, then as PCIe has them."""
+    cells = {cell for row in links.cells for cell in row}
+    return [_class(cell) for cell in sorted(cells, key=_rank)]
+
+
+def _rank(cell: str) -> tuple[int, int, str]:
+    count = nv_links(cell)
+    if cell == SELF:
+        return 0, 0, cell
+    if count:
+        return 1, -count, cell
+    return 2, NEAREST_FIRST.index(cell), cell
+
+
+def _class(cell: str) -> protocol.CellClass:
+    count = nv_links(cell)
+    if count:
+        return protocol.CellClass(cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}")
+    return protocol.CellClass(cell, _KINDS[cell], 0, LEGEND[cell])
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None

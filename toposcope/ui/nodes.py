@@ -1,0 +1,134 @@
+"""Nodes as the page is told of them: one by one in a delta, column by column in a snapshot."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from toposcope.api import label_keys
+from toposcope.api.matrix_annotation import reasons
+from toposcope.snapshot.filters import marks
+from toposcope.snapshot.snapshot import NodeView
+from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.node import ITS_NAME
+from toposcope.ui import protocol
+from toposcope.ui.views import Sight, keys_of
+
+FACTS: Final[Mapping[str, str]] = {
+    "product": label_keys.GPU_PRODUCT,
+    "shape": label_keys.SHAPE,
+    "interconnect": label_keys.INTERCONNECT,
+    "fabric": label_keys.FABRIC,
+    "railAligned": label_keys.RAIL_ALIGNED,
+    "nvlinkDomainSize": label_keys.NVLINK_DOMAIN_SIZE,
+    "nvlinkLinks": label_keys.NVLINK_LINKS,
+}
+"""Name on the wire to label key."""
+
+NO_AGENT: Final = (
+    f"no agent has labelled it (no label {label_keys.GPUS}): see that the agent's DaemonSet has a pod on this node, "
+    "and read that pod's log"
+)
+NOT_SELECTED: Final = "no ClusterTopology selects it: compare its labels with spec.nodeSelector of each"
+
+Free = Callable[[NodeView], int | None]
+
+
+class Describer:
+    """Describes nodes for one set of views."""
+
+    def __init__(self, sights: Sequence[Sight]) -> None:
+        self._sights = sights
+        self._placeholders = (sights[0].scope.catalogue if sights else BUILT_IN).placeholders
+        self.keys = keys_of(sights)
+
+    def concerns(self, node: NodeView) -> bool:
+        """Whether the node is on the page at all: it has GPUs, or a view takes it."""
+        return node.has_gpus or any(sight.takes(node) for sight in self._sights)
+
+    def row(self, node: NodeView, free: int | None) -> protocol.Row:
+        """The node as it is now."""
+        views = self._views(node)
+        return protocol.Row(
+            name=node.name,
+            gpus=node.gpus,
+            free=free,
+            marks=list(marks(node)),
+            views=list(views),
+            facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
+            labels={key: value for key in self.keys if (value := _value(node, key, self._placeholders)) is not None},
+            reasons=list(reasons(node.matrix)),
+            apart="" if views else self._apart(node),
+        )
+
+    def columns(self, nodes: Iterable[NodeView], free: Free) -> tuple[protocol.Nodes, int]:
+        """All nodes that concern the page, and how many others there are."""
+        shown: list[NodeView] = []
+        views: list[tuple[str, ...]] = []
+        others = 0
+        for node in nodes:
+            found = self._views(node)
+            if found or node.has_gpus:
+                shown.append(node)
+                views.append(found)
+            else:
+                others += 1
+        frees = [free(node) for node in shown]
+        names = frozenset(node.name for node in shown)
+        return (
+            protocol.Nodes(
+                name=[node.name for node in shown],
+                gpus=[node.gpus for node in shown],
+                free=None if None in frees else [each or 0 for each in frees],
+                marks=_lists(map(marks, shown)),
+                views=_lists(views),
+                facts={name: _column(shown, names, key, frozenset()) for name, key in FACTS.items()},
+                labels={key: _column(shown, names, key, self._placeholders) for key in self.keys},
+                reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
+                apart={str(i): self._apart(node) for i, node in enumerate(shown) if not views[i]},
+            ),
+            others,
+        )
+
+    def _views(self, node: NodeView) -> tuple[str, ...]:
+        return tuple([sight.view.id for sight in self._sights if sight.takes(node)])
+
+    def _apart(self, node: NodeView) -> str:
+        return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
+
+
+def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None:
+    """A domain value; what some tools write for "unknown" is none."""
+    value = node.label(key)
+    return None if value in placeholders else value
+
+
+def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, none: frozenset[str]) -> protocol.Column:
+    """One label of every node (`names` are those of all); values in `none` count as absent."""
+    # Nodes with equal label keys share one mapping.
+    carried = {id(node.places): node.places.get(key) for node in nodes}
+    values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
+    found = dict.fromkeys(values)
+    own = not found.keys().isdisjoint(names)
+    if own:  # a node's own name is told by a number, so that the names are not told twice
+        values = [ITS_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
+        found = dict.fromkeys(values)
+    told = [value for value in found if value is not None and value != ITS_NAME and value not in none]
+    codes: dict[str | None, int] = dict.fromkeys(found, protocol.ABSENT)
+    codes.update((value, code) for code, value in enumerate(told))
+    if own:
+        codes[ITS_NAME] = protocol.ITS_NAME
+    return protocol.Column(told, list(map(codes.__getitem__, values)))
+
+
+def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
+    numbers: dict[tuple[str, ...], int] = {}
+    codes = [numbers.setdefault(tuple(each), len(numbers)) for each in lists]
+    return protocol.ListColumn([list(each) for each in numbers], codes)
+
+
+def domain_path(node: NodeView, sight: Sight) -> Iterator[str]:
+    """The node's domain values in a view from the broadest level down, as far as they go."""
+    for level in sight.scope.levels:
+        value = _value(node, level.key, sight.scope.catalogue.placeholders)
+        if value is None:
+            return
+        yield value

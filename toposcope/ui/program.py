@@ -1,0 +1,77 @@
+"""Wires a source, a teller and a server together and runs them: the program behind `toposcope ui`."""
+
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from toposcope.kube.config import load
+from toposcope.ui import live, saved
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.facts import Facts
+from toposcope.ui.guard import LOCAL
+from toposcope.ui.server import Server, application
+from toposcope.ui.source import Source
+from toposcope.ui.stream import Stream
+
+
+class Program:
+    """One server for one cluster, not yet running."""
+
+    def __init__(self, source: Source, facts: Facts, wake: threading.Event, bundle: Bundle | None = None) -> None:
+        self.facts = facts
+        self.bundle = bundle or Bundle()
+        self._source = source
+        self._wake = wake
+        self._stop = threading.Event()
+        self._teller = Teller(facts, source.kind, secrets.token_hex(4))
+
+    def serve(
+        self, listener: socket.socket, names: Iterable[str] = (), started: Callable[[], None] = lambda: None
+    ) -> None:
+        """Serve until a signal ends it. `names` are those under which browsers may ask, beside localhost.
+
+        Raises BadInput where files cannot be read.
+        """
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        self._source.start()
+        threading.Thread(target=self._teller.run, args=(self._stop, self._wake), name="teller", daemon=True).start()
+        stream = Stream(self._teller)
+        app = application(self._teller, self._source, self.bundle, stream, (*LOCAL, *names))
+        try:
+            Server(app, stream, started).run(sockets=[listener])
+        finally:
+            self._stop.set()
+            self._source.close()
+
+
+def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:
+    """The program for a running cluster. Raises KubeError for a kubeconfig that is none."""
+    cluster = load(kubeconfig, context=context)
+    wake = threading.Event()
+    facts = Facts(cluster.server, live.EXPECTED, wake.set)
+    return Program(live.LiveSource(cluster, facts), facts, wake)
+
+
+def of_files(names: Sequence[str]) -> Program:
+    """The program for saved files."""
+    wake = threading.Event()
+    facts = Facts(", ".join(names), saved.EXPECTED, wake.set)
+    return Program(saved.SavedSource(names, facts), facts, wake)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one, and `::` means IPv4 too. Raises OSError."""
+    if host == "::" and not socket.has_dualstack_ipv6():  # a kernel without IPv6
+        host = "0.0.0.0"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=host == "::")
+
+
+def address_of(listener: socket.socket) -> str:
+    """Where a browser on this machine finds what listens there."""
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/"

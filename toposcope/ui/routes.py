@@ -1,0 +1,218 @@
+"""The answers of the server, one function an address."""
+
+import asyncio
+import functools
+import gzip
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from toposcope.kube.errors import KubeError
+from toposcope.ui import protocol
+from toposcope.ui.broadcaster import Teller
+from toposcope.ui.bundle import Bundle
+from toposcope.ui.checking import LARGEST, Busy, Checks, TookTooLong
+from toposcope.ui.detail import detail
+from toposcope.ui.search import LONGEST, Searcher
+from toposcope.ui.source import Seen, Source
+from toposcope.ui.stream import Stream
+
+_JSON: Final = "application/json"
+BODY_SECONDS: Final = 10.0
+"""A body that is not there in whole by then never comes."""
+_ASKING: Final = 4
+"""Nodes that are asked for at a time."""
+
+
+class _CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    workload: str
+
+
+_CHECK_BODY: Final = msgspec.json.Decoder(_CheckBody)
+
+
+def problem(status: int, error: str, headers: "dict[str, str] | None" = None) -> Response:
+    """An answer that is no success: one sentence."""
+    return Response(msgspec.json.encode(protocol.Problem(error)), status, headers, _JSON)
+
+
+class Answers:
+    """Answers for one cluster."""
+
+    def __init__(
+        self, teller: Teller, source: Source, bundle: Bundle, stream: Stream, body_seconds: float | None = None
+    ) -> None:
+        self._teller = teller
+        self._source = source
+        self._bundle = bundle
+        self._stream = stream
+        self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
+        self._checks = Checks(teller.facts.snapshot, source.published)
+        self._searcher = Searcher(teller.facts)
+        # Those who wait for a server that does not answer must not take the threads of everybody else.
+        self._asking = CapacityLimiter(_ASKING)
+
+    def application(self) -> Starlette:
+        """All addresses."""
+        return Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/assets/{name}", self._asset),
+                Route("/api/snapshot", self._snapshot),
+                Route("/api/node/{name}", self._node),
+                Route("/api/search", self._search),
+                Route("/api/check", self._check, methods=["POST"]),
+                Route("/api/events", self._stream),
+                Route("/healthz", _healthy),
+                Route("/readyz", self._ready),
+            ],
+            exception_handlers={HTTPException: _refused, Exception: _failed},
+        )
+
+    async def _page(self, _request: Request) -> Response:
+        page = self._bundle.page()
+        if page is None:
+            return PlainTextResponse(f"{self._bundle.missing}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
+
+    async def _asset(self, request: Request) -> Response:
+        found = self._bundle.asset(request.path_params["name"])
+        if found is None:
+            return problem(HTTPStatus.NOT_FOUND, "there is no such file in the page's bundle")
+        body, kind = found
+        return Response(body, media_type=kind, headers={"cache-control": "no-cache"})
+
+    async def _snapshot(self, request: Request) -> Response:
+        if not self._teller.ready:
+            return self._not_ready()
+        tag, packed = await run_in_threadpool(self._teller.packed)
+        headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
+        if headers["etag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON)
+        return Response(await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON)
+
+    def _not_ready(self) -> Response:
+        facts = self._teller.facts
+        stale = facts.stale()
+        text = (
+            f"the cluster cannot be read: {'; '.join(stale[1])}"
+            if stale
+            else f"the cluster is being read for the first time; {facts.seen} nodes so far"
+        )
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
+
+    async def _node(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        found = await to_thread.run_sync(self._detail, name, limiter=self._asking)
+        if found is None:
+            return problem(HTTPStatus.NOT_FOUND, f"there is no node {name!r} (any more)")
+        return _json(found)
+
+    def _detail(self, name: str) -> protocol.Node | None:
+        facts, teller = self._teller.facts, self._teller
+        known = facts.node(name)
+        if known is None:  # also: no name out of a URL reaches the API server unless it is a node's
+            return None
+        trouble = ""
+        seen: Seen | None = Seen(known, "")
+        stale = facts.stale()
+        try:
+            if stale:
+                trouble = f"its link matrix cannot be read just now: {'; '.join(stale[1])}"
+            else:
+                seen = self._source.node(name)
+        except KubeError as error:
+            trouble = f"its link matrix cannot be read just now: {error}"
+        if seen is None:
+            return None
+        pods = facts.pods_on(name) if facts.pods_known else None
+        found = detail(seen, teller.sights, pods, teller.status().as_of, teller.since(name))
+        if trouble:
+            found.problem = trouble
+        return found
+
+    async def _search(self, request: Request) -> Response:
+        query = request.query_params.get("q", "")
+        if len(query) > LONGEST:
+            return problem(HTTPStatus.BAD_REQUEST, f"q is longer than {LONGEST} characters")
+        return _json(await run_in_threadpool(self._searcher.search, self._teller.sights, query))
+
+    async def _check(self, request: Request) -> Response:
+        if not self._teller.ready:
+            return self._not_ready()
+        text = await self._workload(request)
+        if isinstance(text, Response):
+            return text
+        as_of = self._teller.status().as_of
+        check = functools.partial(self._checks.check, text, self._teller.sights, as_of)
+        try:
+            return _json(await run_in_threadpool(check))
+        except Busy:
+            return problem(HTTPStatus.TOO_MANY_REQUESTS, "another check runs; try again in a moment")
+        except TookTooLong:
+            return problem(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check",
+            )
+        except KubeError as error:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be asked just now: {error}")
+
+    async def _workload(self, request: Request) -> str | Response:
+        """The text to check, or what to answer where there is none."""
+        body = await self._body(request)
+        if isinstance(body, Response):
+            return body
+        try:
+            return _CHECK_BODY.decode(body).workload
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            return problem(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}')
+
+    async def _body(self, request: Request) -> bytes | Response:
+        """The whole body, or what to answer where it is too large or does not come."""
+        parts = bytearray()
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                async for part in request.stream():
+                    parts += part
+                    if len(parts) > LARGEST:
+                        text = f"more than {LARGEST >> 10} KiB; use toposcope check for so much"
+                        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
+        except TimeoutError:
+            text = f"the request was not complete after {self._body_seconds:.0f} s"
+            return problem(HTTPStatus.REQUEST_TIMEOUT, text, {"connection": "close"})
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)
+        return bytes(parts)
+
+    async def _ready(self, _request: Request) -> Response:
+        if self._teller.ready:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("the cluster has not been read yet\n", HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+async def _healthy(_request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    words = {404: "there is nothing at this address", 405: "this address is not asked that way"}
+    return problem(status, words.get(status, HTTPStatus(status).phrase))
+
+
+async def _failed(_request: Request, _error: Exception) -> Response:
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says why")
+
+
+def _json(found: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(found), media_type=_JSON, headers={"cache-control": "no-store"})

@@ -1,0 +1,140 @@
+"""`GET /api/events`: server-sent events, from where the page's last one was."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from toposcope.ui.broadcaster import Teller
+
+MOST: Final = 100
+"""Streams at a time."""
+STATUS_SECONDS: Final = 10.0
+_SEND_SECONDS: Final = 30.0
+"""A page that takes nothing for so long is gone, or too slow to keep."""
+
+
+class Stream:
+    """Serves every stream of one teller. Each holds a place in the teller's ring, and no queue."""
+
+    def __init__(
+        self,
+        teller: Teller,
+        most: int = MOST,
+        status_seconds: float = STATUS_SECONDS,
+        send_seconds: float = _SEND_SECONDS,
+    ) -> None:
+        self._teller = teller
+        self._most = most
+        self._status_seconds = status_seconds
+        self._send_seconds = send_seconds
+        self._open = 0
+        self.ending = False
+        """Set when the server ends: streams end too."""
+        self._wakes: set[Callable[[], None]] = set()
+
+    @property
+    def open(self) -> int:
+        """How many streams there are."""
+        return self._open
+
+    def end(self) -> None:
+        """End all streams."""
+        self.ending = True
+        for wake in tuple(self._wakes):
+            wake()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the page goes, the server ends, or the page takes nothing any more."""
+        from toposcope.ui.routes import problem  # noqa: PLC0415 - answers knows the streams too
+
+        if self._open >= self._most:
+            busy = problem(503, f"there are {self._most} pages already; close one, or reload this one by hand")
+            await busy(scope, receive, send)
+            return
+        request = Request(scope)
+        identity = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        self._open += 1
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(news.set)
+
+        self._wakes.add(wake)
+        self._teller.listeners.add(wake)
+        gone = asyncio.create_task(_gone(receive, news))
+        try:
+            await self._send(
+                send,
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [
+                        (b"content-type", b"text/event-stream; charset=utf-8"),
+                        (b"cache-control", b"no-store"),
+                        (b"x-accel-buffering", b"no"),
+                    ],
+                },
+            )
+            await self._talk(send, identity, news, gone)
+        except (TimeoutError, OSError):
+            return
+        finally:
+            gone.cancel()
+            self._teller.listeners.discard(wake)
+            self._wakes.discard(wake)
+            self._open -= 1
+
+    async def _talk(self, send: Send, identity: str, news: asyncio.Event, gone: "asyncio.Task[None]") -> None:
+        teller = self._teller
+        await self._write(send, b"retry: 2000\n\n")
+        place = teller.number_of(identity)
+        if place is None:
+            place = teller.number
+            await self._write(send, _event(b"reset", b'{"why":"this is another run of the server"}', ""))
+        health = -1
+        while not (self.ending or gone.done()):
+            news.clear()
+            events = teller.after(place)
+            if events is None:
+                place = teller.number
+                await self._write(send, _event(b"reset", b'{"why":"too much happened meanwhile"}', ""))
+                events = []
+            for event in events:
+                await self._write(send, _event(event.name.encode(), event.data, teller.identity(event.number)))
+                place = event.number
+            if teller.health != health or not events:
+                health = teller.health
+                await self._write(send, _event(b"status", msgspec.json.encode(teller.status()), ""))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), self._status_seconds)
+        with contextlib.suppress(TimeoutError, OSError):
+            await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write(self, send: Send, data: bytes) -> None:
+        await self._send(send, {"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _send(self, send: Send, message: "dict[str, object]") -> None:
+        async with asyncio.timeout(self._send_seconds):
+            await send(message)
+
+
+async def _gone(receive: Receive, news: asyncio.Event) -> None:
+    """Wait until the page has closed the connection."""
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            news.set()
+            return
+
+
+def _event(name: bytes, data: bytes, identity: str) -> bytes:
+    """One event; JSON has no line breaks of its own."""
+    head = f"id: {identity}\n".encode() if identity else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (head, name, data)

@@ -1,0 +1,196 @@
+"""The ways to see one cluster: each ClusterTopology, its segments, or what the labels alone say."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, cast
+
+from toposcope.api.cluster_topology import Topology, read
+from toposcope.api.conditions import ADVISORY
+from toposcope.api.label_keys import GPU_PRODUCT, GPUS
+from toposcope.snapshot.levels import crossed, survey_levels
+from toposcope.snapshot.scope import Scope, again, scope
+from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.suggest import suggest
+from toposcope.topology.levels import Level
+from toposcope.ui import protocol
+
+log = logging.getLogger(__name__)
+
+Takes = Callable[[NodeView], bool]
+
+_ALWAYS: Final = frozenset({GPUS, GPU_PRODUCT})
+"""Labels that count in any view, or in the name of a suggested one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One view: what the page is told of it, and which nodes are in it."""
+
+    view: protocol.View
+    scope: Scope
+    takes: Takes
+
+
+def sights_of(snapshot: Snapshot, before: Sequence[Sight] = ()) -> tuple[Sight, ...]:
+    """All views of a cluster, the one that is meant when none is named first.
+
+    `before` are views of nodes that have the same footing (see `footing_of`): what was counted for them still holds.
+    """
+    known = {sight.view.id: sight for sight in before}
+    if not snapshot.topologies:
+        found = scope(snapshot)
+        labelled = any(node.label(GPUS) is not None for node in found.nodes)
+        takes: Takes = _labelled if labelled else _has_gpus
+        return (Sight(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
+    names = {topology.uid: topology.name for topology in snapshot.topologies}
+    main = _main(snapshot.topologies)
+    found_all: list[Sight] = []
+    for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
+        parent = names.get(topology.owner) if topology.owner else None
+        here = known.get(topology.name)
+        found_all.append(_sight(snapshot, topology, topology.name, "topology", parent, here))
+        # With Auto each segment has a ClusterTopology, which is a view of its own.
+        found_all += () if topology.divided else _segments(snapshot, topology, known)
+    return tuple(found_all)
+
+
+def _main(topologies: Sequence[Topology]) -> Topology:
+    """As `toposcope.snapshot.scope` chooses; where that refuses to, the first by name."""
+    whole = [topology for topology in topologies if not topology.owner]
+    return next((each for each in topologies if each.name == "cluster"), (whole or list(topologies))[0])
+
+
+def _labelled(node: NodeView) -> bool:
+    return node.label(GPUS) is not None
+
+
+def _has_gpus(node: NodeView) -> bool:
+    return node.has_gpus
+
+
+def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, Sight]) -> Iterator[Sight]:
+    """The segments that the controller has written down for a ClusterTopology that is not divided."""
+    for entry in topology.status.get("segments") or ():
+        name = str(entry["name"])
+        spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
+        try:
+            identity = f"{topology.name}/{name}"
+            yield _as_if(snapshot, identity, name, topology.name, spec, known.get(identity))
+        except (AttributeError, KeyError, TypeError) as error:
+            log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
+
+
+def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
+    """Where no controller has been: the kinds of nodes that there are, when there are several."""
+    found = suggest(snapshot.nodes, snapshot.catalogue).found
+    if len(found) > 1:
+        for each in found:
+            yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document())
+
+
+def _as_if(
+    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], before: Sight | None = None
+) -> Sight:
+    """A view as if there were a ClusterTopology with this spec."""
+    topology = read({"metadata": {"name": identity}, "spec": spec})
+    return _sight(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent, before)
+
+
+def _sight(
+    snapshot: Snapshot,
+    topology: Topology,
+    name: str,
+    kind: Literal["topology", "segment"],
+    parent: str | None,
+    before: Sight | None,
+) -> Sight:
+    was = before.scope.topology if before else None
+    if before and was and was.selector == topology.selector:
+        found, gpus = again(before.scope, topology), before.view.gpus
+    else:
+        found, gpus = scope(snapshot, topology.name), None
+    return Sight(_view(topology.name, name, kind, parent, found, gpus), found, topology.selects)
+
+
+def footing_of(sights: Sequence[Sight]) -> Callable[[NodeView], object]:
+    """What of a node the views are made of: as long as it is equal, the node changes none of them.
+
+    Most changes leave it: of state, of hardware, of any label that is no level and in no selector.
+    """
+    tracked = set(_ALWAYS)
+    for sight in sights:
+        tracked |= sight.scope.catalogue.level_keys
+        tracked.update(level.key for level in sight.scope.levels)
+        if sight.scope.topology:
+            tracked |= sight.scope.topology.label_keys()
+            tracked.update(level.key for level in sight.scope.topology.last_levels)
+
+    def footing(node: NodeView) -> object:
+        labels = {key: node.values[place] for key, place in node.places.items() if key in tracked}
+        return labels, node.gpus, node.has_gpus, node.usable
+
+    return footing
+
+
+def _view(
+    identity: str,
+    name: str,
+    kind: Literal["topology", "segment", "inferred"],
+    parent: str | None,
+    found: Scope,
+    gpus: int | None = None,
+) -> protocol.View:
+    topology = found.topology
+    problems = [*(topology.problems if topology else ()), *crossed(found)]
+    return protocol.View(
+        id=identity,
+        name=name,
+        kind=kind,
+        parent=parent,
+        origin=found.origin.value,
+        levels=list(_levels(found)),
+        nodes=len(found.nodes),
+        gpus=sum(node.gpus for node in found.nodes) if gpus is None else gpus,
+        conditions=list(conditions_of(topology)) if topology else [],
+        problems=problems,
+    )
+
+
+def _levels(found: Scope) -> Iterator[protocol.LevelView]:
+    for each in survey_levels(found, sized=False):
+        yield protocol.LevelView(
+            domain=each.domain,
+            key=each.key,
+            domains=each.domains,
+            nodes=each.nodes,
+            missing=each.missing,
+            required=each.required,
+            workloads=each.workloads,
+            amiss=each.amiss,
+            in_topology=each.in_topology,
+        )
+
+
+def conditions_of(topology: Topology) -> Iterator[protocol.ConditionView]:
+    """The conditions in a ClusterTopology's status."""
+    for each in topology.status.get("conditions") or ():
+        kind, status = str(each.get("type", "")), str(each.get("status", ""))
+        yield protocol.ConditionView(
+            type=kind,
+            status=cast("Literal['True', 'False', 'Unknown']", status if status in ("True", "False") else "Unknown"),
+            reason=str(each.get("reason") or ""),
+            message=str(each.get("message") or ""),
+            since=str(each.get("lastTransitionTime") or ""),
+            advisory=kind in ADVISORY,
+        )
+
+
+def keys_of(sights: Sequence[Sight]) -> tuple[str, ...]:
+    """The label keys that are a level of any view, each once."""
+    return tuple(dict.fromkeys(level.key for each in sights for level in levels_of(each)))
+
+
+def levels_of(sight: Sight) -> tuple[Level, ...]:
+    """The levels of a view, broadest first."""
+    return sight.scope.levels
