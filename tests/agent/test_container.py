@@ -144,7 +144,7 @@ def test_a_bus_that_cannot_be_seen_does_not_make_gpus_gone(tmp_path: Path) -> No
 def test_gpus_lent_to_virtual_machines_are_none_of_ours(tmp_path: Path) -> None:
     node = Node(load_profile("t4-1"), tmp_path)
     node.change = lambda raw: raw._replace(
-        gpus=(), gpu_functions=tuple(each._replace(driver="vfio-pci") for each in raw.gpu_functions)
+        gpus=(), gpu_functions=tuple(function._replace(driver="vfio-pci") for function in raw.gpu_functions)
     )
     node.live(120)
     assert node.labels == {}
@@ -154,7 +154,7 @@ def test_a_gpu_in_the_hands_of_another_driver_is_named_with_it(tmp_path: Path) -
     node = Node(load_profile("t4-1"), tmp_path)
     node.faults = fails(12)
     node.change = lambda raw: raw._replace(
-        gpu_functions=tuple(each._replace(driver="nouveau") for each in raw.gpu_functions)
+        gpu_functions=tuple(function._replace(driver="nouveau") for function in raw.gpu_functions)
     )
     node.live(120)
     assert "(held by the driver nouveau)" in node.cluster.writes[-1].problem

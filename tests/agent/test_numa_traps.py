@@ -22,7 +22,7 @@ H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v
 
 def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
     """What becomes of the node when sysfs says other things about its GPUs."""
-    return discover(raw._replace(gpu_functions=tuple(each._replace(**functions) for each in raw.gpu_functions)))
+    return discover(raw._replace(gpu_functions=tuple(function._replace(**functions) for function in raw.gpu_functions)))
 
 
 # NUMA

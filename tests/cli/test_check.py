@@ -104,7 +104,7 @@ def test_rules_about_changes_need_the_object_as_it_is(
 
 
 def answers(out: str) -> dict[str, Any]:
-    return {each["workload"]: each for each in json.loads(out)["workloads"]}
+    return {load["workload"]: load for load in json.loads(out)["workloads"]}
 
 
 def test_json_says_the_same(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:

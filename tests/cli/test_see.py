@@ -152,11 +152,11 @@ def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, capsys: pytest.
     matrix = json.loads(capsys.readouterr().out)["matrix"]
     picture = ET.fromstring(file.read_text())  # noqa: S314 - our own
     texts = list(picture.iter("{http://www.w3.org/2000/svg}text"))
-    cells = [each.text for each in texts if each.get("class", "").startswith("cell") and int(each.get("y", "0")) < 700]
+    cells = [text.text for text in texts if text.get("class", "").startswith("cell") and int(text.get("y", "0")) < 700]
     assert cells == [cell for row in matrix for cell in row]
     assert "prefers-color-scheme:dark" in file.read_text()
     width, height = int(picture.get("width", "0")), int(picture.get("height", "0"))
-    assert all(0 < int(each.get("x", "0")) < width and 0 < int(each.get("y", "0")) < height for each in texts)
+    assert all(0 < int(text.get("x", "0")) < width and 0 < int(text.get("y", "0")) < height for text in texts)
 
 
 def changed() -> list[dict[str, Any]]:

@@ -24,7 +24,10 @@ def status(available: str, message: str = "", *, preferred: bool | None = None) 
 
 
 def told(before: dict[str, Any], after: dict[str, Any], asked: Resolved) -> list[tuple[str, bool]]:
-    return [(each.regarding["name"], each.warning) for each in announcements(topology(before), after, asked)]
+    return [
+        (announcement.regarding["name"], announcement.warning)
+        for announcement in announcements(topology(before), after, asked)
+    ]
 
 
 ASKED = Resolved(required={"rack": workloads(1)})

@@ -92,7 +92,7 @@ def test_a_rehearsal_shows_the_first_write_and_makes_none(
     assert not site.wrote
     assert found(api, f"{path}/cluster") is None
     # The real thing, after which there is nothing to show.
-    real = next(each for each in make_publishers(clients()) if each.name == name)
+    real = next(publisher for publisher in make_publishers(clients()) if publisher.name == name)
     assert real.publish(ALONE if name == "kai" else TOPOLOGY, levels(*FOUR)).in_sync
     assert site.publish(name, *FOUR).in_sync
 

@@ -363,7 +363,7 @@ class World:
         while self.events[0][0] < until:
             self.time, _, what = heapq.heappop(self.events)
             what()
-            leaders = [each.election for each in self.contenders if each.may_write()]
+            leaders = [contender.election for contender in self.contenders if contender.may_write()]
             assert len(leaders) <= 1
             if leaders and leaders[0] is not last:
                 self.terms += 1

@@ -35,7 +35,7 @@ def test_everything_amiss_at_once_with_the_longest_names_fits() -> None:
         nodes.append(
             gpu_node(long(f"n{i}-", 253), labels, chassis=long(f"c{i // 7}-"), state="degraded" if i % 3 else "ok")
         )
-    asked = topology(levels=levels, required=[each["domain"] for each in levels])
+    asked = topology(levels=levels, required=[level["domain"] for level in levels])
     found = assess(asked, nodes, Absences(), 0.0)
     published = [Published(f"g{i}/v1", "Topology", "cluster", "Rejected", "y" * 1024) for i in range(4)]
     conditions = conditions_of(

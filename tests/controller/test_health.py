@@ -158,7 +158,7 @@ def test_degraded_nodes_are_counted_by_domain_and_lone_ones_have_no_name() -> No
 
 def test_racks_of_one_name_in_two_blocks_are_two() -> None:
     nodes = [gpu_node(f"n{i}", {"rack": "r", "block": f"b{i % 2}"}, state="degraded") for i in range(6)]
-    levels = {each.level.domain: each for each in look(nodes).health.levels}
+    levels = {level.level.domain: level for level in look(nodes).health.levels}
     assert [d.name for d in levels["rack"].worst] == ["z/b0/r", "z/b1/r"]
 
 

@@ -38,4 +38,4 @@ def read(document: dict[str, Any], *others: dict[str, Any], known: Known | None 
 
 
 def said(reading: Reading) -> list[tuple[str, str, str]]:
-    return [(each.rule, each.field, each.message) for each in reading.findings]
+    return [(finding.rule, finding.field, finding.message) for finding in reading.findings]

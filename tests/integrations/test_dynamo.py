@@ -70,7 +70,7 @@ def read(document: dict[str, Any], before: dict[str, Any] | None = None, known: 
 
 
 def said(reading: Reading, severity: str = "error") -> list[tuple[str, str]]:
-    return [(each.field, each.message) for each in reading.findings if each.severity == severity]
+    return [(finding.field, finding.message) for finding in reading.findings if finding.severity == severity]
 
 
 @BOTH
@@ -96,7 +96,7 @@ def test_a_component_without_a_constraint_stays_where_the_deployment_stays(versi
     assert reading.workload is not None
     (whole,) = reading.workload.groups
     assert whole.required == RACK
-    assert all(each.required is None for each in whole.groups)
+    assert all(group.required is None for group in whole.groups)
 
 
 @BOTH
@@ -106,7 +106,7 @@ def test_components_alone_can_be_constrained(version: str) -> None:
     assert reading.workload is not None
     (whole,) = reading.workload.groups
     assert whole.required is None
-    assert [each.required for each in whole.groups] == [None, None, RACK]
+    assert [group.required for group in whole.groups] == [None, None, RACK]
 
 
 @BOTH
@@ -144,7 +144,7 @@ def test_what_is_refused_of_the_deployment(
     assert not reading.workload.placeable
     assert reading.workload.notes
     assert (where, message) in said(reading)
-    assert fix in next(each.fix for each in reading.findings if each.field == where)
+    assert fix in next(finding.fix for finding in reading.findings if finding.field == where)
 
 
 @BOTH
@@ -211,12 +211,12 @@ def test_without_grove_nothing_is_kept_together(version: str) -> None:
     document = deployment(version, on(version, "rack", "unheard-of"), {"packDomain": "zone"})
     document["metadata"]["annotations"] = {"nvidia.com/enable-grove": "False"}
     reading = read(document)
-    assert [(each.severity, each.rule) for each in reading.findings] == [("warning", "dynamo/grove-pathway")]
+    assert [(finding.severity, finding.rule) for finding in reading.findings] == [("warning", "dynamo/grove-pathway")]
     assert reading.workload is not None
     assert reading.workload.topology is None
     assert all(group.required is None for group, _ in reading.workload.groups[0].everything())
     document["metadata"]["annotations"]["nvidia.com/enable-grove"] = "true"
-    assert "dynamo/topology-exists" in {each.rule for each in read(document).findings}
+    assert "dynamo/topology-exists" in {finding.rule for finding in read(document).findings}
 
 
 IMMUTABLE = (
@@ -273,7 +273,7 @@ def test_resources_in_dynamos_own_form() -> None:
 def test_a_quantity_in_dynamos_own_form_is_named_where_it_stands() -> None:
     document = deployment(ALPHA)
     document["spec"]["services"]["prefill"]["resources"] = {"limits": {"gpu": "many", "custom": {"rdma/ib": "-1"}}}
-    assert [each.field for each in read(document).findings] == [
+    assert [finding.field for finding in read(document).findings] == [
         "spec.services.prefill.resources.limits.gpu",
         "spec.services.prefill.resources.limits.custom.rdma/ib",
     ]

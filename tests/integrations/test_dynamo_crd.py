@@ -51,6 +51,6 @@ def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str) -> None:
         code, answer = api.request("POST", f"{path}?dryRun=All", document)
         if code != 201:
             assert code == 422, answer
-            assert any(each.message in answer["message"] for each in findings), (answer["message"], findings)
+            assert any(finding.message in answer["message"] for finding in findings), (answer["message"], findings)
         by_crd = {"dynamo/domain-pattern", "dynamo/topology-name", "dynamo/component-domain"}
-        assert (code == 201) == by_crd.isdisjoint(each.rule for each in findings), (answer, findings)
+        assert (code == 201) == by_crd.isdisjoint(finding.rule for finding in findings), (answer, findings)

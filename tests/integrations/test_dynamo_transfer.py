@@ -26,7 +26,7 @@ def read(policy: Any, version: str = "v1beta1", before: Any = None, grove: str =
 
 
 def said(reading: Reading) -> list[tuple[str, str, str]]:
-    return [(each.severity, each.field, each.message) for each in reading.findings]
+    return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
 
 @pytest.mark.parametrize(

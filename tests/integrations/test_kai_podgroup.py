@@ -43,7 +43,7 @@ def test_the_tree_of_sub_groups() -> None:
     assert (reading.workload.topology, top.required, top.preferred) == ("cluster", ZONE, RACK)
     assert top.total() == {"pods": 9}
     prefill, router = top.groups
-    assert [(each.name, each.required) for each in prefill.groups] == [("sub-group a", RACK), ("sub-group b", RACK)]
+    assert [(group.name, group.required) for group in prefill.groups] == [("sub-group a", RACK), ("sub-group b", RACK)]
     assert router.total() == {"pods": 1}
 
 

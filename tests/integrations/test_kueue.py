@@ -79,7 +79,7 @@ def test_a_pod_set_as_a_whole(annotations: Object, required: Any, preferred: Any
 def test_slices() -> None:
     (pod_set,) = tree(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "4"}, 10)).groups
     assert (pod_set.required, pod_set.pods) == (ZONE, ())
-    assert [(each.copies, each.required, each.total()["pods"]) for each in pod_set.groups] == [
+    assert [(group.copies, group.required, group.total()["pods"]) for group in pod_set.groups] == [
         (2, RACK, 4),
         (1, RACK, 2),
     ]
@@ -100,7 +100,7 @@ def test_all_jobs_of_a_kind_are_one_pod_set() -> None:
     on_pods = {REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "4"}
     (workers,) = tree(queued(jobset(replicated("workers", 3, 4, on_pods=on_pods)))).groups
     assert (workers.required, workers.total()["pods"]) == (ZONE, 12)
-    assert [(each.copies, each.required) for each in workers.groups] == [(3, RACK)]
+    assert [(group.copies, group.required) for group in workers.groups] == [(3, RACK)]
 
 
 def test_leader_and_workers_in_one_domain() -> None:
@@ -138,8 +138,8 @@ def test_a_workload_of_kueue() -> None:
         pod_set("c", 2, unconstrained=True),
     ]
     a, b, c = tree(workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": sets})).groups
-    assert (a.required, [(each.copies, each.required) for each in a.groups]) == (ZONE, [(2, RACK)])
-    assert [(each.copies, each.required) for each in b.groups] == [(2, RACK)]
+    assert (a.required, [(group.copies, group.required) for group in a.groups]) == (ZONE, [(2, RACK)])
+    assert [(group.copies, group.required) for group in b.groups] == [(2, RACK)]
     assert (c.required, c.total()["pods"]) == (None, 2)
 
 
@@ -294,7 +294,7 @@ def test_every_topology_with_the_levels_may_be_meant() -> None:
     assert reading.findings == ()
     assert reading.workload is not None
     assert reading.workload.topology == "a"
-    assert [each.topology for each in reading.alternatives] == ["c"]
+    assert [alternative.topology for alternative in reading.alternatives] == ["c"]
     assert reading.workload.notes == ("the ResourceFlavor decides which topology it is: a, c",)
 
 

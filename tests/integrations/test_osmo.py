@@ -164,7 +164,7 @@ def test_resources_beside_the_workflow_are_not_read_by_osmo() -> None:
     document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
     document["resources"] = document["workflow"].pop("resources")
     reading = read(document)
-    assert [each.rule for each in reading.findings] == ["osmo/resources"]
+    assert [finding.rule for finding in reading.findings] == ["osmo/resources"]
     assert reading.workload is not None
     assert reading.workload.groups[0].groups[0].required == RACK
 
@@ -181,7 +181,7 @@ def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:
     document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
     known = Known({"cluster": Ladder("cluster", (ZONE, RACK))})
     reading = Osmo().read(document, known)
-    assert [(each.severity, each.rule) for each in reading.findings] == [("advice", "osmo/pool-unknown")]
+    assert [(finding.severity, finding.rule) for finding in reading.findings] == [("advice", "osmo/pool-unknown")]
     assert reading.workload is not None
     assert reading.workload.groups[0].groups[0].required == RACK
     assert any("stand in" in note for note in reading.workload.notes)

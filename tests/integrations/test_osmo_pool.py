@@ -17,8 +17,8 @@ KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK, HOST))}, frozenset({ZON
 
 def said(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:
     reading = OsmoPool().read(document, with_documents(KNOWN, others))
-    assert all(each.fix for each in reading.findings)
-    return [(each.severity, each.field, each.message) for each in reading.findings]
+    assert all(finding.fix for finding in reading.findings)
+    return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
 
 def backend(scheduler: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from toposcope.integrations.framework.pod_sets import portions, structure_of, su
 def counted(document: Object) -> tuple[list[tuple[str, int]], int]:
     structure = structure_of(Part(document))
     assert structure is not None
-    return [(each.name, each.count) for each in structure.sets], structure.copies
+    return [(set_.name, set_.count) for set_ in structure.sets], structure.copies
 
 
 RAY_SPEC = {

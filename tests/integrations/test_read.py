@@ -28,7 +28,7 @@ EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK.key}
 
 
 def systems(document: Object) -> list[str]:
-    return [each.workload.system for each in readings(document, KNOWN) if each.workload]
+    return [reading.workload.system for reading in readings(document, KNOWN) if reading.workload]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def read(document: dict[str, Any], known: Known = KNOWN) -> Reading:
 
 
 def rules(reading: Reading) -> list[tuple[str, str]]:
-    return [(each.severity, each.rule) for each in reading.findings]
+    return [(finding.severity, finding.rule) for finding in reading.findings]
 
 
 def test_distributed_workloads_prefer_the_lowest_level() -> None:
@@ -116,7 +116,7 @@ def test_segments_prefer_the_lowest_level_too() -> None:
     assert reading.workload is not None
     (whole,) = reading.workload.groups
     segments = [group for group, _ in whole.everything() if group.name == "segment"]
-    assert [(each.copies, each.preferred, each.total()["pods"]) for each in segments] == [(2, HOST, 2)]
+    assert [(segment.copies, segment.preferred, segment.total()["pods"]) for segment in segments] == [(2, HOST, 2)]
 
 
 def test_which_topology() -> None:
@@ -167,9 +167,9 @@ def test_which_documents_are_run_ais() -> None:
     named = training()
     named["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "kai-scheduler"
     assert not RunAi().claims(named)
-    assert [each.workload and each.workload.system for each in readings(training({REQUIRED: RACK.key}), KNOWN)] == [
-        "Run:ai"
-    ]
+    assert [
+        reading.workload and reading.workload.system for reading in readings(training({REQUIRED: RACK.key}), KNOWN)
+    ] == ["Run:ai"]
 
 
 def network(*keys: Any, **more: Any) -> dict[str, Any]:
@@ -178,8 +178,8 @@ def network(*keys: Any, **more: Any) -> dict[str, Any]:
 
 def said(document: dict[str, Any], before: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
     reading = RunAiTopology().read(document, KNOWN, before)
-    assert all(each.fix for each in reading.findings if each.rule != "type")
-    return [(each.severity, each.field, each.message) for each in reading.findings]
+    assert all(finding.fix for finding in reading.findings if finding.rule != "type")
+    return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
 
 def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:

@@ -47,7 +47,7 @@ def test_alerts_begin_and_end_when_they_should(promtool: str, file: Path) -> Non
 
 
 def test_every_alert_is_unit_tested_firing_and_resolved(alert: dict[str, Any]) -> None:
-    moments = [bool(each["exp_alerts"]) for each in unit_tests() if each["alertname"] == alert["alert"]]
+    moments = [bool(test["exp_alerts"]) for test in unit_tests() if test["alertname"] == alert["alert"]]
     assert moments[0] is False  # not at once
     assert True in moments
     assert moments[-1] is False

@@ -51,7 +51,7 @@ def outcome(path: Path) -> object:
     try:
         found = load_files([str(path)], keep_matrix=every)
     except BadInput as error:
-        return [str(each) for each in error.problems]
+        return [str(problem) for problem in error.problems]
     pods = None if found.pods is None else tuple(found.pods)
     return found.nodes, pods, found.topologies, found.published, found.warnings
 

@@ -12,8 +12,8 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     nodes = [view("a"), view("b"), view("c", rack="r2", cordoned=True), view("d", rack="r2", block="b2")]
     status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]}
     found = {
-        each.domain: each
-        for each in survey_levels(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
+        level.domain: level
+        for level in survey_levels(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
     }
     rack = found["rack"]
     # Two racks are called r2, in different blocks.

@@ -19,7 +19,7 @@ Object = dict[str, Any]
 
 @functools.cache
 def _described(name: str, *, faulty: bool) -> tuple[dict[str, str], dict[str, str]]:
-    node = next(each for each in _machines() if each.name == name)
+    node = next(machine for machine in _machines() if machine.name == name)
     faults = Faults(links_down={1: frozenset({3})}) if faulty else None
     with TemporaryDirectory() as folder:
         found = describe(probed(node.machine, Path(folder), faults), name)

@@ -33,7 +33,7 @@ def test_no_key_stands_for_two_domains() -> None:
     ],
 )
 def test_what_one_of_the_schedulers_refuses_is_named(levels: list[tuple[str, str]], words: str) -> None:
-    problems = level_problems([Level(*each) for each in levels])
+    problems = level_problems([Level(*level) for level in levels])
     assert any(words in problem for problem in problems), problems
     assert all(problem.startswith("spec.levels") for problem in problems)
 

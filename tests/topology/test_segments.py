@@ -35,7 +35,7 @@ def rack(i: int) -> NodeFacts:
 
 
 def paths(segments: tuple[Segment, ...]) -> list[tuple[str, int, int]]:
-    return [(" > ".join(level.domain for level in each.levels), each.nodes, each.gpus) for each in segments]
+    return [(" > ".join(level.domain for level in segment.levels), segment.nodes, segment.gpus) for segment in segments]
 
 
 def test_nodes_that_are_alike_are_not_divided() -> None:
@@ -91,7 +91,10 @@ def test_a_node_that_says_unknown_is_in_no_segment_and_no_selector_takes_it() ->
     found = divide(Table(nodes), BUILT_IN)
     assert found is not None
     assert found.doubtful == ("c",)
-    assert [(each.nodes, dict(each.unlike)) for each in found.segments] == [(3, {TIER: ("no-topology",)}), (1, {})]
+    assert [(segment.nodes, dict(segment.unlike)) for segment in found.segments] == [
+        (3, {TIER: ("no-topology",)}),
+        (1, {}),
+    ]
 
 
 def selects(segment: Segment, each: NodeFacts) -> bool:

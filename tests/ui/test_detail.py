@@ -49,7 +49,7 @@ def _told(node: NodeView, since: str | None = None, written: str = "") -> protoc
 def test_devices_are_told_as_they_are_connected() -> None:
     found = _told(_node())
 
-    assert [(each.label, each.kind, each.name, each.numa, each.rails) for each in found.devices] == [
+    assert [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices] == [
         ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
         ("GPU1", "gpu", "", 1, []),
         ("NIC0", "nic", "mlx5_0", 0, []),

@@ -34,7 +34,9 @@ def test_it_names_its_address_answers_there_and_ends_at_a_signal(tmp_path: Path)
         program.send_signal(signal.SIGINT)
         said = program.stderr.read()
         assert program.wait(20) == 0
-    assert [each for each in said.splitlines() if not each.startswith("warning: the page is not built")] == []
+    assert [
+        splitline for splitline in said.splitlines() if not splitline.startswith("warning: the page is not built")
+    ] == []
 
 
 def test_no_other_program_carries_a_web_framework() -> None:

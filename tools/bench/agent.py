@@ -124,8 +124,8 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
     )
     yield Figure("  as PSS beside this benchmark", _mib([each.pss for each in trees]))
     for role, values in zip(_ROLES, zip(*parts, strict=True), strict=True):
-        yield Figure(f"  {role}, PSS", _mib([each.pss for each in values]))
-        yield Figure(f"  {role}, anonymous (shared pages split)", _mib([each.anonymous for each in values]))
+        yield Figure(f"  {role}, PSS", _mib([value.pss for value in values]))
+        yield Figure(f"  {role}, anonymous (shared pages split)", _mib([value.anonymous for value in values]))
 
 
 def _agent_memory(site: Site, node: str) -> tuple[Memory, list[Memory]]:

@@ -86,8 +86,8 @@ def _decoding(nodes: int, runs: int) -> Sample:
     """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them and nothing else."""
     objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
     decode = NODE_JSON.decode
-    some = cpu(lambda: [decode(each) for each in objects], runs)
-    return Sample(tuple(each / 1000 * nodes / len(objects) for each in some.values), "s")
+    some = cpu(lambda: [decode(object_) for object_ in objects], runs)
+    return Sample(tuple(value / 1000 * nodes / len(objects) for value in some.values), "s")
 
 
 def compile_programs() -> None:

@@ -83,7 +83,7 @@ def _below(name: str, item: Any) -> Iterator[tuple[str, object]]:
         attributes = dict(_attributes(item))
         yield from ((f"{type(item).__qualname__}.{own}", value) for own, value in attributes.items())
         if not attributes:  # made in C: what it tells the garbage collector has no names
-            yield from ((f"{type(item).__qualname__} inside", each) for each in gc.get_referents(item))
+            yield from ((f"{type(item).__qualname__} inside", referent) for referent in gc.get_referents(item))
 
 
 def _content(cell: Any) -> object:
@@ -98,7 +98,7 @@ def _attributes(item: object) -> Iterator[tuple[str, object]]:
     own: Mapping[str, object] = getattr(item, "__dict__", None) or {}
     yield from list(own.items())
     slots = [vars(kind).get("__slots__", ()) for kind in type(item).__mro__]
-    names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
+    names = [name for slot in slots for name in ((slot,) if isinstance(slot, str) else slot)]
     for name in (*names, *getattr(type(item), "__struct_fields__", ())):
         hidden = name.startswith("__") and not name.endswith("__")
         where = f"_{type(item).__name__.lstrip('_')}{name}" if hidden else name

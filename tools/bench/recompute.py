@@ -65,8 +65,8 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
 
 def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str = "") -> Figure:
-    index = {each.name: each for each in facts}
-    rows = [each.values for each in facts]  # what a node shares with others is not spelled out in its facts
+    index = {fact.name: fact for fact in facts}
+    rows = [fact.values for fact in facts]  # what a node shares with others is not spelled out in its facts
     return Figure(
         f"full recompute, {len(facts):,} nodes{what}",
         cpu(lambda: assess(_TOPOLOGY, LiveTable(index.copy()), Absences(), 0.0), runs),
@@ -125,7 +125,7 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
     listed = [*lines("ADDED", objects), *lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
-    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in objects])
+    changed = lines("MODIFIED", [object_.replace(b'"block-', b'"other-') for object_ in objects])
     rates = []
     for _ in range(runs):
         stop = threading.Event()
@@ -136,8 +136,8 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
             raise MeasurementFailed("not every event came through")
         rates.append(nodes / client.cpu)
     decode = NodeDecoder(TRACKED)
-    alone = cpu(lambda: [decode(each) for each in objects], runs)
-    peer = Peer("decoding alone", Sample(tuple(1000 * nodes / each for each in alone.values), "/s"))
+    alone = cpu(lambda: [decode(object_) for object_ in objects], runs)
+    peer = Peer("decoding alone", Sample(tuple(1000 * nodes / value for value in alone.values), "/s"))
     yield Figure("node events handled, one core", Sample(tuple(rates), "/s"), Target(10_000, at_most=False), (peer,))
 
 
@@ -151,7 +151,7 @@ def event_rate(nodes: int, runs: int) -> Sample:
         stop = threading.Event()
         objects = (msgspec.json.encode(small_object(node)) for node in large_cluster(nodes))
         listed = itertools.chain(
-            (line for each in objects for line in lines("ADDED", [each])),
+            (line for object_ in objects for line in lines("ADDED", [object_])),
             lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
         )
         client = Replayed(listed, changed, stop)
@@ -165,7 +165,7 @@ def event_rate(nodes: int, runs: int) -> Sample:
 
 def lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
     """Objects as the events of a watch."""
-    return [b'{"type":"%s","object":%s}' % (kind.encode(), each) for each in objects]
+    return [b'{"type":"%s","object":%s}' % (kind.encode(), object_) for object_ in objects]
 
 
 def _changed(facts: NodeFacts) -> bool:

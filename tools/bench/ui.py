@@ -96,15 +96,15 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
         )
         idle(running.pid)
         states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
-        yield from _told("a state changed", [_change(client, stream, running, each) for each in states])
+        yield from _told("a state changed", [_change(client, stream, running, state) for state in states])
         cordons = [{"spec": {"unschedulable": not turn % 2}} for turn in range(_COUNTED)]
-        yield from _told("a node cordoned", [_change(client, stream, running, each) for each in cordons])
+        yield from _told("a node cordoned", [_change(client, stream, running, cordon) for cordon in cordons])
         yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
         with ExitStack() as others:
             since = msgspec.json.decode(_plain(port))["id"]
             for _ in range(_PAGES - 1):
                 others.enter_context(_Stream(port, since))
-            trips = [_change(client, stream, running, each) for each in states]
+            trips = [_change(client, stream, running, state) for state in states]
             yield from _told(f"a state changed, with {_PAGES} pages", trips)
             yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
         yield Figure("  memory in the end", _one(memory(tree(running.pid)).total / _MIB, "MiB"), Target(_MOST_MEMORY))

@@ -22,7 +22,7 @@ def rendered(*components: str) -> str:
         folder = Path(name).resolve()
         overlay = {
             "resources": [os.path.relpath(MANIFESTS / "base", folder)],
-            "components": [os.path.relpath(MANIFESTS / "components" / each, folder) for each in components],
+            "components": [os.path.relpath(MANIFESTS / "components" / component, folder) for component in components],
         }
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), encoding="utf-8")
         return kustomize(folder)

@@ -54,12 +54,12 @@ def agent() -> str:
 
 def topologies() -> str:
     """The controller's metrics about ClusterTopologies."""
-    return _table((each for each in controller_families() if TOPOLOGY in each.labels), series=True)
+    return _table((family for family in controller_families() if TOPOLOGY in family.labels), series=True)
 
 
 def work() -> str:
     """The controller's metrics about itself."""
-    return _table((each for each in controller_families() if TOPOLOGY not in each.labels), series=True)
+    return _table((family for family in controller_families() if TOPOLOGY not in family.labels), series=True)
 
 
 def agent_families() -> list[Family]:
@@ -113,12 +113,12 @@ def _more(note: dict[str, str]) -> str:
 def _table(families: Iterable[Family], *, series: bool) -> str:
     said = notes()
     rows = []
-    for each in families:
-        note = said.get(each.name, {})
-        row = [code(each.name), each.type, listed(each.labels), " ".join((each.help, _more(note)))]
+    for family in families:
+        note = said.get(family.name, {})
+        row = [code(family.name), family.type, listed(family.labels), " ".join((family.help, _more(note)))]
         if series:
             if "series" not in note:
-                raise ForgottenNoteError(f"{NOTES.name}: how many series does {each.name} have?")
+                raise ForgottenNoteError(f"{NOTES.name}: how many series does {family.name} have?")
             row.append(note["series"])
         rows.append(row)
     return table(["metric", "type", "labels", "meaning", *(["series"] if series else [])], rows)

@@ -42,7 +42,9 @@ def annotation_for(topology: NodeTopology) -> str:
         "nics": [_device(name=nic.name, pci=nic.pci, numa=nic.numa) for nic in topology.nics],
         "cpus": _cpus(topology),
         "matrix": [" ".join(row[: i + 1]) for i, row in enumerate(topology.matrix.cells)],
-        "disputes": [f"{each.a} {each.b}: NVML says {each.nvml}, sysfs {each.sysfs}" for each in topology.disputes],
+        "disputes": [
+            f"{dispute.a} {dispute.b}: NVML says {dispute.nvml}, sysfs {dispute.sysfs}" for dispute in topology.disputes
+        ],
         "reasons": _cut(topology.reasons, *_REASONS[0]),
     }
     for optional in ("cpus", "disputes"):

@@ -271,7 +271,7 @@ def _owner(metadata: Mapping[str, Any]) -> str:
     labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
     if not (isinstance(labels, dict) and labels.get(MANAGED_BY) == TOPOSCOPE and isinstance(owners, list)):
         return ""
-    known = [each for each in owners if isinstance(each, dict)]
+    known = [owner for owner in owners if isinstance(owner, dict)]
     return next((str(o.get("uid", "")) for o in known if o.get("controller") and o.get("kind") == KIND), "")
 
 

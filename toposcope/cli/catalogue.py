@@ -64,7 +64,7 @@ def _namespaces(client: "ApiClient") -> Iterator[str]:
             return
         raise
     items = found.get("items") if isinstance(found, dict) else None
-    others = {str((each.get("metadata") or {}).get("namespace")) for each in items or () if isinstance(each, dict)}
+    others = {str((item.get("metadata") or {}).get("namespace")) for item in items or () if isinstance(item, dict)}
     yield from sorted(others - {NAMESPACE})
 
 

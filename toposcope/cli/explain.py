@@ -109,7 +109,7 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
     if found.sittings:
         yield ""
         yield screen.paint("Where its pods run:", "head")
-        yield from (f"  {_sitting(each)}" for each in found.sittings)
+        yield from (f"  {_sitting(sitting)}" for sitting in found.sittings)
     if wide and case.family.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
@@ -159,7 +159,7 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
         yield from (f"  {line}" for line in step.details)
         yield from _commands(step)
         return
-    broken = [each for each in found.sittings if each.honoured is False]
+    broken = [sitting for sitting in found.sittings if sitting.honoured is False]
     if broken:
         yield screen.paint("Nothing keeps it from running, but its pods do not sit as it asks:", "yellow")
         yield from (f"  {_sitting(each)}" for each in broken)

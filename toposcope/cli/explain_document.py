@@ -24,8 +24,10 @@ def document_of(found: Diagnosis) -> dict[str, Any]:
         else {"expected": case.expected or None, "placed": len(case.placed), "waiting": len(case.waiting)},
         "answer": found.answer and _step(found.answer),
         "steps": [_step(step) for step in found.steps],
-        "sitting": [_sitting(each) for each in found.sittings],
-        "said": [{"about": each.about, "text": each.text, "meaning": each.meaning or None} for each in found.sayings],
+        "sitting": [_sitting(sitting) for sitting in found.sittings],
+        "said": [
+            {"about": saying.about, "text": saying.text, "meaning": saying.meaning or None} for saying in found.sayings
+        ],
     }
 
 

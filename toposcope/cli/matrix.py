@@ -52,7 +52,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document(node, found))
     elif arguments.output == "name":
-        screen.show(each.label for each in found.devices)
+        screen.show(device.label for device in found.devices)
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
     return WELL if FAULTS.isdisjoint(marks(node)) else UNWELL
@@ -83,8 +83,8 @@ def document(node: NodeView, found: NodeMatrix) -> dict[str, Any]:
     return {
         "node": node.name,
         "devices": [
-            {"label": each.label, "name": each.name, "pci": each.pci, "numa": each.numa, "cpus": each.cpus}
-            for each in found.devices
+            {"label": device.label, "name": device.name, "pci": device.pci, "numa": device.numa, "cpus": device.cpus}
+            for device in found.devices
         ],
         "matrix": [list(row) for row in found.links.cells] if found.links else None,
         "reasons": list(found.reasons),
@@ -95,7 +95,7 @@ def document(node: NodeView, found: NodeMatrix) -> dict[str, Any]:
 def _page(screen: Screen, found: NodeMatrix, *, wide: bool) -> Iterator[str]:
     if found.links is None:
         yield "the matrix was too large for the annotation; the devices are:"
-        yield from (f"  {each.label}: {each.name} {each.pci}".rstrip() for each in found.devices)
+        yield from (f"  {device.label}: {device.name} {device.pci}".rstrip() for device in found.devices)
     else:
         yield from _grid(screen, found)
         yield ""
@@ -104,7 +104,7 @@ def _page(screen: Screen, found: NodeMatrix, *, wide: bool) -> Iterator[str]:
         for cell, meaning in LEGEND.items():
             if shown.get(cell):
                 yield f"  {cell:<5} {meaning}"
-        named = [each for each in found.devices if wide or each.label.startswith("NIC")]
+        named = [device for device in found.devices if wide or device.label.startswith("NIC")]
         if named:
             yield ""
             yield from (screen.paint(f"  {each.label}: {each.name} ({each.pci})", "dim") for each in named)

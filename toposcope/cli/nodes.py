@@ -118,7 +118,7 @@ def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]
             for key, value in node.labels.items()
             if key.startswith(label_keys.PREFIX)
         },
-        "taints": [{"key": each.key, "value": each.value, "effect": each.effect} for each in node.taints],
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
         "reasons": list(reasons(node.matrix)),
     }
 

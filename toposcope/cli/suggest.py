@@ -77,10 +77,10 @@ def _why(suggestion: Suggestion, total: int, *, wide: bool) -> Iterator[str]:
     if suggestion.own:
         own = ", ".join(level.key for level in suggestion.own)
         yield f"Other nodes lack {own}: in one topology with these, schedulers would leave them out."
-    for each in suggestion.crossings:
+    for crossing in suggestion.crossings:
         yield (
-            f"Left out: {each.level.domain} ({each.level.key}) and {each.other.domain} do not nest: "
-            f"{each.value!r} lies under {each.parents[0]!r} and {each.parents[1]!r}."
+            f"Left out: {crossing.level.domain} ({crossing.level.key}) and {crossing.other.domain} do not nest: "
+            f"{crossing.value!r} lies under {crossing.parents[0]!r} and {crossing.parents[1]!r}."
         )
     if count < total * _FEW:
         yield "So few nodes may only wait for a label. Look at them before you apply this: toposcope nodes -o wide"

@@ -26,18 +26,18 @@ def document(topology: Topology) -> dict[str, Any]:
         "gpus": (status / "gpus").number(0),
         "levels": [
             {
-                "domain": (each / "domain").text(),
-                "key": (each / "key").text(),
-                "domains": (each / "domains").number(0),
-                "nodes": (each / "nodes").number(0),
-                "missing": (each / "missing").number(0),
-                "available": (each / "available").flag(),
+                "domain": (level / "domain").text(),
+                "key": (level / "key").text(),
+                "domains": (level / "domains").number(0),
+                "nodes": (level / "nodes").number(0),
+                "missing": (level / "missing").number(0),
+                "available": (level / "available").flag(),
             }
-            for each in (status / "levels").items()
+            for level in (status / "levels").items()
         ],
         "conditions": [
-            {name: (each / name).text() for name in ("type", "status", "reason", "message")}
-            for each in (status / "conditions").items()
+            {name: (condition / name).text() for name in ("type", "status", "reason", "message")}
+            for condition in (status / "conditions").items()
         ],
     }
 

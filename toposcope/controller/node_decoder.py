@@ -132,7 +132,7 @@ class NodeDecoder:
 
 def _ready(conditions: Iterable[_Condition]) -> bool:
     """Whether the kubelet says that the node is."""
-    return "True" in [each.status for each in conditions if each.type == "Ready"]
+    return "True" in [condition.status for condition in conditions if condition.type == "Ready"]
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:

@@ -198,7 +198,7 @@ class Reconciler:
 
     def _publish(self, topology: Topology, levels: Sequence[Level] | None) -> tuple[list[Published], bool]:
         """What the publishers say, and whether the cluster serves something that is wanted."""
-        served = [each for each in self._publishers if each.served()]
+        served = [publisher for publisher in self._publishers if publisher.served()]
         published = [said for each in served for said in self._turn_to(each, topology, levels)]
         return published, any(topology.publish.get(each.name) != "Never" for each in served)
 

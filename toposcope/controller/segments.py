@@ -203,6 +203,6 @@ def _stray(found: Segmentation, listed: Sequence[Segment]) -> tuple[int, tuple[s
     )
     names = (
         *found.doubtful,
-        *(name for each in found.segments if each not in listed for name in each.examples),
+        *(name for segment in found.segments if segment not in listed for name in segment.examples),
     )
     return count, tuple(sorted(set(names))[:MOST_NAMES])

@@ -67,7 +67,7 @@ class Case:
     def finished(self) -> bool:
         """Whether it has run to its end."""
         document = self.document
-        ended = any(each.type in _ENDED and each.status == "True" for each in conditions(document))
+        ended = any(condition.type in _ENDED and condition.status == "True" for condition in conditions(document))
         status = document.get("status")
         return ended or (isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed"))
 
@@ -84,7 +84,7 @@ class Case:
     @property
     def topologies(self) -> tuple[str, ...]:
         """The topologies that are asked for."""
-        return tuple(dict.fromkeys(each.topology for each in self.workloads if each.topology))
+        return tuple(dict.fromkeys(workload.topology for workload in self.workloads if workload.topology))
 
     def findings(self, *rules: str, severity: str = "error") -> Iterator[Finding]:
         """What the systems would object to by these rules (`kai/level-exists` is `level-exists` of KAI)."""
@@ -133,7 +133,9 @@ class Case:
     @property
     def uses_grove(self) -> bool:
         """Whether Grove places it, for Dynamo or by itself."""
-        return any(each.system in ("Dynamo", "Grove") for each in self.workloads) or any(self.members(CLIQUE_SET))
+        return any(workload.system in ("Dynamo", "Grove") for workload in self.workloads) or any(
+            self.members(CLIQUE_SET)
+        )
 
 
 def published_as(snapshot: Snapshot, name: str, kinds: Iterable[Kind]) -> Published | None:

@@ -98,7 +98,7 @@ def place_of(document: Object) -> Ref:
 def owner_of(document: Object) -> Ref | None:
     """The object that controls this one, or its only owner: KAI's PodGroups name theirs without calling it so."""
     references = list((Part(document) / "metadata" / "ownerReferences").items())
-    chosen = [each for each in references if each.value and (each / "controller").flag()]
+    chosen = [reference for reference in references if reference.value and (reference / "controller").flag()]
     if not chosen and len(references) == 1:
         chosen = references
     if not chosen:

@@ -97,7 +97,7 @@ def _inside(path: str, reading: Reading) -> Reading:
     return replace(
         reading,
         findings=tuple(
-            replace(each, field=f"{path}.{each.field}" if each.field else path) for each in reading.findings
+            replace(finding, field=f"{path}.{finding.field}" if finding.field else path) for finding in reading.findings
         ),
     )
 

@@ -33,8 +33,8 @@ class Restores:
         """Have everybody read everything again."""
         with self._lock:
             followers = list(self._followers)
-        for each in followers:
-            each.relist("restored")
+        for follower in followers:
+            follower.relist("restored")
 
 
 def went_back(known: str, now: str) -> bool:

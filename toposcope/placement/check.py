@@ -83,7 +83,9 @@ class Checker:
             return None
         levels, nodes = self._place(workload.topology)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
-        return replace(verdict, remedies=tuple(self._with_pods(each, verdict.shortage) for each in verdict.remedies))
+        return replace(
+            verdict, remedies=tuple(self._with_pods(remedy, verdict.shortage) for remedy in verdict.remedies)
+        )
 
     def _with_pods(self, remedy: Remedy, shortage: Shortage | None) -> Remedy:
         """Which pods would have to go: those that hold what is short."""

@@ -46,14 +46,14 @@ def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
     """What a system objects to, with the line of each field."""
     return [
         {
-            "rule": each.rule,
-            "severity": each.severity,
-            "field": each.field,
-            "line": line_of(document, each.field) or None,
-            "message": each.message,
-            "fix": each.fix or None,
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "field": finding.field,
+            "line": line_of(document, finding.field) or None,
+            "message": finding.message,
+            "fix": finding.fix or None,
         }
-        for each in checked.reading.findings
+        for finding in checked.reading.findings
     ]
 
 
@@ -89,12 +89,12 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
         },
         "remedies": [
             {
-                "act": each.act,
-                "domain": verdict.name(each.domain),
-                "nodes": list(each.nodes),
-                "pods": list(each.pods),
+                "act": remedy.act,
+                "domain": verdict.name(remedy.domain),
+                "nodes": list(remedy.nodes),
+                "pods": list(remedy.pods),
             }
-            for each in verdict.remedies
+            for remedy in verdict.remedies
         ],
         "placement": [
             {"group": each.group.name, "domain": list(each.domain), "nodes": dict(each.nodes)}

@@ -54,14 +54,14 @@ def _ladder(snapshot: Snapshot, topology: Topology) -> Ladder:
 def _published(snapshot: Snapshot, published: Published) -> Ladder:
     """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
     domain_of = snapshot.catalogue.domain_of
-    levels = tuple(Level(each.domain or domain_of.get(each.key, each.key), each.key) for each in published.levels)
+    levels = tuple(Level(level.domain or domain_of.get(level.key, level.key), level.key) for level in published.levels)
     return Ladder(published.name, levels, published.kind)
 
 
 def _aliases(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What KAI's Topology (0.17 and later) also calls its levels."""
     levels = Part(document) / "spec" / "levels"
-    named = [((each / "alias").text(), (each / "nodeLabel").text()) for each in levels.items()]
+    named = [((level / "alias").text(), (level / "nodeLabel").text()) for level in levels.items()]
     return tuple((alias, key) for alias, key in named if alias and key)
 
 

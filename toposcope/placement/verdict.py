@@ -86,7 +86,7 @@ def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node
     `partial` says what becomes of nodes that lack a level; see `Room`.
     """
     verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
-    named = {each.domain for each in verdict.placed} | {each.domain for each in verdict.remedies}
+    named = {each.domain for each in verdict.placed} | {remedy.domain for remedy in verdict.remedies}
     named |= {verdict.best.domain} if verdict.best else set()
     named |= {verdict.shortage.best} if verdict.shortage else set()
     return replace(verdict, names={domain: room.name_of(domain) for domain in named})

@@ -72,8 +72,8 @@ def _pod(
         "status": {
             "phase": "Running",
             "conditions": [
-                {"type": each, "status": "True", "lastProbeTime": None, "lastTransitionTime": _TIME}
-                for each in _CONDITIONS
+                {"type": condition, "status": "True", "lastProbeTime": None, "lastTransitionTime": _TIME}
+                for condition in _CONDITIONS
             ],
             "containerStatuses": [
                 {

@@ -290,7 +290,7 @@ class Decoder:
             uid=found.metadata.uid,
             places=places,
             values=self._values(name, [labels[key] for key in keys]),
-            ready=any(each.type == "Ready" and each.status == "True" for each in conditions),
+            ready=any(condition.type == "Ready" and condition.status == "True" for condition in conditions),
             schedulable=not spec.unschedulable,
             taints=self._tainted(spec.taints) if spec.taints else (),
             allocatable=self._allocatable(status.allocatable),
@@ -392,6 +392,6 @@ def published(api_version: str, kind: str, read: Callable[[type[Any]], Any]) -> 
         api_version,
         kind,
         found.metadata.name,
-        tuple(Level(each.domain, each.key or each.node_label) for each in levels),
+        tuple(Level(level.domain, level.key or level.node_label) for level in levels),
         read(dict),
     )

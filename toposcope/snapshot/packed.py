@@ -191,10 +191,10 @@ def _nodes(snapshot: Snapshot) -> _Nodes:
         )
     return _Nodes(
         list(string.numbers),
-        [list(each) for each in taints.numbers],
-        [dict(each) for each in resources.numbers],
-        [dict(each) for each in conditions.numbers],
-        [_State(*each) for each in states.numbers],
+        [list(number) for number in taints.numbers],
+        [dict(number) for number in resources.numbers],
+        [dict(number) for number in conditions.numbers],
+        [_State(*number) for number in states.numbers],
         alike,
         snapshot.pods is not None,
     )
@@ -312,7 +312,7 @@ def _snapshot(file: _File, keep_matrix: KeepMatrix) -> Snapshot:
         pods=pods,
         topologies=tuple(map(topology_of, others.topologies)),
         published=tuple(
-            Published(version, kind, name, tuple(Level(*each) for each in levels), document)
+            Published(version, kind, name, tuple(Level(*level) for level in levels), document)
             for version, kind, name, levels, document in others.published
         ),
         warnings=tuple(file.index.warnings),
@@ -325,11 +325,11 @@ def _views(packed: _Nodes) -> Iterator[NodeView]:
     taints = [tuple(Taint(*each) for each in found) for found in packed.taints]
     states = packed.states
     columns = (
-        [each.ready for each in states],
-        [each.schedulable for each in states],
-        [taints[each.taints] for each in states],
-        [packed.resources[each.allocatable] for each in states],
-        [packed.conditions[each.conditions] for each in states],
+        [state.ready for state in states],
+        [state.schedulable for state in states],
+        [taints[state.taints] for state in states],
+        [packed.resources[state.allocatable] for state in states],
+        [packed.conditions[state.conditions] for state in states],
     )
     for alike in packed.alike:
         count = len(alike.names)

@@ -64,9 +64,9 @@ def pack_pods(pods: Iterable[PodView]) -> PodColumns:
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
     return PodColumns(
         list(strings),
-        [dict(each) for each in requests],
+        [dict(request) for request in requests],
         list(owners),
-        [dict(each) for each in sayings],
+        [dict(saying) for saying in sayings],
         [msgspec.json.decode(each) for each in wanted],
         **columns,
     )

@@ -180,7 +180,7 @@ def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
     if len(suggestions) == 1 and not suggestions[0].selector:
         names = [MAIN]
     else:
-        names = [_name(each) for each in suggestions]
+        names = [_name(suggestion) for suggestion in suggestions]
         uses = Counter(names)
         numbers: Counter[str] = Counter()
         for place, name in enumerate(names):

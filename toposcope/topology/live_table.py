@@ -201,9 +201,9 @@ class LiveTable(Table):
         gone = self.kinds[place]
         values = [tally.values for tally in self._tallies.values()]
         columns: list[list[Any]] = [self.kinds, self.weights, self.usable, self._rows, *self._labels.values(), *values]
-        for each in columns:
-            each[place] = each[-1]
-            each.pop()
+        for column in columns:
+            column[place] = column[-1]
+            column.pop()
         del self._place[id(gone)]
 
     def _refit(self, steps: Mapping[Hardware, int]) -> None:

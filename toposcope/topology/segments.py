@@ -75,13 +75,13 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
     unlike = _placeholders(nodes, telling)
     kinds = _Kinds(nodes, carried, _doubtful(nodes, unlike))
     by_path: dict[Path, list[_Carried]] = {}
-    for each in kinds.counts:
-        by_path.setdefault(paths[each], []).append(each)
+    for count in kinds.counts:
+        by_path.setdefault(paths[count], []).append(count)
     found = []
     for path, members in by_path.items():
         own = tuple(level for level in path if level not in shared)
         has = tuple(level.key for level in own)
-        others = [each for each in kinds.counts if each not in members]
+        others = [count for count in kinds.counts if count not in members]
         lacks = _lacks(has, members, others, telling, catalogue)
         seen = {key: unlike[key] for key in has if key in unlike}
         found.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
@@ -157,5 +157,5 @@ class _Kinds:
 
     def of(self, chosen: Collection[_Carried]) -> tuple[int, int, tuple[str, ...]]:
         """Nodes, GPUs and the first names of those with one of these sets of level keys."""
-        names = self._nodes.first_names([each in chosen for each in self._sets], EXAMPLES)
+        names = self._nodes.first_names([set_ in chosen for set_ in self._sets], EXAMPLES)
         return sum(self.counts[each] for each in chosen), sum(self._gpus[each] for each in chosen), names

@@ -87,12 +87,12 @@ class Table:
         """What a node with its name or host unsaid may not be called; empty where no node is."""
         words = [self.placeholders, *map(self.distinct, {key for keys in self.segments for key in keys})]
         names = self._nodes.keys()
-        hosts = [node.host for node in self if node.host] if any(ITS_HOST in each for each in words) else []
+        hosts = [node.host for node in self if node.host] if any(ITS_HOST in word for word in words) else []
         different = set(hosts)
         if len(different) < len(hosts) or not names.isdisjoint(different):
             words.append({value for value, times in Counter(chain(names, hosts)).items() if times > 1})
         # There are fewer words than nodes: each is looked up among the names, and not the other way round.
-        apart = all(names.isdisjoint(each) and different.isdisjoint(each) for each in words)
+        apart = all(names.isdisjoint(word) and different.isdisjoint(word) for word in words)
         return () if apart else set().union(*words)
 
     def _take(self, kinds: list[Traits], weights: list[int]) -> None:

@@ -156,7 +156,7 @@ def _told(checker: Checker, document: Document, checked: Checked, views: set[str
         notes=list(workload.notes) if workload else [],
         level=found.level.domain if found else "",
         group=found.group.name if found else "",
-        fits=[protocol.Fit(list(each.domain), each.nodes, each.free) for each in fits[:_MOST_FITS]],
+        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MOST_FITS]],
         fits_exact=found.exact if found else True,
         more_fits=len(fits) > _MOST_FITS,
         placement=_placement(verdict) if verdict else {},

@@ -50,7 +50,7 @@ def detail(
             if key.startswith(label_keys.PREFIX)
         },
         labels=node.labels,
-        taints=[f"{each.key}{f'={each.value}' if each.value else ''}:{each.effect}" for each in node.taints],
+        taints=[f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in node.taints],
         conditions=dict(node.conditions),
         domains={sight.view.id: list(domain_path(node, sight)) for sight in mine},
         lacking=[each for sight in mine for each in _lacking(node, sight)],
@@ -59,7 +59,7 @@ def detail(
         classes=_classes(links) if links else [],
         numa=_numa(found.devices) if found else [],
         nvswitches=_number(node.label(label_keys.NVSWITCHES)),
-        nvlink_domains=[[links.devices[i] for i in each] for each in nvlink_domains(links)] if links else [],
+        nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
         reasons=list(found.reasons) if found else [],
         disputes=list(found.disputes) if found else [],
         problem=problem,
@@ -111,17 +111,17 @@ def _lacking(node: NodeView, sight: Sight) -> Iterator[protocol.Lacking]:
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
-    nics = {each.name: each.label for each in devices if _is_nic(each)}
+    nics = {device.name: device.label for device in devices if _is_nic(device)}
     return [
         protocol.Device(
-            label=each.label,
-            kind="nic" if _is_nic(each) else "gpu",
-            name=each.name,
-            pci=each.pci,
-            numa=each.numa,
-            rails=[nics[name] for name in each.rails if name in nics],
+            label=device.label,
+            kind="nic" if _is_nic(device) else "gpu",
+            name=device.name,
+            pci=device.pci,
+            numa=device.numa,
+            rails=[nics[name] for name in device.rails if name in nics],
         )
-        for each in devices
+        for device in devices
     ]
 
 
@@ -131,14 +131,14 @@ def _is_nic(device: Device) -> bool:
 
 def _numa(devices: Sequence[Device]) -> list[protocol.Numa]:
     groups: dict[int | None, list[Device]] = {}
-    for each in devices:
-        groups.setdefault(each.numa, []).append(each)
+    for device in devices:
+        groups.setdefault(device.numa, []).append(device)
     ordered = sorted(groups, key=lambda number: (number is None, number or 0))
     return [
         protocol.Numa(
             number,
-            next((each.cpus for each in groups[number] if each.cpus), "") or "",
-            [each.label for each in groups[number]],
+            next((group.cpus for group in groups[number] if group.cpus), "") or "",
+            [group.label for group in groups[number]],
         )
         for number in ordered
     ]

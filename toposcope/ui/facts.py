@@ -299,7 +299,7 @@ class Facts:
     def warnings(self) -> list[str]:
         """What cannot be seen at all."""
         with self._lock:
-            return [each for each in self._warnings.values() if each]
+            return [warning for warning in self._warnings.values() if warning]
 
 
 def left(node: NodeView, pods: Iterable[PodView]) -> dict[str, int]:

@@ -121,8 +121,8 @@ def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, none: f
 
 def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
     numbers: dict[tuple[str, ...], int] = {}
-    codes = [numbers.setdefault(tuple(each), len(numbers)) for each in lists]
-    return protocol.ListColumn([list(each) for each in numbers], codes)
+    codes = [numbers.setdefault(tuple(list_), len(numbers)) for list_ in lists]
+    return protocol.ListColumn([list(number) for number in numbers], codes)
 
 
 def domain_path(node: NodeView, sight: Sight) -> Iterator[str]:

@@ -29,8 +29,8 @@ class Searcher:
         if not text:
             return protocol.Search(query, [], more=False)
         if self._domains[0] is not sights:
-            self._domains = sights, [each for sight in sights for each in _domains(sight)]
-        found = [each for each in self._domains[1] if text in each.text.lower()]
+            self._domains = sights, [domain for sight in sights for domain in _domains(sight)]
+        found = [domain for domain in self._domains[1] if text in domain.text.lower()]
         found += [
             protocol.Found("node", name, None, [], "", name) for name in self._facts.names() if text in name.lower()
         ]

@@ -158,17 +158,17 @@ def _view(
 
 
 def _levels(found: Scope) -> Iterator[protocol.LevelView]:
-    for each in survey_levels(found, sized=False):
+    for level in survey_levels(found, sized=False):
         yield protocol.LevelView(
-            domain=each.domain,
-            key=each.key,
-            domains=each.domains,
-            nodes=each.nodes,
-            missing=each.missing,
-            required=each.required,
-            workloads=each.workloads,
-            amiss=each.amiss,
-            in_topology=each.in_topology,
+            domain=level.domain,
+            key=level.key,
+            domains=level.domains,
+            nodes=level.nodes,
+            missing=level.missing,
+            required=level.required,
+            workloads=level.workloads,
+            amiss=level.amiss,
+            in_topology=level.in_topology,
         )
 
 
@@ -188,7 +188,7 @@ def conditions_of(topology: Topology) -> Iterator[protocol.ConditionView]:
 
 def keys_of(sights: Sequence[Sight]) -> tuple[str, ...]:
     """The label keys that are a level of any view, each once."""
-    return tuple(dict.fromkeys(level.key for each in sights for level in levels_of(each)))
+    return tuple(dict.fromkeys(level.key for sight in sights for level in levels_of(sight)))
 
 
 def levels_of(sight: Sight) -> tuple[Level, ...]:

@@ -49,4 +49,4 @@ def test_what_upstream_refuses_is_refused_or_said_and_never_published(at: World,
 def test_grove_s_cases_are_all_here() -> None:
     numbers = {int(found[1]) for each in (*CASES, *INVALID) if (found := re.match(r"TAS(\d+) ", each.name))}
     assert numbers == set(range(1, 24))
-    assert not {each.name for each in CASES} & set(kueue.PLACEMENT_ONLY)
+    assert not {case.name for case in CASES} & set(kueue.PLACEMENT_ONLY)

@@ -207,7 +207,7 @@ def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str
 
     The one that rows are about has its exact words always.
     """
-    ours = (each for each in conditions if each["type"] not in ADVISORY)
+    ours = (condition for condition in conditions if condition["type"] not in ADVISORY)
     by_type = {each["type"]: (each["status"], each["reason"], each["message"]) for each in ours}
     available = by_type["TopologyLevelsAvailable"]
     if available[0] == "True":

@@ -78,7 +78,7 @@ def test_an_nvlink_domain_stays_and_the_leaf_that_it_spans_goes() -> None:
     nodes = [view(f"n{i}", {LEAF: f"l{i % 2}", NVLINK_DOMAIN: f"u.{i // 4}"}) for i in range(8)]
     (only,) = suggest(nodes).found
     assert path(only) == "nvlink-domain > host"
-    assert [each.level.domain for each in only.crossings] == ["leaf"]
+    assert [crossing.level.domain for crossing in only.crossings] == ["leaf"]
     assert only.crossings[0].value == "u.0"
 
 

@@ -124,9 +124,9 @@ def test_blocks_and_the_sizes_that_lie_in_one_domain_above() -> None:
         "BlockName=r3 Nodes=n[09-11]",
         "BlockSizes=3,6",
     ]
-    three = Table(each for each in two_blocks() if each.name < "n09")
+    three = Table(block for block in two_blocks() if block.name < "n09")
     assert blocks(LEVELS[:3], three).sizes == (3, 6)
-    odd = Table(each for each in two_blocks() if not "n03" <= each.name < "n06")
+    odd = Table(block for block in two_blocks() if not "n03" <= block.name < "n06")
     assert blocks(LEVELS[:3], odd).sizes == (3,), "r0 and r2 are in two blocks"
 
 

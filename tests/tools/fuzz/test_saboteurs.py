@@ -195,4 +195,4 @@ def test_a_planted_defect_is_found(
 
 
 def test_every_subject_has_a_saboteur() -> None:
-    assert {each[0] for each in SABOTEURS} == set(SUBJECTS)
+    assert {saboteur[0] for saboteur in SABOTEURS} == set(SUBJECTS)

@@ -65,7 +65,7 @@ def _view(document: Object) -> NodeView:
 
 @contextmanager
 def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
-    nodes = [_view(each) for each in documents]
+    nodes = [_view(document) for document in documents]
     topology = cluster_topology({"conditions": list(conditions)}, levels=_LEVELS)
     source: Any = _Source(nodes)
     with served(nodes, {}, topology, source) as (address, _, _):
@@ -80,7 +80,7 @@ def _not_ready(document: Object) -> None:
 def _nvl72() -> list[Object]:
     trays = demo_nodes(most=18, faulty=("gb200-07",))
     # Parts of them are shared: each is to have its own.
-    found: list[Object] = [json.loads(json.dumps(each)) for each in trays]
+    found: list[Object] = [json.loads(json.dumps(tray)) for tray in trays]
     _not_ready(found[11])
     found[13]["spec"]["unschedulable"] = True
     return found

@@ -27,8 +27,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 def objects() -> list[dict[str, Any]]:
     nodes = json.loads(json.dumps(demo_nodes(most=4)))
-    for each in nodes:
-        each["metadata"]["labels"] |= {
+    for node in nodes:
+        node["metadata"]["labels"] |= {
             RACK: IMAGE,
             "cloud.google.com/gce-topology-block": SCRIPT,
             "gpu.topology/gpu-product": STYLE,
@@ -37,7 +37,7 @@ def objects() -> list[dict[str, Any]]:
             "example.com/note": LINK,
             "__proto__": IMAGE,
         }
-        each["spec"]["taints"] = [{"key": IMAGE, "value": SCRIPT, "effect": "NoSchedule"}]
+        node["spec"]["taints"] = [{"key": IMAGE, "value": SCRIPT, "effect": "NoSchedule"}]
     first = nodes[0]["metadata"]
     annotation = json.loads(first["annotations"]["gpu.topology/matrix"])
     annotation["reasons"] = [f"GPU 0: {IMAGE}", SCRIPT]

@@ -47,7 +47,7 @@ def _delete_kind(kind: str, world: World, _target: str) -> None:
     if kind == "grove":
         # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name is somebody else's.
         world.deeds.late_grove = True
-        world.deeds.lent |= {("kai.scheduler", each["metadata"]["name"]) for each in topologies()}
+        world.deeds.lent |= {("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()}
     world.delete_crd(crds()[kind]["metadata"]["name"])
 
 

@@ -58,7 +58,7 @@ def attempt(case: Any) -> Outcome:
 def _whole(document: dict[str, Any], found: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
     devices = [each.get("name", each.get("uuid", "")) for name in ("gpus", "nics") for each in document.get(name, [])]
-    held([each.name for each in found.devices] == devices, f"of the devices {devices} were read {found.devices}")
+    held([device.name for device in found.devices] == devices, f"of the devices {devices} were read {found.devices}")
     for name in ("reasons", "disputes"):
         held(list(getattr(found, name)) == document.get(name, []), f"{name} are not those of the annotation")
     rows = document.get("matrix", [])

@@ -59,7 +59,7 @@ class _Plain:
 @st.composite
 def _plain(draw: DrawFn) -> _Plain:
     documents = draw(st.lists(st.sampled_from(_GOOD), min_size=1, max_size=4))
-    body = b"".join(msgspec.json.encode(each) + b"\n" for each in documents)
+    body = b"".join(msgspec.json.encode(document) + b"\n" for document in documents)
     lines = [at + 1 for at in range(len(body)) if body[at : at + 1] == b"\n"]
     cut = draw(st.one_of(st.just(len(body)), st.sampled_from(lines), st.integers(0, len(body))))
     whole = cut == len(body) and draw(st.booleans())
@@ -70,7 +70,7 @@ def _plain(draw: DrawFn) -> _Plain:
         size = draw(st.sampled_from([7, 4096]))
         pieces = [body[at : at + size] for at in range(0, cut, size)]
         said = b"Transfer-Encoding: chunked\r\n\r\n"
-        said += b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + (b"0\r\n\r\n" if whole else b"")
+        said += b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + (b"0\r\n\r\n" if whole else b"")
     return _Plain(b"HTTP/1.1 200 OK\r\n" + said, documents[0] if whole and len(documents) == 1 else None)
 
 
@@ -90,7 +90,7 @@ def _answer(draw: DrawFn) -> bytes:
             headers.append("Transfer-Encoding: chunked")
             size = draw(st.sampled_from([1, 7, 4096]))
             pieces = [body[at : at + size] for at in range(0, len(body), size)]
-            body = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in pieces) + b"0\r\n\r\n"
+            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
     line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
     head = "\r\n".join([line, *headers]).encode("utf-8", "replace") + b"\r\n\r\n"
     whole = (head + body)[:_MOST]

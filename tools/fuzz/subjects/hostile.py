@@ -189,7 +189,7 @@ def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
         mine = tuple(name for name, nodes in there.items() if node.name in nodes)
         held(len(mine) <= 1, f"{node.name} is in the segments {', '.join(mine)}")
         kinds.setdefault(node.keys, set()).add(mine)
-    held(all(len(each) == 1 for each in kinds.values()), f"nodes that are alike are in different segments: {there}")
+    held(all(len(kind) == 1 for kind in kinds.values()), f"nodes that are alike are in different segments: {there}")
 
 
 _VALUES: Final = st.one_of(

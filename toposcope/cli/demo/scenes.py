@@ -211,7 +211,7 @@ class Demo:
         shown = ("gb200-01", "h200-1", "l40s-1")
         self._heading("Labels that the agents wrote (one node of each kind)")
         labels = {name: self._get(f"{NODES}/{name}")["metadata"]["labels"] for name in shown}
-        found = sorted({key for each in labels.values() for key in each if key.startswith(label_keys.PREFIX)})
+        found = sorted({key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)})
         rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in found]
         self._console.print(columns(["", *shown], rows), soft_wrap=True)
 

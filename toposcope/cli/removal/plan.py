@@ -113,7 +113,7 @@ def _topologies(client: ApiClient) -> Iterator[Thing]:
     for there in found:
         metadata = there["metadata"]
         demands = (there.get("status") or {}).get("requiredBy") or ()
-        told = ", ".join(f"{each['domain']} ({each['workloads']})" for each in demands if each.get("workloads"))
+        told = ", ".join(f"{demand['domain']} ({demand['workloads']})" for demand in demands if demand.get("workloads"))
         remark = f"workloads require levels of it: {told}" if told else ""
         name = metadata["name"]
         yield Thing(f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark)

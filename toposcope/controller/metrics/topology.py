@@ -59,7 +59,7 @@ Measure = TypeVar("Measure", Coverage, LevelSize)
 
 def _once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
     """The first of each domain: a spec that names one twice is reported, and must not make two series of one name."""
-    return tuple({each.level.domain: each for each in reversed(measures)}.values())[::-1]
+    return tuple({measure.level.domain: measure for measure in reversed(measures)}.values())[::-1]
 
 
 OTHER: Final = "_other"
@@ -161,7 +161,7 @@ def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
     nodes: list[_Sample] = []
     domains: list[_Sample] = []
     for name, report in reports:
-        degraded = {each.level: each for each in report.health.levels}
+        degraded = {level.level: level for level in report.health.levels}
         for coverage in report.coverage:
             domain = coverage.level.domain
             found = degraded.get(coverage.level)

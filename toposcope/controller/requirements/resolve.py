@@ -68,7 +68,7 @@ _Collected = dict[str, dict[WorkloadRef, None]]
 def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
     """Those who prefer a level without those who require it too; levels that nobody is left for are left out."""
     left = {
-        level: {each: None for each in askers if each not in required.get(level, ())}
+        level: {asker: None for asker in askers if asker not in required.get(level, ())}
         for level, askers in preferred.items()
     }
     return {level: askers for level, askers in left.items() if askers}

@@ -99,7 +99,7 @@ def status_of(
     if assessment.segments:
         status |= segments_status(topology, assessment.segments, children)
     if assessment.hints:
-        status["hints"] = [_hint(each) for each in assessment.hints]
+        status["hints"] = [_hint(hint) for hint in assessment.hints]
     if assessment.nodes:
         status["fabric"] = _fabric(assessment.health)
     if demand.required:
@@ -117,7 +117,7 @@ def status_of(
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
     """Each domain once: a spec that names one twice is reported, and must not make its status one that is refused."""
     once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
-    degraded = {each.level: each for each in assessment.health.levels}
+    degraded = {level.level: level for level in assessment.health.levels}
     return [_level(coverage, assessment, degraded) for coverage in reversed(once.values())]
 
 
@@ -158,8 +158,8 @@ def _fabric(health: Health) -> dict[str, Any]:
     }
     if health.fabric.splits:
         fabric["splits"] = [
-            {"by": each.by, "name": each.name, "domains": each.domains, "nodes": each.nodes}
-            for each in health.fabric.splits[:MOST_FINDINGS]
+            {"by": split.by, "name": split.name, "domains": split.domains, "nodes": split.nodes}
+            for split in health.fabric.splits[:MOST_FINDINGS]
         ]
     if health.fabric.small:
         fabric["small"] = [

@@ -33,7 +33,7 @@ def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> De
 
 
 def _counts(*askers: Askers) -> dict[str, int]:
-    return {level: len(workloads) for each in askers for level, workloads in each.items()}
+    return {level: len(workloads) for asker in askers for level, workloads in asker.items()}
 
 
 def _before(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

@@ -86,8 +86,8 @@ def segments_status(topology: Topology, segments: Segments, children: Sequence[C
     if segments.others:
         status["otherSegments"] = {
             "segments": len(segments.others),
-            "nodes": sum(each.nodes for each in segments.others),
-            "gpus": sum(each.gpus for each in segments.others),
+            "nodes": sum(other.nodes for other in segments.others),
+            "gpus": sum(other.gpus for other in segments.others),
         }
     return status
 

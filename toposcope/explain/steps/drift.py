@@ -103,9 +103,9 @@ def _groves_own(binding: Published) -> Step | None:
     if said is None or said.status == "False":
         return None
     about = [
-        f"{(each / 'schedulerName').text()}: {(each / 'message').text()}"
-        for each in (Part(binding.document) / "status" / "schedulerTopologyStatuses").items()
-        if not (each / "inSync").flag(default=True) and (each / "message").text()
+        f"{(status / 'schedulerName').text()}: {(status / 'message').text()}"
+        for status in (Part(binding.document) / "status" / "schedulerTopologyStatuses").items()
+        if not (status / "inSync").flag(default=True) and (status / "message").text()
     ]
     command = f"kubectl describe {_kubectl_name(binding)}"
     message = f"Grove says of {binding.handle}: {_DRIFT}={said.status} ({said.reason}): {said.message}"

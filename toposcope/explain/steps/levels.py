@@ -25,7 +25,11 @@ RULES: Final = (
 def wrong_levels(case: Case) -> list[Finding]:
     """What is said against the levels that are named, but for those that the topology has lost."""
     lost = lost_levels(case)
-    return [each for each in case.findings(*RULES) if not any(mentions(case, each.message, domain) for domain in lost)]
+    return [
+        finding
+        for finding in case.findings(*RULES)
+        if not any(mentions(case, finding.message, domain) for domain in lost)
+    ]
 
 
 def in_the_dark(case: Case) -> str:
@@ -45,7 +49,7 @@ def look(case: Case) -> Step:
             NAME,
             f"{first.field}: {first.message}",
             first.fix,
-            *(f"{each.field}: {each.message}; {each.fix}" for each in others),
+            *(f"{other.field}: {other.message}; {other.fix}" for other in others),
             commands=(f"toposcope levels {name}".rstrip(),),
         )
     named = [level.domain for level in asked(group for workload in case.workloads for group in workload.groups)]

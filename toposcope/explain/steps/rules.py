@@ -13,16 +13,20 @@ _ELSEWHERE: Final = frozenset((*topology.RULES, *levels.RULES, *hierarchy.RULES,
 def look(case: Case) -> Step:
     """The rest of what `toposcope check` would say."""
     findings = [
-        each
+        finding
         for checked in case.checked
-        for each in checked.reading.findings
-        if each.rule.partition("/")[2] not in _ELSEWHERE
+        for finding in checked.reading.findings
+        if finding.rule.partition("/")[2] not in _ELSEWHERE
     ]
-    errors = [each for each in findings if each.severity == "error"]
-    told = [": ".join(filter(None, (each.field, each.message))) for each in findings if each.severity == "warning"]
+    errors = [finding for finding in findings if finding.severity == "error"]
+    told = [
+        ": ".join(filter(None, (finding.field, finding.message)))
+        for finding in findings
+        if finding.severity == "warning"
+    ]
     if errors:
         first = errors[0]
-        more = [f"{each.field}: {each.message}; {each.fix}" for each in errors[1:]]
+        more = [f"{error.field}: {error.message}; {error.fix}" for error in errors[1:]]
         kind = f"{case.demand.kind.lower()}/{case.demand.name}"
         where = f" -n {case.demand.namespace}" if case.demand.namespace else ""
         return failed(

@@ -60,7 +60,7 @@ class Dynamo:
         components = tuple(components_of(spec))
         grove = uses_grove(root)
         top = _top(root, components, known, look=grove)
-        levels = {each.name: _component_level(each, top, root) for each in components}
+        levels = {component.name: _component_level(component, top, root) for component in components}
         check_transfer(spec, known, _pathway(root), newest=_name_of(root) == _NEWEST_NAME)
         if before is not None:
             _check_unchanged(root, components, Part(before))
@@ -94,7 +94,7 @@ def _name_of(root: Part) -> str:
 def _top(root: Part, components: Sequence[Component], known: Known, *, look: bool) -> _Top:
     part = root / "spec" / "topologyConstraint"
     name = part / _name_of(root)
-    constrained = [each for each in components if each.constraint]
+    constrained = [component for component in components if component.constraint]
     if not part:
         if constrained:
             text = "is required when any component topology constraint is set"
@@ -183,37 +183,37 @@ def _misunderstood(top: _Top, components: Sequence[Component], levels: Mapping[s
     """Whether a constraint asks for something that is no level, or not a possible one."""
     if (top.part / "packDomain").value is not None and top.level is None:
         return True
-    return any(each.constraint and levels[each.name] is None for each in components)
+    return any(component.constraint and levels[component.name] is None for component in components)
 
 
 def _tree(root: Part, top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> Group:
     groups = []
-    for each in components:
-        level = levels[each.name]
-        if each.multinode:
-            title = f"replica of {each.name}"
-            groups.append(Group(title, (each.pods,), required=level, copies=each.replicas))
+    for component in components:
+        level = levels[component.name]
+        if component.multinode:
+            title = f"replica of {component.name}"
+            groups.append(Group(title, (component.pods,), required=level, copies=component.replicas))
         else:
-            groups.append(Group(f"component {each.name}", (each.of(each.replicas),), required=level))
+            groups.append(Group(f"component {component.name}", (component.of(component.replicas),), required=level))
     name = (root / "metadata" / "name").text() or KIND
     return Group(name, groups=tuple(groups), required=top.level)
 
 
 def _advise_no_host(top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> None:
     """Several nodes within one host is a contradiction, unless its pods are parts of a node each."""
-    for each in components:
-        own = levels[each.name]
-        level, at = (own, each.constraint) if own else (top.level, top.part)
-        if each.multinode and level and level.key == HOSTNAME:
+    for component in components:
+        own = levels[component.name]
+        level, at = (own, component.constraint) if own else (top.level, top.part)
+        if component.multinode and level and level.key == HOSTNAME:
             (at / "packDomain").warn(
                 "dynamo/host-multinode",
-                f"{level.domain!r} keeps all {each.nodes} nodes' pods of a replica of {each.name!r} on a single host",
+                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of {component.name!r} on a single host",
                 "use a broader level, such as the rack, for what spans several nodes",
             )
 
 
 def _warn_not_enforced(root: Part, top: _Top, components: Sequence[Component]) -> None:
-    if top.part or any(each.constraint for each in components):
+    if top.part or any(component.constraint for component in components):
         _pathway(root).warn(
             "dynamo/grove-pathway",
             f"with {_PATHWAY}: {str(_pathway(root).value).lower()!r} topology constraints are neither checked nor kept",
@@ -225,11 +225,11 @@ def _check_unchanged(root: Part, components: Sequence[Component], before: Part) 
     """Constraints cannot change once the deployment exists; the two may be in different versions."""
     if _constraint(root) != _constraint(before):
         (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, _keep(before))
-    then = {each.name: each.constraint for each in components_of(before / "spec")}
-    for each in components:
-        old = then.get(each.name)
-        if old is not None and _domain(old) != _domain(each.constraint):
-            each.constraint.error("dynamo/immutable", _IMMUTABLE, f"it is {_shown(_domain(old))} in the cluster")
+    then = {component.name: component.constraint for component in components_of(before / "spec")}
+    for component in components:
+        old = then.get(component.name)
+        if old is not None and _domain(old) != _domain(component.constraint):
+            component.constraint.error("dynamo/immutable", _IMMUTABLE, f"it is {_shown(_domain(old))} in the cluster")
     check_transfer_unchanged(root / "spec", before / "spec")
 
 

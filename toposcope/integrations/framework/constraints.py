@@ -57,13 +57,13 @@ class Group:
 
         A group that asks for nothing itself and has nothing but one other group in it gives way to that one.
         """
-        pods = [each for each in self.pods if each.count]
+        pods = [pod for pod in self.pods if pod.count]
         tight = []
         for below in self.groups:
             if not below.loose:
                 tight.append(below.simplified())
             else:
-                heap = [(each, times * below.copies) for group, times in below.everything() for each in group.pods]
+                heap = [(pod, times * below.copies) for group, times in below.everything() for pod in group.pods]
                 pods += [replace(each, count=each.count * times) for each, times in heap if each.count * times]
         filled = tuple(group for group in tight if group.copies and group.total())
         if len(filled) == 1 and not pods and not (self.required or self.preferred):

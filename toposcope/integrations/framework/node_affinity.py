@@ -94,7 +94,7 @@ class Choice:
         if self.terms and not any(term and all(each.holds(name, labels) for each in term) for term in self.terms):
             return "does not match the node affinity"
         for taint in taints:
-            if not any(each.covers(taint) for each in self.tolerations):
+            if not any(toleration.covers(taint) for toleration in self.tolerations):
                 return f"has taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
         return ""
 

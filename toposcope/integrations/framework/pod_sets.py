@@ -57,7 +57,7 @@ class Structure:
     @property
     def whole(self) -> tuple[Pods, ...]:
         """All pods of one copy."""
-        return tuple(each.some(each.count) for each in self.sets)
+        return tuple(set_.some(set_.count) for set_ in self.sets)
 
 
 def structure_of(root: Part) -> Structure | None:
@@ -91,7 +91,7 @@ def subgroups(structure: Structure, size: int, *, leader_apart: bool) -> tuple[t
     Source: SubGroupPolicy in the LeaderWorkerSet API; a last one that is not full is KAI's doing.
     """
     leader, worker = structure.sets[0], structure.sets[-1]
-    total = sum(each.count for each in structure.sets)
+    total = sum(set_.count for set_ in structure.sets)
     found: list[tuple[tuple[Pods, ...], int]] = []
     left = total - 1
     if not leader_apart:

@@ -16,10 +16,12 @@ def pods_of(name: str, count: int, spec: Part, *beside: Requests) -> Pods:
 
     `beside` is what containers ask for that an operator adds to those of the spec.
     """
-    containers = [*beside, *(requests_of(each / "resources") for each in (spec / "containers").items())]
+    containers = [*beside, *(requests_of(container / "resources") for container in (spec / "containers").items())]
     init = [
-        ContainerRequests(requests_of(each / "resources"), sidecar=(each / "restartPolicy").text() == "Always")
-        for each in (spec / "initContainers").items()
+        ContainerRequests(
+            requests_of(container / "resources"), sidecar=(container / "restartPolicy").text() == "Always"
+        )
+        for container in (spec / "initContainers").items()
     ]
     if spec / "resourceClaims":
         (spec / "resourceClaims").warn(
@@ -60,8 +62,8 @@ def choice_of(spec: Part) -> Choice:
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
     return Choice(
         selector=tuple(sorted((spec / "nodeSelector").texts().items())),
-        terms=tuple(_term(each) for each in (affinity / "nodeSelectorTerms").items()),
-        tolerations=tuple(_toleration(each) for each in (spec / "tolerations").items()),
+        terms=tuple(_term(term) for term in (affinity / "nodeSelectorTerms").items()),
+        tolerations=tuple(_toleration(toleration) for toleration in (spec / "tolerations").items()),
     )
 
 

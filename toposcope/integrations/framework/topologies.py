@@ -39,7 +39,7 @@ class KaiTopology:
         if before is not None and keys != _keys(Part(before) / "spec" / "levels"):
             text = "nodeLabel structure is immutable; only aliases may be edited"
             levels.error("kai/topology-immutable", text, _ANEW)
-        aliases = [alias for each in levels.items() if (alias := (each / "alias").text())]
+        aliases = [alias for level in levels.items() if (alias := (level / "alias").text())]
         twice = sorted(name for name, count in Counter(aliases).items() if count > 1)
         if twice:
             text = f"aliases must be unique within the topology; duplicated: {', '.join(twice)}"
@@ -117,7 +117,7 @@ def _check_flavor_unchanged(spec: Part, before: Part) -> None:
 
 
 def _keys(levels: Part) -> list[str]:
-    return [(each / "nodeLabel").text() or "" for each in levels.items()]
+    return [(level / "nodeLabel").text() or "" for level in levels.items()]
 
 
 def _check_levels(levels: Part, known: Known, system: str, duplicate: str) -> list[str]:

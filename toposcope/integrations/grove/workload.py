@@ -73,7 +73,7 @@ class _Tree:
         self._template = template
         self._ladder = ladder
         self._isnew = isnew
-        self._cliques = {(each / "name").text() or each.path: each for each in (template / "cliques").items()}
+        self._cliques = {(clique / "name").text() or clique.path: clique for clique in (template / "cliques").items()}
 
     def group(self, root: Part) -> Group:
         """The whole set; each of its replicas is kept together by itself."""
@@ -175,7 +175,7 @@ class _Tree:
 
 def _topology(template: Part, known: Known) -> tuple[str | None, Ladder | None]:
     """The topology that all constraints name, and its levels if it exists."""
-    constraints = [each / "topologyConstraint" for each in _places(template) if each / "topologyConstraint"]
+    constraints = [place / "topologyConstraint" for place in _places(template) if place / "topologyConstraint"]
     if not constraints:
         return None, None
     named = [part / "topologyName" for part in constraints if (part / "topologyName").text()]
@@ -216,9 +216,9 @@ def _check_inherited(template: Part, offer: str) -> None:
     for group in (template / "podCliqueScalingGroups").items():
         if (group / "topologyConstraint" / "topologyName").text():
             from_group.update(_clique_names(group))
-    for each in _places(template):
-        constraint = each / "topologyConstraint"
-        inherited = (each / "name").text() in from_group and ".cliques[" in each.path
+    for place in _places(template):
+        constraint = place / "topologyConstraint"
+        inherited = (place / "name").text() in from_group and ".cliques[" in place.path
         if constraint and not (constraint / "topologyName").text() and not inherited:
             (constraint / "topologyName").error(
                 "grove/topology-name",
@@ -231,11 +231,11 @@ def _check_unchanged(template: Part, before: Part) -> None:
     """Constraints cannot change once the set exists."""
 
     def constraints(of: Part) -> dict[str, Any]:
-        return {each.path: (each / "topologyConstraint").value for each in _places(of)}
+        return {place.path: (place / "topologyConstraint").value for place in _places(of)}
 
     now, then = constraints(template), constraints(Part(before.value, template.path))
-    for each in _places(template):
-        if each.path in then and now[each.path] != then[each.path]:
-            (each / "topologyConstraint").error(
+    for place in _places(template):
+        if place.path in then and now[place.path] != then[place.path]:
+            (place / "topologyConstraint").error(
                 "grove/immutable", "field is immutable", "delete the PodCliqueSet and create it anew"
             )

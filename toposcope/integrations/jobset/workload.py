@@ -36,7 +36,7 @@ class JobSet:
         if kind_of(document) != JOBSET:
             return False
         root = Part(document)
-        places = [root, *(each / "template" for each in (root / "spec" / "replicatedJobs").items())]
+        places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
         return any(place / "metadata" / "annotations" / key for place in places for key in (EXCLUSIVE, NODE_SELECTOR))
 
     def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
@@ -44,7 +44,7 @@ class JobSet:
         del before  # nothing about the annotations is checked when they change
         root = Part(document)
         tree = _Tree(root, known)
-        groups = tuple(group for each in (structure_of(root) or Structure(())).sets for group in tree.groups(each))
+        groups = tuple(group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_))
         if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
             tree.placeable = False
             tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None

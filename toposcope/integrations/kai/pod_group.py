@@ -63,8 +63,8 @@ class _Tree:
         self._spec = spec
         self._constraints = constraints
         self._by_name: dict[str, Part] = {}
-        for each in (spec / "subGroups").items():
-            self._add(each)
+        for group in (spec / "subGroups").items():
+            self._add(group)
         self._children: dict[str, list[str]] = {}
         for name, each in self._by_name.items():
             self._children.setdefault(self._parent(each), []).append(name)

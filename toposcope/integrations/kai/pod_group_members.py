@@ -41,9 +41,9 @@ def taken(members: Sequence[Member], subgroup: str, least: int) -> tuple[tuple[P
     No pods: it cannot be told, and the words say why.
     """
     kinds: Counter[Pods] = Counter()
-    for each in members:
-        if each.subgroup == subgroup:
-            kinds[replace(each.pods, name="pods", count=1)] += each.pods.count
+    for member in members:
+        if member.subgroup == subgroup:
+            kinds[replace(member.pods, name="pods", count=1)] += member.pods.count
     there = sum(kinds.values())
     of = f"sub-group {subgroup}" if subgroup else "the PodGroup"
     if not there:

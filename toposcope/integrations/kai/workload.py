@@ -70,8 +70,8 @@ class Kai:
 
 def _places(root: Part, structure: Structure) -> list[Part]:
     """The annotations of the workload, of Job templates and of pod templates."""
-    jobs = [each.job / "metadata" / "annotations" for each in structure.sets if each.job]
-    pods = [each.annotations for each in structure.sets if each.template.path]
+    jobs = [set_.job / "metadata" / "annotations" for set_ in structure.sets if set_.job]
+    pods = [set_.annotations for set_ in structure.sets if set_.template.path]
     return [root / "metadata" / "annotations", *jobs, *pods]
 
 
@@ -99,7 +99,7 @@ class _Tree:
         if self._kind == LEADER_WORKER_SET:
             pods, below = self._leader_worker_set(above)
         else:
-            below = tuple(self._set(each, above) for each in structure.sets)
+            below = tuple(self._set(set_, above) for set_ in structure.sets)
             pods = ()
         name = (self._root / "metadata" / "name").text() or self._kind[1]
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
@@ -151,7 +151,7 @@ class _Tree:
         template = self._root / "spec" / "leaderWorkerTemplate"
         policy = template / "subGroupPolicy"
         notes = structure.sets[-1].annotations
-        total = sum(each.count for each in structure.sets)
+        total = sum(set_.count for set_ in structure.sets)
         size = (policy / "subGroupSize").number(0)
         if not size:
             part = next((at / SEGMENT_SIZE for at in (self._own, notes) if at / SEGMENT_SIZE), notes / SEGMENT_SIZE)
@@ -209,27 +209,27 @@ class _Tree:
         return Asked("sub-group segment", topology, notes / SEGMENT_REQUIRED, notes / SEGMENT_PREFERRED)
 
     def _has_segments(self) -> bool:
-        return any(each.annotations / key for each in self._structure.sets for key in _SEGMENTS)
+        return any(set_.annotations / key for set_ in self._structure.sets for key in _SEGMENTS)
 
     def _check_places(self) -> None:
         """Annotations where KAI does not look for them."""
         segmented = {"Worker"} if self._kind == _PYTORCH else set()
         if self._kind == LEADER_WORKER_SET:
             segmented = {self._structure.sets[-1].name}
-        for each in self._structure.sets:
-            if not each.template.path:
+        for set_ in self._structure.sets:
+            if not set_.template.path:
                 continue  # a Pod is its own workload
             for key in (TOPOLOGY, *_PLACEMENTS):
-                wanted = key == TOPOLOGY and each.name in segmented
-                if self._kind[0] != _RAY and not wanted and each.annotations / key:
-                    where = "the Job template" if each.job else f"the {self._kind[1]} itself"
-                    (each.annotations / key).warn(
+                wanted = key == TOPOLOGY and set_.name in segmented
+                if self._kind[0] != _RAY and not wanted and set_.annotations / key:
+                    where = "the Job template" if set_.job else f"the {self._kind[1]} itself"
+                    (set_.annotations / key).warn(
                         "kai/wrong-place",
                         f"KAI does not read this on a pod template of a {self._kind[1]}",
                         f"move it to the annotations of {where}",
                     )
-            if each.name not in segmented:
-                self._check_no_segments(each.annotations)
+            if set_.name not in segmented:
+                self._check_no_segments(set_.annotations)
         if not segmented:
             self._check_no_segments(self._own)
 
@@ -243,8 +243,8 @@ class _Tree:
                 )
 
     def _check_scheduler(self) -> None:
-        for each in self._structure.sets:
-            part = each.template / "spec" / "schedulerName"
+        for set_ in self._structure.sets:
+            part = set_.template / "spec" / "schedulerName"
             if part.text() in _NOT_KAI:
                 part.warn(
                     "kai/scheduler-name",

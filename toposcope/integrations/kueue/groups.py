@@ -20,8 +20,8 @@ def check_groups(requests: Iterable[Request]) -> None:
             groups.setdefault(request.group, []).append(request)
     for name, members in groups.items():
         if len(members) != _PAIR:
-            for each in members:
-                _name_of(each).error(
+            for member in members:
+                _name_of(member).error(
                     "kueue/group-pair",
                     f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)",
                     f"let two pod sets have the group name {name!r}",

@@ -34,7 +34,7 @@ class Kueue:
             return True
         root = Part(document)
         structure = structure_of(root)
-        places = [each.annotations for each in structure.sets] if structure else []
+        places = [set_.annotations for set_ in structure.sets] if structure else []
         if structure:
             places.append(root / "metadata" / "annotations")
         return any(place / key for place in places for key in ALL)
@@ -49,7 +49,7 @@ class Kueue:
         else:
             structure = _grouped(root, structure_of(root) or Structure(()), notes)
             _check_places(root, structure)
-            requests = [annotated(each) for each in structure.sets]
+            requests = [annotated(set_) for set_ in structure.sets]
         check_groups(requests)
         return _reading(root, structure, requests, known, notes)
 
@@ -77,12 +77,12 @@ def _reading(root: Part, structure: Structure, requests: list[Request], known: K
 def _workload(root: Part) -> tuple[Structure, list[Request]]:
     """A Kueue Workload names its pod sets itself."""
     sets, requests = [], []
-    for each in (root / "spec" / "podSets").items():
-        name = (each / "name").text() or "main"
-        template = each / "template"
-        found = PodSet(name, pods_of(name, (each / "count").number(1), template / "spec"), template)
+    for set_ in (root / "spec" / "podSets").items():
+        name = (set_ / "name").text() or "main"
+        template = set_ / "template"
+        found = PodSet(name, pods_of(name, (set_ / "count").number(1), template / "spec"), template)
         sets.append(found)
-        requests.append(of_workload(found, each / "topologyRequest"))
+        requests.append(of_workload(found, set_ / "topologyRequest"))
     return Structure(tuple(sets)), requests
 
 
@@ -116,7 +116,7 @@ def _check_places(root: Part, structure: Structure) -> None:
             "without a queue Kueue leaves the workload alone, and its annotations have no effect",
             f"label the {kind} with {QUEUE_NAME} (not needed where Kueue manages jobs without a queue name)",
         )
-    if any(each.template.path for each in structure.sets):
+    if any(set_.template.path for set_ in structure.sets):
         for key in ALL:
             part = metadata / "annotations" / key
             if part:
@@ -126,10 +126,10 @@ def _check_places(root: Part, structure: Structure) -> None:
                     "move it to the annotations of the pod template",
                 )
     if structure.separate:
-        for each in structure.sets:
+        for set_ in structure.sets:
             for key in ALL[:2]:
-                if each.annotations / key:
-                    (each.annotations / key).warn(
+                if set_.annotations / key:
+                    (set_.annotations / key).warn(
                         "kueue/each-pod-alone",
                         f"Kueue admits each pod of a {kind} by itself, so this keeps no two of them together",
                         "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
@@ -206,14 +206,16 @@ def _rank(ladder: Ladder, named: Named) -> int:
 def _tree(name: str, structure: Structure, requests: list[Request], ladder: Ladder | None) -> Group:
     """All pod sets of one copy; those of one group share its level."""
     if structure.separate:
-        return Group("pod", groups=tuple(_set(each, 1, ladder) for each in requests), copies=structure.sets[0].count)
-    below = [_set(each, each.pod_set.count, ladder) for each in requests if not each.group]
+        return Group(
+            "pod", groups=tuple(_set(request, 1, ladder) for request in requests), copies=structure.sets[0].count
+        )
+    below = [_set(request, request.pod_set.count, ladder) for request in requests if not request.group]
     together: dict[str, list[Request]] = {}
-    for each in requests:
-        if each.group:
-            together.setdefault(each.group, []).append(each)
+    for request in requests:
+        if request.group:
+            together.setdefault(request.group, []).append(request)
     for group, members in together.items():
-        pods = tuple(each.pod_set.some(each.pod_set.count) for each in members)
+        pods = tuple(member.pod_set.some(member.pod_set.count) for member in members)
         level = members[0]
         below.append(_kept(f"pod set group {group}", pods, (), level, ladder))
     return Group(name, groups=tuple(below), copies=structure.copies)

@@ -111,7 +111,7 @@ class _Writer:
         groups = groups_of(self._devices, self._links)
         for numa in sorted({group.numa for group in groups}):
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
-            cpus = next((each.cpus for each in self._devices if each.numa == numa and each.cpus), None)
+            cpus = next((device.cpus for device in self._devices if device.numa == numa and device.cpus), None)
             mask = cpus and cpu_mask(cpus)
             if mask and len(mask) <= _LONGEST:
                 cpu.set("affinity", mask)

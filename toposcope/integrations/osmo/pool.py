@@ -80,17 +80,17 @@ def _check_pool(name: str, pool: Part, known: Known) -> None:
     keys = pool / _KEYS
     entries = list(keys.items())
     _check_scheduler(name, pool, known)
-    for each in entries:
+    for entry in entries:
         for field in ("key", "label"):
-            if (each / field).value is None:
-                (each / field).error("osmo/pool-keys", "Field required", "each entry has a key and a node label")
+            if (entry / field).value is None:
+                (entry / field).error("osmo/pool-keys", "Field required", "each entry has a key and a node label")
     _check_unique(entries)
     _check_order(entries, known)
     if len(entries) > MAX_LEVELS:
         text = f"KAI's Topology, which OSMO makes of these keys, takes {MAX_LEVELS} levels; here are {len(entries)}"
         keys.error("osmo/pool-keys", text, "leave out keys that no workflow uses")
-    for each in entries:
-        label = each / "label"
+    for entry in entries:
+        label = entry / "label"
         if known.labels and label.text() and label.text() not in known.labels:
             label.warn(
                 "osmo/pool-label",
@@ -123,24 +123,24 @@ def _check_unique(entries: list[Part]) -> None:
         ),
     ):
         seen: set[str] = set()
-        for each in entries:
-            text_of = (each / field).text()
+        for entry in entries:
+            text_of = (entry / field).text()
             if text_of in seen:
-                (each / field).error(rule, f"{text_of!r} {text}", fix)
+                (entry / field).error(rule, f"{text_of!r} {text}", fix)
             seen.add(text_of or "")
 
 
 def _check_order(entries: list[Part], known: Known) -> None:
     """Nobody checks that the keys go from coarse to fine; a tree in the wrong order asks for something else."""
-    for each in entries[:-1]:
-        if (each / "label").text() == HOSTNAME:
-            (each / "label").error(
+    for entry in entries[:-1]:
+        if (entry / "label").text() == HOSTNAME:
+            (entry / "label").error(
                 "osmo/pool-order",
                 "the kubernetes.io/hostname label can only be used at the lowest level of topology",
                 "move it to the end",
             )
     for ladder in known.ladders.values():
-        ranked = [(each, level) for each in entries if (level := ladder.level((each / "label").text() or ""))]
+        ranked = [(entry, level) for entry in entries if (level := ladder.level((entry / "label").text() or ""))]
         for (_, above), (each, level) in pairwise(ranked):
             if ladder.rank(level) < ladder.rank(above) and above.key != HOSTNAME:
                 each.warn(

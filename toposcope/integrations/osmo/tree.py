@@ -67,9 +67,9 @@ def grow(tasks: Sequence[Task], ladder: Ladder) -> Branch:
     root = Branch()
     for task in tasks:
         branch = root
-        for each in sorted(task.requirements, key=lambda each: ladder.rank(each.level) if each.level else 0):
-            branch = branch.below.setdefault(each.group, Branch((*branch.path, each.group)))
-            branch.asked.append(each)
+        for requirement in sorted(task.requirements, key=lambda each: ladder.rank(each.level) if each.level else 0):
+            branch = branch.below.setdefault(requirement.group, Branch((*branch.path, requirement.group)))
+            branch.asked.append(requirement)
         branch.tasks.append(task)
     return root
 

@@ -65,13 +65,13 @@ class _Workflow:
     def groups(self) -> list[Workload]:
         """One workload for each group of tasks; a task outside of groups is a group of its own."""
         named = [
-            ((each / "name").text() or each.path, each / "tasks", list((each / "tasks").items()))
-            for each in (self._flow / "groups").items()
+            ((group / "name").text() or group.path, group / "tasks", list((group / "tasks").items()))
+            for group in (self._flow / "groups").items()
         ]
-        named += [((each / "name").text() or each.path, each, [each]) for each in (self._flow / "tasks").items()]
+        named += [((task / "name").text() or task.path, task, [task]) for task in (self._flow / "tasks").items()]
         found = []
         for name, part, tasks in named:
-            found.append(self._workload(name, part, [self._task(each) for each in tasks], alone=len(named) == 1))
+            found.append(self._workload(name, part, [self._task(task) for task in tasks], alone=len(named) == 1))
         if any(self._topology.values()) and (self._pool is None or self._guessed):
             self._advise_pool()
         return found
@@ -90,7 +90,7 @@ class _Workflow:
 
     def _workload(self, name: str, part: Part, tasks: Sequence[Task], *, alone: bool) -> Workload:
         same = _check_same_keys(part, tasks)
-        wanted = [each for task in tasks for each in task.requirements]
+        wanted = [requirement for task in tasks for requirement in task.requirements]
         known = same and all(each.level for each in wanted)
         ladder = self._pool or Ladder("", ())
         handle = f"workflow/{(self._flow / 'name').text() or '?'}"
@@ -182,7 +182,11 @@ def _pod(name: str, resource: Part) -> Pods:
 
 
 def _check_same_keys(part: Part, tasks: Sequence[Task]) -> bool:
-    sets = {task.name: ", ".join(sorted(each.key for each in task.requirements)) for task in tasks if task.requirements}
+    sets = {
+        task.name: ", ".join(sorted(requirement.key for requirement in task.requirements))
+        for task in tasks
+        if task.requirements
+    }
     different = sorted(set(sets.values()))
     if len(different) <= 1:
         return True

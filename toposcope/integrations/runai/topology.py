@@ -35,8 +35,8 @@ class RunAiTopology:
                 "runai/topology-cluster", "the API takes no topology without the cluster", "add the cluster's id"
             )
         levels = root / "levels"
-        keys = [each.text() or "" for each in levels.items()]
-        if before is not None and keys != [each.text() or "" for each in (Part(before) / "levels").items()]:
+        keys = [level.text() or "" for level in levels.items()]
+        if before is not None and keys != [level.text() or "" for level in (Part(before) / "levels").items()]:
             levels.error(
                 "runai/topology-immutable",
                 "levels are immutable in KAI's Topology",
@@ -49,7 +49,7 @@ class RunAiTopology:
 def ladder_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Ladder:
     """Its levels; Run:ai names label keys only, so the domain is the catalogue's, else the key itself."""
     root = Part(document)
-    keys = [key for each in (root / "levels").items() if (key := each.text())]
+    keys = [key for level in (root / "levels").items() if (key := level.text())]
     levels = tuple(Level(domain_of.get(key, key), key) for key in dict.fromkeys(keys))
     return Ladder((root / "name").text() or "", levels, _SOURCE)
 

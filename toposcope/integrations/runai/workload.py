@@ -44,7 +44,7 @@ class RunAi:
         if structure is None:
             return False
         namespace = (root / "metadata" / "namespace").text() or ""
-        named = {(each.template / "spec" / "schedulerName").text() for each in structure.sets}
+        named = {(set_.template / "spec" / "schedulerName").text() for set_ in structure.sets}
         return SCHEDULER in named or (namespace.startswith(_PROJECT) and named <= {None})
 
     def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
@@ -54,7 +54,7 @@ class RunAi:
         _check_one_pool(structure)
         ladder = _topology(root, known) if _is_distributed(document, structure) else None
         reading = kai.Kai().read(_completed(document, ladder) if ladder else document, known, before)
-        findings = [each for each in reading.findings if each.rule not in _KAI_ALONE]
+        findings = [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
         workload = reading.workload
         if workload:
             notes = (*workload.notes, *_notes(root, ladder))
@@ -63,7 +63,7 @@ class RunAi:
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
-    return kind_of(document)[0] in _DISTRIBUTED and sum(each.count for each in structure.sets) > 1
+    return kind_of(document)[0] in _DISTRIBUTED and sum(set_.count for set_ in structure.sets) > 1
 
 
 def _asks(annotations: Part) -> bool:
@@ -97,11 +97,11 @@ def _completed(document: Mapping[str, Any], ladder: Ladder) -> Mapping[str, Any]
     copy = deepcopy(dict(document))
     root, lowest = Part(copy), ladder.levels[-1].key
     own = root / "metadata" / "annotations"
-    for each in (structure_of(root) or Structure(())).sets:
-        segments = [place / kai.SEGMENT_SIZE for place in (each.annotations, own) if place / kai.SEGMENT_SIZE]
-        levels = [each.annotations / key for key in (kai.SEGMENT_REQUIRED, kai.SEGMENT_PREFERRED)]
+    for set_ in (structure_of(root) or Structure(())).sets:
+        segments = [place / kai.SEGMENT_SIZE for place in (set_.annotations, own) if place / kai.SEGMENT_SIZE]
+        levels = [set_.annotations / key for key in (kai.SEGMENT_REQUIRED, kai.SEGMENT_PREFERRED)]
         if segments and not any(level.text() for level in levels):
-            _annotate(each.template.value, {kai.SEGMENT_PREFERRED: lowest})
+            _annotate(set_.template.value, {kai.SEGMENT_PREFERRED: lowest})
     if not _asks(own):
         _annotate(copy, {kai.TOPOLOGY: ladder.name, kai.PREFERRED: lowest})
     return copy
@@ -128,8 +128,8 @@ def _notes(root: Part, ladder: Ladder | None) -> list[str]:
 def _check_one_pool(structure: Structure) -> None:
     """Pods in different node pools are under different topologies, which no placement spans."""
     first = ""
-    for each in structure.sets:
-        for part in _pool_names(each):
+    for set_ in structure.sets:
+        for part in _pool_names(set_):
             name = part.text() or first
             if first and name != first:
                 part.error(
