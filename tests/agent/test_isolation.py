@@ -17,7 +17,7 @@ import pytest
 from tests.support import nvml
 from toposcope.agent.nvml import process, supervisor
 from toposcope.agent.nvml.frames import Frame, Kind, receive, send
-from toposcope.agent.nvml.supervisor import ProbeFailed, ProbeProcess
+from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 
@@ -68,9 +68,7 @@ def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: P
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         _wait_until_ready(probe)
         probe._step_seconds = 2.0
-        with pytest.raises(
-            ProbeFailed, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2"
-        ) as seen:
+        with pytest.raises(ProbeError, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2") as seen:
             probe.probe()
         assert seen.value.reason == "hang"
         faults.unlink()
@@ -97,7 +95,7 @@ def test_a_crash_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) ->
     faults.write_text(CRASH)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         for _ in ("forked", "started afresh"):
-            with pytest.raises(ProbeFailed, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
+            with pytest.raises(ProbeError, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
                 probe.probe()
             assert seen.value.reason == "crash"
         faults.unlink()
@@ -113,7 +111,7 @@ def test_a_replacement_is_no_fork_of_an_agent_with_threads(
         thread = threading.Thread(target=done.wait)
         thread.start()
         monkeypatch.setattr(os, "fork", _must_not)
-        with pytest.raises(ProbeFailed):
+        with pytest.raises(ProbeError):
             probe.probe()
         faults.unlink()
         assert len(probe.probe().gpus) == 4
@@ -131,7 +129,7 @@ def test_a_replacement_inherits_nothing_but_what_it_needs(sysfs: Path, faults: P
     secret, other = os.pipe()
     try:
         with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-            with pytest.raises(ProbeFailed):
+            with pytest.raises(ProbeError):
                 probe.probe()
             faults.unlink()
             probe.probe()
@@ -162,12 +160,12 @@ def test_a_process_that_cannot_be_started_is_a_failed_probe(
 
     faults.write_text(CRASH)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        with pytest.raises(ProbeFailed):
+        with pytest.raises(ProbeError):
             probe.probe()
         faults.unlink()
         with monkeypatch.context() as patch:
             patch.setattr(os, "posix_spawn", no_room)
-            with pytest.raises(ProbeFailed, match=r"cannot start the process that probes.*temporarily unavailable"):
+            with pytest.raises(ProbeError, match=r"cannot start the process that probes.*temporarily unavailable"):
                 probe.probe()
         assert len(probe.probe().gpus) == 4
 
@@ -197,7 +195,7 @@ def test_nvml_is_started_by_the_first_probe_and_only_once(sysfs: Path, tmp_path:
 def test_a_process_that_cannot_load_the_library_fails_and_does_not_hang(sysfs: Path) -> None:
     with ProbeProcess(nvml.missing, sysfs) as probe:
         for _ in ("forked", "started afresh"):
-            with pytest.raises(ProbeFailed, match="ended with code 1 in step: load the NVML binding"):
+            with pytest.raises(ProbeError, match="ended with code 1 in step: load the NVML binding"):
                 probe.probe()
 
 
@@ -206,7 +204,7 @@ def test_no_process_and_no_zombie_is_left_behind(sysfs: Path, faults: Path) -> N
     faults.write_text(CRASH)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         for _ in range(2):
-            with pytest.raises(ProbeFailed):
+            with pytest.raises(ProbeError):
                 probe.probe()
             assert set(psutil.Process().children()) == before
         faults.unlink()
@@ -230,11 +228,11 @@ def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_
         probe._step_seconds = 0.05
         with monkeypatch.context() as patch:
             patch.setattr(os, "kill", lambda _pid, _signal: None)
-            with pytest.raises(ProbeFailed, match=r"no answer within 0\.05 s in step: wait for events"):
+            with pytest.raises(ProbeError, match=r"no answer within 0\.05 s in step: wait for events"):
                 probe.probe()
         children = psutil.Process().children()
         for _ in range(2):
-            with pytest.raises(ProbeFailed, match=rf"still holds an earlier probe \(process {held}\)") as seen:
+            with pytest.raises(ProbeError, match=rf"still holds an earlier probe \(process {held}\)") as seen:
                 probe.probe()
             assert seen.value.reason == "hang"
         assert psutil.Process().children() == children
@@ -273,7 +271,7 @@ def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, tell: i
     faults.write_text(CRASH)
     probe = ProbeProcess(partial(nvml.faulty, faults), sysfs)
     for _ in range(crashes):
-        with contextlib.suppress(ProbeFailed):
+        with contextlib.suppress(ProbeError):
             probe.probe()
     faults.write_text(HANG)
     worker = probe._worker or probe._replacement()
@@ -302,7 +300,7 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
 
     monkeypatch.setattr(process, "work", lie)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        with pytest.raises(ProbeFailed, match=words) as seen:
+        with pytest.raises(ProbeError, match=words) as seen:
             probe.probe()
         assert seen.value.reason == "garbage"
         assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which nobody patched
@@ -327,7 +325,7 @@ def test_what_is_no_message_is_a_crash(
         assert babbler
         with monkeypatch.context() as patch:
             patch.setattr(os, "kill", lambda _pid, _signal: None)  # else its end is what is told
-            with pytest.raises(ProbeFailed, match=words) as seen:
+            with pytest.raises(ProbeError, match=words) as seen:
                 probe.probe()
         assert seen.value.reason == "crash"
         kill(babbler, signal.SIGKILL)
@@ -345,7 +343,7 @@ def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
 
     monkeypatch.setattr(process, "work", stop)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs, step_seconds=0.05) as probe:
-        with pytest.raises(ProbeFailed, match="no answer within") as seen:
+        with pytest.raises(ProbeError, match="no answer within") as seen:
             probe.probe()
         assert seen.value.reason == "hang"
         assert probe.worker is None

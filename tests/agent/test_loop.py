@@ -7,7 +7,7 @@ import pytest
 from tests.support.living_agent import Node
 from toposcope.agent.loop import explain
 from toposcope.api import label_keys
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
 
@@ -88,7 +88,7 @@ def test_a_probe_that_fails_leaves_the_labels_and_says_so(node: Node) -> None:
 
 def test_an_api_server_that_is_away_for_an_hour_is_not_hammered(node: Node) -> None:
     node.live(120)
-    node.cluster.fails = Unreachable("refused")
+    node.cluster.fails = UnreachableError("refused")
     node.faults = Faults(links_down={1: frozenset({2})})
     asked = node.probes
     node.live(3600)
@@ -160,7 +160,7 @@ def test_without_its_annotation_a_degraded_node_begins_anew(node: Node) -> None:
 
 def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
     node.live(120)
-    node.cluster.fails = Unreachable("refused")
+    node.cluster.fails = UnreachableError("refused")
     node.failure = "no driver"
     node.live(1200)
     assert node.agent.healthy() == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.living_agent import Node
-from toposcope.kube.errors import ApiError, KubeError, Unreachable
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.profile import load_profile
 
@@ -176,7 +176,7 @@ def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "outcome", "words"),
     [
-        (Unreachable("connection refused"), "failed", "connection refused"),
+        (UnreachableError("connection refused"), "failed", "connection refused"),
         (ApiError(500, "InternalError", "etcd is away"), "failed", "etcd is away"),
         (ApiError(429, "TooManyRequests", "slow down", retry_after=7), "failed", "slow down"),
         (ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile"),

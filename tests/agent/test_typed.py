@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from toposcope.agent.typed import NotOfType, reader
+from toposcope.agent.typed import TypeMismatchError, reader
 
 
 class Inner(NamedTuple):
@@ -52,12 +52,12 @@ def test_documents_are_read_as_their_types(kind: Any, value: Any, read: Any) -> 
     ],
 )
 def test_what_is_of_another_type_is_refused(kind: Any, value: Any, words: str) -> None:
-    with pytest.raises(NotOfType, match=words):
+    with pytest.raises(TypeMismatchError, match=words):
         reader(kind)(value)
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:
-    with pytest.raises(NotOfType) as seen:
+    with pytest.raises(TypeMismatchError) as seen:
         reader(int)("x" * 1000)
     assert len(str(seen.value)) < 100
 

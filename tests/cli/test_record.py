@@ -13,7 +13,7 @@ import yaml
 
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
-from toposcope.agent.nvml.supervisor import ProbeFailed
+from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
@@ -173,7 +173,7 @@ def test_a_crash_leaves_a_recording_up_to_the_call_that_crashed(tmp_path: Path) 
             machine, faults_file=tmp_path / "faults.yaml", crash=lambda: os.kill(os.getpid(), signal.SIGKILL)
         )
 
-    with pytest.raises(ProbeFailed, match="SIGKILL in step: identity of GPU 1"):
+    with pytest.raises(ProbeError, match="SIGKILL in step: identity of GPU 1"):
         record(Source(crashing, tmp_path / "sys", simulated=True), tmp_path / "recording.json", TODAY)
     recording = load_recording(tmp_path / "recording.json")
     assert recording.calls[-1] == Call("nvmlDeviceGetName", ["gpu:1"], Silence())

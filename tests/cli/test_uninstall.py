@@ -11,10 +11,10 @@ from tests.manifests.support import MANIFESTS
 from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
 from toposcope.cli.main import main
-from toposcope.cli.removal.carry_out import Remover, Waited
+from toposcope.cli.removal.carry_out import Remover, WaitTimeoutError
 from toposcope.cli.removal.plan import look
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import Unreachable
+from toposcope.kube.errors import UnreachableError
 from toposcope.kube.listing import everything
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
@@ -186,7 +186,7 @@ def test_pods_that_still_run_end_it_before_a_label_is_touched(
         time.seconds += seconds
 
     before = state(cluster)
-    with pytest.raises(Waited, match="pods of Toposcope still run") as caught:
+    with pytest.raises(WaitTimeoutError, match="pods of Toposcope still run") as caught:
         Remover(client, lambda _: None, 3.0, time, sleep).carry_out(look(client))
     assert "kubectl get pods -n toposcope-system" in str(caught.value)
     assert time.seconds == 3.0
@@ -207,7 +207,9 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
     plan = look(client)
     with (
         finalizer(cluster, f"{KAI}/c", "example.com/hold"),
-        pytest.raises(Waited, match=r"topology\.kai\.scheduler/c is deleted but not gone; .*example\.com/hold"),
+        pytest.raises(
+            WaitTimeoutError, match=r"topology\.kai\.scheduler/c is deleted but not gone; .*example\.com/hold"
+        ),
     ):
         Remover(client, lambda _: None, 2.0, time, sleep).carry_out(plan)
 
@@ -250,5 +252,5 @@ def test_a_long_list_is_read_page_by_page_and_a_wrong_one_refused(
     client = clients()
     assert [n["metadata"]["name"] for n in everything(client, NODES)] == [f"n{i}" for i in range(5)]
     assert [n["metadata"]["name"] for n in everything(client, NODES, selector="odd=1")] == ["n1", "n3"]
-    with pytest.raises(Unreachable, match="is no list"):
+    with pytest.raises(UnreachableError, match="is no list"):
         everything(client, f"{NODES}/n1")

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import Gauge, generate_latest
 
 from tests.support.turns import Turns
-from toposcope.controller.fence import Alone, Fence, FencedClient, NotLeading
+from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError
 from toposcope.controller.metrics.leader import LeaderMetrics, LeadersView
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
@@ -34,7 +34,7 @@ def test_a_fence_is_open_in_the_term_that_was_entered() -> None:
 
 
 def test_who_is_alone_leads() -> None:
-    fence = Fence(Alone())
+    fence = Fence(NoElection())
     assert (fence.enter(), fence.enter(), fence.is_open()) == (1, 1, True)
 
 
@@ -59,7 +59,7 @@ def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(
     client = make(turns.may_write)
     client.call(MAKE)
     turns.end()
-    with pytest.raises(NotLeading, match=f"does not lead, so it does not send POST {LEASES}"):
+    with pytest.raises(NotLeaderError, match=f"does not lead, so it does not send POST {LEASES}"):
         client.call(MAKE)
     assert client.call(get(f"{LEASES}/x"))["metadata"]["name"] == "x"
     assert embedded_server.faults.requests["POST", LEASES] == 1
@@ -75,7 +75,7 @@ def test_connecting_takes_time_in_which_leadership_may_end(
         return False
 
     client = make(may_write)
-    with pytest.raises(NotLeading):
+    with pytest.raises(NotLeaderError):
         client.call(MAKE)
     assert connected == [True], "asked when nothing was left but to send"
     assert embedded_server.faults.requests["POST", LEASES] == 0
@@ -90,7 +90,7 @@ def test_a_write_that_is_sent_again_on_a_new_connection_is_checked_again(
     assert client._connection
     client._connection.sock.close()  # as if the server had closed it while it was kept
     client._connection.sock = Closed()
-    with pytest.raises(NotLeading):
+    with pytest.raises(NotLeaderError):
         client.call(MAKE)
     assert embedded_server.faults.requests["POST", LEASES] == 1
 

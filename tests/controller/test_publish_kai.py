@@ -27,7 +27,7 @@ from tests.support.publishing import (
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 
 OURS = f"{KAI}/cluster"
 CRDS = ["kai-topologies-v0.12", "kai-topologies-v0.14", "kai-topologies-v0.17"]
@@ -277,14 +277,14 @@ def test_a_crash_between_deletion_and_creation_heals_at_the_next_pass(
 
     def crash_after_deletion(request: Request) -> None:
         if "DELETE" in sent and request.method == "PATCH":
-            raise Unreachable("gone")
+            raise UnreachableError("gone")
         sent.append(request.method)
 
     kai = watched(clients(), time, crash_after_deletion)
     kai.publish(TOPOLOGY, levels(*FOUR))
     kai.publish(TOPOLOGY, levels(*THREE))
     time.seconds = 30
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         kai.publish(TOPOLOGY, levels(*THREE))
     assert found(api, OURS) is None
     assert KaiPublisher(clients(), time).publish(TOPOLOGY, levels(*THREE)).in_sync

@@ -33,7 +33,7 @@ from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 
 BINDING = f"{BINDINGS}/cluster"
 OURS = f"{KAI}/cluster"
@@ -68,7 +68,7 @@ class Site:
         self.refused(request)
         if request.method != "GET" and request.query.get("dryRun") != "All":
             if len(self.writes) == self.last:
-                raise Unreachable("the controller is killed")
+                raise UnreachableError("the controller is killed")
             self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
 
     def turn(self, wanted: Topology = TOPOLOGY, *keys: str) -> list[Published]:
@@ -381,7 +381,7 @@ def live(site: Site) -> Iterator[tuple[Any, ...]]:
         for _ in range(4):
             try:
                 said = site.turn(wanted, *keys)
-            except Unreachable:
+            except UnreachableError:
                 start_grove(site.api)
                 site.last = None
                 site.restart()

@@ -7,7 +7,7 @@ import pytest
 from tests.explain.waiting import named, of_grove, owned, pod_clique_set
 from toposcope.explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
 from toposcope.explain.object_store import FromFiles, Object, Ref, Shelf, owner_of
-from toposcope.explain.ownership import NoSuchObject, family_of, subject_of
+from toposcope.explain.ownership import ObjectNotFoundError, family_of, subject_of
 from toposcope.snapshot.snapshot import NOTHING, Owner, PodView, Snapshot
 
 
@@ -59,7 +59,7 @@ def test_several_of_one_name_need_a_namespace() -> None:
     other = pod_clique_set()
     other["metadata"] = {"name": "llm", "namespace": "test"}
     both = shelf(pod_clique_set(), other)
-    with pytest.raises(NoSuchObject, match="choose a namespace with -n: ml, test"):
+    with pytest.raises(ObjectNotFoundError, match="choose a namespace with -n: ml, test"):
         subject_of(both, snapshot(), CLIQUE_SET, "llm", None)
     assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
 
@@ -73,14 +73,14 @@ def test_several_of_one_name_need_a_namespace() -> None:
     ],
 )
 def test_what_is_not_there(name: str, namespace: str | None, words: str) -> None:
-    with pytest.raises(NoSuchObject) as caught:
+    with pytest.raises(ObjectNotFoundError) as caught:
         subject_of(shelf(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
     assert str(caught.value) == words
 
 
 def test_a_kind_that_cannot_be_seen_is_not_absent() -> None:
     found = Shelf(unseen={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
-    with pytest.raises(NoSuchObject, match="cannot be looked at: podcliquesets"):
+    with pytest.raises(ObjectNotFoundError, match="cannot be looked at: podcliquesets"):
         subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
 
 

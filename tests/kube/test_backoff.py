@@ -3,9 +3,9 @@
 import random
 
 from toposcope.kube.backoff import Backoff
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 
-AWAY = Unreachable("away")
+AWAY = UnreachableError("away")
 
 
 class Highest(random.Random):

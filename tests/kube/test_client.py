@@ -10,7 +10,7 @@ import toposcope.kube.client
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request, Stream
 from toposcope.kube.config import Cluster
-from toposcope.kube.errors import ApiError, ConfigError, Expired, KubeError, Unreachable
+from toposcope.kube.errors import ApiError, ConfigError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.requests import apply, get
 
 NODE = "/api/v1/nodes/n1"
@@ -64,7 +64,7 @@ class TestErrors:
         assert str(error) == "409 Conflict: Apply failed with 1 conflict"
 
     def test_410_is_an_error_of_its_own(self, ask: Callable[[bytes], object]) -> None:
-        with pytest.raises(Expired, match="too old"):
+        with pytest.raises(ResourceExpiredError, match="too old"):
             ask(answer(b'{"reason":"Expired","message":"too old resource version"}', "410 Gone"))
 
     @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ class TestErrors:
 
     @pytest.mark.parametrize("body", [b"", b"<html>", b'{"a":', b'{"a": "\xff"}', b"[" * 100_000])
     def test_an_answer_that_is_no_json(self, ask: Callable[[bytes], object], body: bytes) -> None:
-        with pytest.raises(Unreachable, match=f"GET {NODE} is not JSON"):
+        with pytest.raises(UnreachableError, match=f"GET {NODE} is not JSON"):
             ask(answer(body))
 
     def test_a_redirect_is_not_followed_with_our_token(self, ask: Callable[[bytes], object]) -> None:
-        with pytest.raises(Unreachable, match=r"302 and points to https://login\.example/.*API server's own URL"):
+        with pytest.raises(UnreachableError, match=r"302 and points to https://login\.example/.*API server's own URL"):
             ask(answer(b"<html>", "302 Found", Location="https://login.example/"))
 
     @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ class TestErrors:
         ],
     )
     def test_what_is_no_complete_http(self, ask: Callable[[Reply], object], reply: Reply) -> None:
-        with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:\d+ does not answer: "):
+        with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1:\d+ does not answer: "):
             ask(reply)
 
     def test_an_answer_without_end(
@@ -128,7 +128,7 @@ class TestErrors:
     ) -> None:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_ANSWER", 1000)
         client = scripted(chunked(b"x" * 2000, complete=False), answer(b"2")).client()
-        with pytest.raises(Unreachable, match="not a Kubernetes API server"):
+        with pytest.raises(UnreachableError, match="not a Kubernetes API server"):
             client.call(get(NODE))
         assert client.call(get(NODE)) == 2
         client.close()
@@ -137,12 +137,12 @@ class TestErrors:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         client = ApiClient(Cluster(f"http://127.0.0.1:{port}", None, lambda: None, "default"))
-        with pytest.raises(Unreachable, match=f"http://127.0.0.1:{port} does not answer: .*refused"):
+        with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{port} does not answer: .*refused"):
             client.call(get(NODE))
 
     def test_a_frozen_server(self, scripted: Callable[..., ScriptedServer]) -> None:
         client = scripted(Reply(None)).client(timeout=0.01)
-        with pytest.raises(Unreachable, match="does not answer: timed out"):
+        with pytest.raises(UnreachableError, match="does not answer: timed out"):
             client.call(get(NODE))
 
     def test_bad_credentials_are_no_traceback_and_no_half_used_connection(
@@ -221,7 +221,7 @@ class TestRequests:
         server = scripted(Reply(answer(b"1")), Reply(b"", close=True), Reply(b"", close=True), answer(b"4"))
         client = server.client()
         client.call(get(NODE))
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             client.call(PATCH)
         assert len(server.received) == 3
 
@@ -229,7 +229,7 @@ class TestRequests:
         server = scripted(answer(b"1"), Reply(None), answer(b"3"))
         client = server.client(timeout=0.05)
         client.call(get(NODE))
-        with pytest.raises(Unreachable, match="timed out"):
+        with pytest.raises(UnreachableError, match="timed out"):
             client.call(PATCH)
         assert len(server.received) == 2
         assert client.call(get(NODE)) == 3
@@ -271,7 +271,7 @@ class TestStreams:
         reader = iter(stream)
         assert next(reader) == self.TEXT.splitlines()[0]
         stream.interrupt()
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             list(reader)
 
     @pytest.mark.parametrize("at", [1, 20, 60])
@@ -280,12 +280,12 @@ class TestStreams:
         self, scripted: Callable[..., ScriptedServer], at: int, complete: bool
     ) -> None:
         got: list[bytes] = []
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             got.extend(lines(scripted(Reply(chunked(self.TEXT[:at], complete=complete), close=True))))
         assert not got
 
     def test_a_connection_lost_between_lines_is_no_end(self, scripted: Callable[..., ScriptedServer]) -> None:
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             lines(scripted(Reply(chunked(self.TEXT, complete=False), close=True)))
 
     def test_a_server_that_ends_early_ends_the_stream(self, scripted: Callable[..., ScriptedServer]) -> None:
@@ -294,7 +294,7 @@ class TestStreams:
     def test_a_line_without_end(self, scripted: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(toposcope.kube.client, "_LARGEST_LINE", 1 << 20)
         endless = Reply(chunked(*[b"x" * 70_000] * 30, complete=False))
-        with pytest.raises(Unreachable, match="not a Kubernetes API server"):
+        with pytest.raises(UnreachableError, match="not a Kubernetes API server"):
             lines(scripted(endless))
 
     def test_a_refused_watch(self, scripted: Callable[..., ScriptedServer]) -> None:
@@ -303,16 +303,16 @@ class TestStreams:
             Reply(answer(b"<html>", "429 Too Many Requests", Retry_After="9"), close=True),
             Reply(answer(b"", "307 Temporary Redirect", Location="/elsewhere"), close=True),
         )
-        with pytest.raises(Expired):
+        with pytest.raises(ResourceExpiredError):
             lines(server)
         with pytest.raises(ApiError) as caught:
             lines(server)
         assert caught.value.retry_after == 9
-        with pytest.raises(Unreachable, match="/elsewhere"):
+        with pytest.raises(UnreachableError, match="/elsewhere"):
             lines(server)
 
     def test_a_half_open_connection(self, scripted: Callable[..., ScriptedServer]) -> None:
-        with pytest.raises(Unreachable, match="timed out"):
+        with pytest.raises(UnreachableError, match="timed out"):
             lines(scripted(Reply(None)), idle_timeout=0.01)
 
     def test_interrupted_by_another_thread_while_it_waits(self, scripted: Callable[..., ScriptedServer]) -> None:
@@ -324,14 +324,14 @@ class TestStreams:
         assert server.asked.acquire(timeout=PATIENCE)
         stream.interrupt()
         thread.join(PATIENCE)
-        assert [type(error) for error in errors] == [Unreachable]
+        assert [type(error) for error in errors] == [UnreachableError]
         stream.interrupt()  # too late, and harmless
 
     def test_interrupted_before_it_began(self, scripted: Callable[..., ScriptedServer]) -> None:
         server = scripted(Reply(None))
         stream = server.client().stream(WATCH, PATIENCE)
         stream.interrupt()
-        with pytest.raises(Unreachable, match="interrupted"):
+        with pytest.raises(UnreachableError, match="interrupted"):
             list(stream)
         assert not server.received
 

@@ -11,7 +11,7 @@ from tests.kube.scripted import Reply, ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
-from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 
 VERSION = get("/version")
@@ -69,7 +69,7 @@ def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
     assert stranger.ca.read_bytes() != certificates.ca.read_bytes()
     with ScriptedServer([answer()], context) as server:
         client = ApiClient(load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account))
-        with pytest.raises(Unreachable, match="certificate verify failed"):
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
             client.call(VERSION)
         assert not server.received
 
@@ -155,7 +155,7 @@ def test_a_frozen_handshake_times_out(account: Path) -> None:
         client = ApiClient(
             load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account), timeout=0.05
         )
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             client.call(VERSION)
 
 

@@ -21,7 +21,7 @@ from tests.kube.scripted import ScriptedServer, answer
 from tests.support.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
-from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
@@ -132,7 +132,7 @@ class TestCredentials:
 
 class TestServers:
     def test_without_its_ca_a_server_is_a_stranger(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
-        with pytest.raises(Unreachable, match="certificate verify failed"):
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
             ask(load(write(kubeconfig, document(tls_server.url))))
 
     def test_verification_can_be_switched_off(self, kubeconfig: Path, tls_server: ScriptedServer) -> None:
@@ -141,7 +141,7 @@ class TestServers:
     def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
         ca = {"certificate-authority": str(certificates.ca)}
         with ScriptedServer([answer(b"1")], server_context(certificates), host="127.0.0.2") as server:
-            with pytest.raises(Unreachable, match=r"127\.0\.0\.2"):
+            with pytest.raises(UnreachableError, match=r"127\.0\.0\.2"):
                 ask(load(write(kubeconfig, document(server.url, cluster=ca))))
             assert (
                 ask(load(write(kubeconfig, document(server.url, cluster=ca | {"tls-server-name": "localhost"})))) == 1

@@ -11,7 +11,7 @@ from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import MERGE, ApiUnderTest
 from tests.support.clock import START
 from toposcope.kube.client import ApiClient
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.lease import Lease, new_lease, read, write, write_request
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/leader"
@@ -113,7 +113,7 @@ def test_a_write_is_a_post_once_and_a_put_ever_after() -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"7", b"{}", b'{"metadata":{"name":"leader"}}', b'{"metadata":[]}', b"<html>"])
 def test_an_answer_that_is_no_lease_is_no_answer(body: bytes) -> None:
-    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client, pytest.raises(Unreachable):
+    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client, pytest.raises(UnreachableError):
         read(client, "default", "leader")
 
 

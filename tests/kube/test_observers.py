@@ -8,7 +8,7 @@ from tests.kube.reflecting import Answer, Item, Mirror, ScriptedClient, Waits, b
 from tests.kube.scripted import Reply, ScriptedServer, answer, chunked
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
-from toposcope.kube.errors import KubeError, Unreachable
+from toposcope.kube.errors import KubeError, UnreachableError
 from toposcope.kube.reflector import Reflector
 
 NODES = Request("GET", "/api/v1/nodes", {})
@@ -45,9 +45,9 @@ def test_every_answer_is_told_good_or_bad() -> None:
 def test_a_request_without_an_answer_ends_too() -> None:
     with ScriptedServer([Reply(b"", close=True)]) as server:
         client, heard = observed(server.url)
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             client.read(NODES)
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         client.read(NODES)
     assert [code for _, code in heard.codes] == [0, 0]
     assert heard.begun == 2
@@ -73,7 +73,7 @@ def test_a_watch_is_told_when_it_is_answered_and_not_when_it_ends() -> None:
         assert list(lines) == []
         with pytest.raises(KubeError):
             list(client.stream(NODES, 10.0))
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         list(client.stream(NODES, 10.0))
     assert [code for _, code in heard.codes] == [200, 403, 0]
 
@@ -111,7 +111,7 @@ def followed(
 
 
 def silent() -> KubeError:
-    error = Unreachable("nothing came")
+    error = UnreachableError("nothing came")
     error.__cause__ = TimeoutError()
     return error
 
@@ -130,11 +130,19 @@ def test_a_list_has_a_reason(trouble: bytes | KubeError, reason: list[str]) -> N
 
 
 def test_a_list_after_a_restore_says_so() -> None:
-    assert followed([LIST, Unreachable("away"), LIST], newest=0) == ["first", ".", ".", "restored", ".", ".", "ended"]
+    assert followed([LIST, UnreachableError("away"), LIST], newest=0) == [
+        "first",
+        ".",
+        ".",
+        "restored",
+        ".",
+        ".",
+        "ended",
+    ]
 
 
 def test_a_list_that_fails_is_the_reason_of_the_next() -> None:
-    assert followed([[Unreachable("away")], LIST]) == ["first", "failed", ".", ".", "ended"]
+    assert followed([[UnreachableError("away")], LIST]) == ["first", "failed", ".", ".", "ended"]
 
 
 def test_a_list_that_was_asked_for_says_so() -> None:

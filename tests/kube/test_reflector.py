@@ -21,13 +21,13 @@ from tests.kube.reflecting import (
     thing,
 )
 from toposcope.kube.client import Request, Stream
-from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.etcd_restore import Restores
 from toposcope.kube.reflector import Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
-LOST = Unreachable("connection reset")
+LOST = UnreachableError("connection reset")
 SECOND = ("resourceVersion", "5")
 KINDS = (b"ADDED", b"MODIFIED", b"DELETED")
 BROKEN = (b"", b"}", b"{}", b'{"metadata":{"name":"b"}', b'{"metadata":{"name":tru}}}', b"[" * 10**5 + b"}")
@@ -106,7 +106,7 @@ class TestLists:
     @pytest.mark.parametrize("code", [400, 403, 404, 405, 422])
     def test_servers_without_streamed_lists_are_read_in_pages(self, code: int) -> None:
         following = Following(
-            [ApiError(code, "", "no"), LOST, Expired(410, "Expired", "")],
+            [ApiError(code, "", "no"), LOST, ResourceExpiredError(410, "Expired", "")],
             [page(thing("a", 1), version=9, following="p2"), page(thing("b", 2), version=9), page()],
         ).run()
         assert following.mirror.calls == ["replace a b", "replace "]
@@ -123,7 +123,7 @@ class TestLists:
     def test_a_page_token_that_expired_begins_the_list_anew(self) -> None:
         pages: list[Answer] = [
             page(thing("a", 1), following="p2"),
-            Expired(410, "Expired", "continue token expired"),
+            ResourceExpiredError(410, "Expired", "continue token expired"),
             page(thing("b", 2), version=8),
         ]
         following = Following([UNSTREAMED, UNSTREAMED], pages).run()
@@ -140,7 +140,7 @@ class TestLists:
     def test_an_answer_that_is_no_list_empties_nothing(self, answer: bytes) -> None:
         following = Following([UNSTREAMED], [answer], most_waits=1).run()
         assert following.mirror.calls == []
-        assert [type(error) for error in following.mirror.errors] == [Unreachable]
+        assert [type(error) for error in following.mirror.errors] == [UnreachableError]
 
     def test_a_list_without_version_is_not_asked_for_in_a_hot_loop(self) -> None:
         following = Following([[event("ADDED", "a", 1), bookmark(0, end=True).replace(b'"0"', b'""')]], most_waits=1)
@@ -149,7 +149,7 @@ class TestLists:
 
     def test_sync_raises_and_hands_over_nothing(self) -> None:
         following = Following([LOST, LISTED])
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             following.reflector.sync()
         assert following.mirror.calls == []
         following.reflector.sync()
@@ -172,7 +172,9 @@ class TestWatches:
     def test_a_deletion_moves_the_version_too(self) -> None:
         assert Following([LISTED, [event("DELETED", "a", 9), LOST]]).run().modes[-1] == "watch 9"
 
-    @pytest.mark.parametrize("gone", [Expired(410, "Expired", "too old"), [failure(410)], [bookmark(6), failure(410)]])
+    @pytest.mark.parametrize(
+        "gone", [ResourceExpiredError(410, "Expired", "too old"), [failure(410)], [bookmark(6), failure(410)]]
+    )
     def test_an_expired_version_is_followed_by_a_list(self, gone: Answer) -> None:
         following = Following([LISTED, gone, [event("ADDED", "b", 20), bookmark(20, end=True)]]).run()
         assert following.mirror.calls == ["replace a", "replace b"]
@@ -180,7 +182,7 @@ class TestWatches:
 
     def test_silence_is_followed_by_a_list(self) -> None:
         """After etcd was restored from a backup, a server waits for our version without a word, perhaps for days."""
-        silence = Unreachable("timed out")
+        silence = UnreachableError("timed out")
         silence.__cause__ = TimeoutError()
         following = Following([LISTED, silence, [event("ADDED", "b", 2), bookmark(2, end=True)]]).run()
         assert following.modes == ["list", "watch 5", "list", "watch 2"]

@@ -14,7 +14,7 @@ from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.certificates import Certificates
 from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
 from toposcope.kube.config import load
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.reflector import Reflector
 from toposcope.kube.requests import apply
 from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
@@ -169,7 +169,7 @@ def test_a_frozen_server_is_noticed_and_left(
         server.faults.freeze()
         server.faults.cut_watches()
         live.reflector.relist()
-        live.mirror.wait_for(lambda: isinstance(live.mirror.error, Unreachable))
+        live.mirror.wait_for(lambda: isinstance(live.mirror.error, UnreachableError))
         monkeypatch.undo()
         server.faults.thaw()
         server.load([node("b")])

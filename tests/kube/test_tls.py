@@ -11,7 +11,7 @@ from tests.kube.scripted import ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
-from toposcope.kube.errors import ConfigError, Unreachable
+from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
 from toposcope.kube.tls import RotatingTls
 
@@ -64,7 +64,7 @@ def test_a_pod_trusts_a_new_ca_without_a_restart(
         port = server.url.rpartition(":")[2]
         where = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}
         client = ApiClient(load(None, where, tmp_path))
-        with pytest.raises(Unreachable, match="certificate verify failed"):
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
             client.call(VERSION)
         put(others.ca, tmp_path / "ca.crt")
         assert client.call(VERSION) == 1
@@ -78,7 +78,7 @@ def test_a_new_client_certificate_is_shown_to_a_server_that_refused_the_old_one(
         put(getattr(certificates, name), tmp_path / name)
     with ScriptedServer([answer(b"1")], serving(certificates, only_clients_of=others.ca)) as server:
         client = ApiClient(load(kubeconfig_of(tmp_path, server.url)))
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             client.call(VERSION)
         assert not server.received
         put(others.certificate, tmp_path / "certificate")

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot import bulk
-from toposcope.snapshot.bulk import BulkFile, Unfit
+from toposcope.snapshot.bulk import BulkFile, UnsupportedLayoutError
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.problems import BadInput
+from toposcope.snapshot.problems import InputError
 
 PODS: Final = [
     pod("runs", "gb200-01", 3),
@@ -50,7 +50,7 @@ def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 def outcome(path: Path) -> object:
     try:
         found = load_files([str(path)], keep_matrix=every)
-    except BadInput as error:
+    except InputError as error:
         return [str(problem) for problem in error.problems]
     pods = None if found.pods is None else tuple(found.pods)
     return found.nodes, pods, found.topologies, found.published, found.warnings
@@ -107,10 +107,10 @@ def test_two_lists_in_a_file_are_read_the_careful_way(tmp_path: Path, monkeypatc
 @pytest.mark.usefixtures("piece")
 @pytest.mark.parametrize("text", [saved(PLAIN).replace("\n", "\r\n"), json.dumps(PLAIN)])
 def test_another_layout_is_left_to_the_careful_way(text: str, tmp_path: Path) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnsupportedLayoutError):
         BulkFile(written(tmp_path, text))
 
 
 def test_small_files_are_not_worth_it(tmp_path: Path) -> None:
-    with pytest.raises(Unfit):
+    with pytest.raises(UnsupportedLayoutError):
         BulkFile(written(tmp_path, saved(PLAIN)))

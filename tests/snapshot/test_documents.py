@@ -11,7 +11,7 @@ import yaml
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.problems import BadInput, Problem
+from toposcope.snapshot.problems import InputError, Problem
 from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.yaml_text import locate
 
@@ -111,7 +111,7 @@ def test_every_problem_is_told_in_one_run_with_its_place(tmp_path: Path) -> None
     )
     broken = tmp_path / "broken.json"
     broken.write_text(saved(nodes)[:-2000])
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         load_files([str(listed), str(documented), str(broken), str(tmp_path / "none.yaml")])
     lines = str(caught.value).replace(f"{tmp_path}/", "").splitlines()
     at = next(i for i, line in enumerate(listed.read_text().splitlines(), 1) if line.strip() == "rack: 12")
@@ -145,7 +145,7 @@ BAD = [
 def test_bad_text_is_a_problem_and_no_traceback(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "bad"
     file.write_bytes(text)
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(InputError) as caught:
         load_files([str(file)])
     assert {problem.place.file for problem in caught.value.problems} == {str(file)}
 

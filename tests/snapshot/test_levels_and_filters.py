@@ -3,7 +3,7 @@ import pytest
 from tests.snapshot.clusters import scoped, snapshot, view
 from tests.support.saved import cluster_topology
 from toposcope.api.cluster_topology import Requirement
-from toposcope.snapshot.filters import NoSelector, parse, picked, states
+from toposcope.snapshot.filters import SelectorError, parse, picked, states
 from toposcope.snapshot.levels import Sizes, crossed, survey_levels
 from toposcope.snapshot.scope import scope
 
@@ -75,5 +75,5 @@ def test_selectors_as_kubectl_takes_them() -> None:
 
 @pytest.mark.parametrize("text", ["a=b=c", "a in b", "=x", "a in (b", "a b", "a > 3", ")"])
 def test_bad_selectors_are_refused(text: str) -> None:
-    with pytest.raises(NoSelector, match="label selector"):
+    with pytest.raises(SelectorError, match="label selector"):
         parse(text)

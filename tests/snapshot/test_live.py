@@ -13,7 +13,7 @@ from tests.support.saved import cluster_topology, demo_nodes, pod
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.snapshot.live import NotAllowed, Wanted, load_live
+from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
 from toposcope.snapshot.scope import scope
 from toposcope.snapshot.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"}}
     account = {"kind": "ServiceAccount", "namespace": "train", "name": "viewer"}
     try:
-        with pytest.raises(NotAllowed, match=r"^nodes may not be listed .* the verb list on nodes "):
+        with pytest.raises(ForbiddenError, match=r"^nodes may not be listed .* the verb list on nodes "):
             look(client)
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
         api.create(f"{rbac}/clusterroles", role | {"rules": [rule]})
@@ -122,7 +122,7 @@ def _once_allowed(client: ApiClient) -> Snapshot:
     for _ in range(2000):
         try:
             return look(client)
-        except NotAllowed:
+        except ForbiddenError:
             pass
     pytest.fail("the binding never took effect")
 

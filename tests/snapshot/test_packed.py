@@ -19,7 +19,7 @@ from toposcope.snapshot.decode import every, troubled
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.packed import MAGIC, is_packed, read_packed, write_packed
 from toposcope.snapshot.packed_pods import PodColumns, pack_pods
-from toposcope.snapshot.problems import BadInput
+from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
     assert is_packed(str(file))
     assert not is_packed(str(demo))
     assert not is_packed(str(tmp_path))
-    with pytest.raises(BadInput, match="what toposcope save wrote: give it as a file of its own"):
+    with pytest.raises(InputError, match="what toposcope save wrote: give it as a file of its own"):
         load_files(["-"], io.BytesIO(file.read_bytes()))
 
 
@@ -120,7 +120,7 @@ def test_it_is_told_from_other_files(demo: Path, tmp_path: Path) -> None:
 def test_another_version_says_what_to_do(version: str, tmp_path: Path) -> None:
     file = tmp_path / "saved"
     file.write_bytes(MAGIC + version.encode() + b"\nwhatever")
-    with pytest.raises(BadInput, match="of another version of Toposcope; save it again with this one"):
+    with pytest.raises(InputError, match="of another version of Toposcope; save it again with this one"):
         read_packed(file, troubled)
 
 
@@ -142,7 +142,7 @@ def test_whatever_is_damaged_is_told_or_changes_nothing(content: tuple[bytes, Pa
         broken.write_bytes(whole[:at] + chance.choice([b"", flipped + whole[at + 1 :]]))
         try:
             found = facts(read_packed(broken, every))
-        except BadInput as error:
+        except InputError as error:
             told += "save it again" in str(error)
         else:
             assert found == saved_facts
@@ -167,7 +167,7 @@ def test_a_changed_warning_or_time_is_told(demo: Path, tmp_path: Path) -> None:
         file.write_bytes(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :])
         try:
             found = read_packed(file, troubled)
-        except BadInput as error:
+        except InputError as error:
             told += "a damaged snapshot" in str(error)
         else:
             assert facts(found) == before
@@ -182,7 +182,7 @@ def test_pods_whose_columns_do_not_fit_together_are_told(
 
     monkeypatch.setattr("toposcope.snapshot.packed.pack_pods", forged)
     file = packed(load_files([str(demo)]), tmp_path / "saved")
-    with pytest.raises(BadInput, match="its pods do not fit together"):
+    with pytest.raises(InputError, match="its pods do not fit together"):
         list(read_packed(file, troubled).pods or ())
 
 
@@ -198,5 +198,5 @@ def test_a_label_key_that_stands_there_twice_is_told(
 
     monkeypatch.setattr("toposcope.snapshot.packed._nodes", forged)
     file = packed(load_files([str(demo)]), tmp_path / "saved")
-    with pytest.raises(BadInput, match="its columns do not fit together"):
+    with pytest.raises(InputError, match="its columns do not fit together"):
         read_packed(file, troubled)

@@ -4,7 +4,7 @@ from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from toposcope.snapshot.filters import Mark
 from toposcope.snapshot.outline import Line, outline
-from toposcope.snapshot.scope import NoSuchLevel, NoSuchTopology, Origin, scope
+from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, scope
 from toposcope.snapshot.tree import left_out, tree
 
 
@@ -18,9 +18,11 @@ def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() ->
     assert scope(snapshot(nodes, (), named("x"))).name == "x"
     assert scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
     assert scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
-    with pytest.raises(NoSuchTopology, match=r"several ClusterTopologies, name one of: x, y"):
+    with pytest.raises(TopologyNotFoundError, match=r"several ClusterTopologies, name one of: x, y"):
         scope(snapshot(nodes, (), named("x"), named("y")))
-    with pytest.raises(NoSuchTopology, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); there: rack"):
+    with pytest.raises(
+        TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); there: rack"
+    ):
         scope(snapshot(nodes, (), named("rack")), "rakc")
 
 
@@ -46,7 +48,9 @@ def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> Non
 def test_a_level_can_be_named_by_domain_or_key() -> None:
     found = scoped(view("a"))
     assert found.level("rack") == found.level("cloud.google.com/gce-topology-subblock") == 2
-    with pytest.raises(NoSuchLevel, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone > block"):
+    with pytest.raises(
+        LevelNotFoundError, match=r"no level 'racks' \(did you mean 'rack'\?\); the levels are: zone > block"
+    ):
         found.level("racks")
 
 

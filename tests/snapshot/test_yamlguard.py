@@ -2,26 +2,26 @@
 
 import pytest
 
-from toposcope.snapshot.yaml_guard import DEEPEST, TooMuch, guard
-from toposcope.snapshot.yaml_text import NotYaml, load
+from toposcope.snapshot.yaml_guard import DEEPEST, YamlLimitError, guard
+from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"- " * 50_000, b"? " * 50_000, b"{a: " * 50_000])
 def test_nesting_without_end(text: bytes) -> None:
-    with pytest.raises(NotYaml, match=f"more than {DEEPEST} levels deep"):
+    with pytest.raises(YamlSyntaxError, match=f"more than {DEEPEST} levels deep"):
         load(b"kind: Node\nspec:\n  " + text)
 
 
 def test_aliases_that_multiply() -> None:
     lines = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9)]
-    with pytest.raises(NotYaml, match="stand for more than 1,000,000 values; write out") as refused:
+    with pytest.raises(YamlSyntaxError, match="stand for more than 1,000,000 values; write out") as refused:
         load(b"\n".join(lines))
     assert refused.value.line == 6
 
 
 def test_an_alias_inside_of_what_it_names() -> None:
-    with pytest.raises(TooMuch, match=r"\*a stands inside"):
+    with pytest.raises(YamlLimitError, match=r"\*a stands inside"):
         guard(b"spec: &a {self: *a}")
 
 

@@ -13,7 +13,7 @@ from toposcope.agent.describe import Description
 from toposcope.agent.events import News, news
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
-from toposcope.agent.nvml.supervisor import ProbeFailed
+from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import Options
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
@@ -110,7 +110,7 @@ class Node:
     def probe(self) -> RawNode:
         self.probes += 1
         if self.failure:
-            raise ProbeFailed(self.reason, self.failure)
+            raise ProbeError(self.reason, self.failure)
         raw = probed(self.machine, self.folder, self.faults)
         return self.change(raw._replace(container=tuple(self.container.items())))
 

@@ -16,8 +16,8 @@ from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
-from toposcope.ui.checking import Busy, Checks, TookTooLong, written_out
-from toposcope.ui.deadline import TooLong, within
+from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, written_out
+from toposcope.ui.deadline import DeadlineError, within
 
 GPUS = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
 
@@ -155,7 +155,7 @@ def test_one_check_runs_at_a_time(server: Served) -> None:
     first = threading.Thread(target=checks.check, args=("", (), None))
     first.start()
     assert begun.wait(20)
-    with pytest.raises(Busy):
+    with pytest.raises(BusyError):
         checks.check("", (), None)
     finish.set()
     first.join()
@@ -171,7 +171,7 @@ def test_a_check_without_end_is_stopped_and_the_next_one_runs(server: Served, mo
     checks = Checks(server.facts.snapshot, lambda: ((), ()), 0.05)
     with monkeypatch.context() as patch:
         patch.setattr("toposcope.ui.checking._checked", for_ever)
-        with pytest.raises(TookTooLong):
+        with pytest.raises(CheckTimeoutError):
             checks.check("", (), None)
     assert checks.check("", (), None).checks == []
 
@@ -180,7 +180,7 @@ def test_work_that_ends_in_time_is_left_alone() -> None:
     assert within(60, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         within(60, lambda: 1 // 0)
-    with pytest.raises(TooLong):
+    with pytest.raises(DeadlineError):
         within(0.01, lambda: [None for _ in iter(int, 1)])
 
 

@@ -19,7 +19,7 @@ from toposcope.api import label_keys
 from toposcope.cli.main import main
 from toposcope.snapshot.snapshot import Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.bundle import Bundle, NotBuilt
+from toposcope.ui.bundle import Bundle, PageNotBuiltError
 from toposcope.ui.export import DATA, document, escaped, export
 
 HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u2029&'\"`${x}"
@@ -114,11 +114,11 @@ def test_a_bundle_that_would_end_its_own_tag_is_refused(tmp_path: Path, script: 
 
 
 def test_a_page_that_was_not_built_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(NotBuilt, match="run make ui"):
+    with pytest.raises(PageNotBuiltError, match="run make ui"):
         export(_hostile(), "cluster", Bundle(tmp_path))
     built = bundle(tmp_path / "b")
     (tmp_path / "b" / "index.html").write_text("<html></html>")
-    with pytest.raises(NotBuilt, match="has not the one style sheet"):
+    with pytest.raises(PageNotBuiltError, match="has not the one style sheet"):
         export(_hostile(), "cluster", built)
 
 

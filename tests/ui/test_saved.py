@@ -11,7 +11,7 @@ import pytest
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.ui.pages import fetched
 from tests.ui.serving import Ticks
-from toposcope.snapshot.problems import BadInput
+from toposcope.snapshot.problems import InputError
 from toposcope.ui.broadcaster import Teller
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
@@ -90,7 +90,7 @@ def test_a_file_that_breaks_leaves_what_was_known_and_says_so(tmp_path: Path) ->
 
 def test_files_that_cannot_be_read_at_first_are_refused(tmp_path: Path) -> None:
     source, _ = _source(tmp_path / "not-there.json")
-    with pytest.raises(BadInput):
+    with pytest.raises(InputError):
         source.start()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.saved import demo_nodes
 from tests.ui.serving import PAGE, Nodes, Served, facts_of, rack_nodes, served
-from toposcope.kube.errors import Unreachable
+from toposcope.kube.errors import UnreachableError
 from toposcope.snapshot.decode import Decoder
 from toposcope.ui import protocol, routes
 from toposcope.ui.bundle import Bundle
@@ -235,7 +235,7 @@ def test_a_node_is_told_in_full(server: Served) -> None:
 
 
 def test_a_node_that_cannot_be_asked_for_is_shown_without_its_matrix(tmp_path: Path) -> None:
-    source = Nodes(broken=Unreachable("https://cluster.test does not answer"))
+    source = Nodes(broken=UnreachableError("https://cluster.test does not answer"))
     with served(tmp_path, source=source) as found:
         status, _, node = found.ask("/api/node/n1")
 

@@ -23,7 +23,7 @@ from tools.bench.real import ARGUMENTS, REAL_NODES, is_there, real_cluster, stat
 from tools.bench.record import record
 from tools.bench.report import Figure, Peer, Sample
 from tools.bench.usage import cpu_seconds, idle
-from tools.bench.workspace import MeasurementFailed, program
+from tools.bench.workspace import MeasurementError, program
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawLink, RawNode
@@ -129,7 +129,7 @@ def _hurt(raw: RawNode) -> RawNode:
 def _server_pids() -> list[int]:
     found = [child.pid for child in psutil.Process().children() if child.name() in _SERVERS]
     if len(found) != len(_SERVERS):
-        raise MeasurementFailed(f"{len(found)} of the processes {', '.join(_SERVERS)} run below this one")
+        raise MeasurementError(f"{len(found)} of the processes {', '.join(_SERVERS)} run below this one")
     return found
 
 
@@ -153,7 +153,7 @@ def _publish(
 
     def publish(publisher: Publisher, description: Description) -> None:
         if publisher.publish(description) is None:
-            raise MeasurementFailed("an agent had nothing to write")
+            raise MeasurementError("an agent had nothing to write")
         metadata = publisher.metadata
         answered[metadata["name"], metadata["resourceVersion"]] = time.monotonic()
 
@@ -161,7 +161,7 @@ def _publish(
     found = _measure(work, servers, controller, over)
     with seen.changed:
         if not seen.changed.wait_for(lambda: answered.keys() <= seen.at.keys(), _PATIENCE):
-            raise MeasurementFailed(f"{len(answered.keys() - seen.at.keys())} writes were not shown by the watch")
+            raise MeasurementError(f"{len(answered.keys() - seen.at.keys())} writes were not shown by the watch")
         lags = tuple(1000 * max(seen.at[each] - at, 0.0) for each, at in answered.items())
     return _Found(found.of_servers, found.of_controller, lags, found.elapsed)
 

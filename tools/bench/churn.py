@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.kube.requests import NODES
@@ -63,7 +63,7 @@ def call(server: EmbeddedApiServer, method: str, path: str, body: Any = None) ->
     text = b"" if body is None else msgspec.json.encode(body)
     answer = server.api.handle(Request(method, path, {}, headers, text))
     if answer.code not in _FINE:
-        raise MeasurementFailed(f"{method} {path}: {b''.join(answer.chunks).decode()[:200]}")
+        raise MeasurementError(f"{method} {path}: {b''.join(answer.chunks).decode()[:200]}")
     return answer.code
 
 

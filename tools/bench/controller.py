@@ -86,7 +86,7 @@ def _decoding(nodes: int, runs: int) -> Sample:
     """Seconds of CPU that decoding so many Nodes takes, down to what is kept of them and nothing else."""
     objects = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _DECODED))]
     decode = NODE_JSON.decode
-    some = cpu(lambda: [decode(object_) for object_ in objects], runs)
+    some = cpu(lambda: [decode(obj) for obj in objects], runs)
     return Sample(tuple(value / 1000 * nodes / len(objects) for value in some.values), "s")
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from tools.bench.record import record
 from tools.bench.report import Figure, Peer, Sample
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
@@ -31,7 +31,7 @@ from toposcope.agent.raw import RawNode
 from toposcope.controller.election import SPREAD, Timing
 from toposcope.controller.loop import RESYNC_SECONDS as LOOK_SECONDS
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import Unreachable
+from toposcope.kube.errors import UnreachableError
 from toposcope.kube.reflector import WATCH_FACTOR, WATCH_SECONDS
 
 FLEET: Final = 100_000
@@ -122,7 +122,7 @@ class CountingServer:
         second = int(self.clock[0])
         self.tried[second] += 1
         if self.away:
-            raise Unreachable("away")
+            raise UnreachableError("away")
         if request.method == "POST":  # an Event
             return {}
         node = self._nodes.setdefault(request.path, {"uid": request.path, "labels": {}, "annotations": {}})
@@ -202,7 +202,7 @@ def fleet_figures(*, quick: bool) -> Iterator[Figure]:
 
     fleet.until(_ROLLOUT + fleet.spread + 1)
     if sum(server.writes.values()) < sample:
-        raise MeasurementFailed(f"{sum(server.writes.values())} of {sample} agents wrote their labels")
+        raise MeasurementError(f"{sum(server.writes.values())} of {sample} agents wrote their labels")
     start = at_roll_out(FLEET, _ROLLOUT, fleet.spread)
     what = f"{FLEET:,} agents"
     ours = f"all start within {_ROLLOUT:.0f} s"

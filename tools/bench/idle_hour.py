@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from tools.bench.agent import Site, site_with
 from tools.bench.report import Figure, Sample, Target
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
@@ -42,7 +42,7 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
     with site_with(1) as site:
         agent = _simulated_agent(site, _KnownHardware(site.machine.raw), clock)
         if not agent.turn():
-            raise MeasurementFailed("the agent could not publish")
+            raise MeasurementError("the agent could not publish")
         site.server.tell("forget")
         while clock[0] < _HOUR:
             clock[0] += _INTERVAL
@@ -78,7 +78,7 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
         hardware = _FlappingHardware(site.machine.raw)
         agent = _simulated_agent(site, hardware, clock)
         if not agent.turn():
-            raise MeasurementFailed("the agent could not publish")
+            raise MeasurementError("the agent could not publish")
         site.server.tell("forget")
         turns, event = 0, _FLAP
         while clock[0] < _HOUR:
@@ -94,7 +94,7 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
         entries = site.server.tell("entries")
     writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
     if turns < _HOUR / _FLAP or not writes:
-        raise MeasurementFailed(f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened")
+        raise MeasurementError(f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened")
     yield Figure("a link goes up and down every 5 s, writes to the Node in an hour", Sample((writes,), ""), Target(60))
     events = sum(method == "POST" and "/events" in path for method, path, *_ in entries)
     yield Figure("  Events in that hour", Sample((events,), ""))

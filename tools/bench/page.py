@@ -18,7 +18,7 @@ import msgspec
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from tools.bench.report import Figure, Sample, Target
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.api.cluster_topology import read
 from toposcope.api.label_keys import STATE
 from toposcope.simulator.cluster import large_cluster
@@ -77,9 +77,9 @@ def page_figures(*, quick: bool) -> Iterator[Figure]:
     """Everything, for one size of cluster after the other."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
-        raise MeasurementFailed("there is no Chromium: apt-get install chromium")
+        raise MeasurementError("there is no Chromium: apt-get install chromium")
     if Bundle().page() is None:
-        raise MeasurementFailed("the page is not built: make ui")
+        raise MeasurementError("the page is not built: make ui")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for nodes in _SIZES[:1] if quick else _SIZES:

@@ -24,7 +24,7 @@ from tests.apiserver.build import cache_folder, is_built
 from tests.support.real_apiserver import RealApiServer, find_binaries
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
-from tools.bench.workspace import MeasurementFailed, Program, pod_environment, program
+from tools.bench.workspace import MeasurementError, Program, pod_environment, program
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.kube.client import ApiClient, Request
@@ -107,7 +107,7 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
                 pool.submit(_load, each, nodes, i)
         found = len(client.call(Request("GET", NODES, {}))["items"])
         if found != nodes:
-            raise MeasurementFailed(f"{found} of {nodes} nodes were taken")
+            raise MeasurementError(f"{found} of {nodes} nodes were taken")
         _create(client, PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
         yield folder, environment, client
 
@@ -240,7 +240,7 @@ class News:
         with self._changed:
             if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
                 what = f"no such state was seen within {_PATIENCE:.0f} s"
-                raise running.failure(what) if running else MeasurementFailed(what)
+                raise running.failure(what) if running else MeasurementError(what)
             return self._status, self._came
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from tools.bench.report import Figure, Peer, Sample, Target
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.api.cluster_topology import read
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
@@ -125,7 +125,7 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
     objects = [msgspec.json.encode(node) for node in large_cluster(nodes)]
     bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
     listed = [*lines("ADDED", objects), *lines("BOOKMARK", [msgspec.json.encode(bookmark)])]
-    changed = lines("MODIFIED", [object_.replace(b'"block-', b'"other-') for object_ in objects])
+    changed = lines("MODIFIED", [obj.replace(b'"block-', b'"other-') for obj in objects])
     rates = []
     for _ in range(runs):
         stop = threading.Event()
@@ -133,10 +133,10 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
         index: Index[NodeFacts] = Index(no_news)
         Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
         if not all(_changed(facts) for facts in index.items()):
-            raise MeasurementFailed("not every event came through")
+            raise MeasurementError("not every event came through")
         rates.append(nodes / client.cpu)
     decode = NodeDecoder(TRACKED)
-    alone = cpu(lambda: [decode(object_) for object_ in objects], runs)
+    alone = cpu(lambda: [decode(obj) for obj in objects], runs)
     peer = Peer("decoding alone", Sample(tuple(1000 * nodes / value for value in alone.values), "/s"))
     yield Figure("node events handled, one core", Sample(tuple(rates), "/s"), Target(10_000, at_most=False), (peer,))
 
@@ -151,21 +151,21 @@ def event_rate(nodes: int, runs: int) -> Sample:
         stop = threading.Event()
         objects = (msgspec.json.encode(small_object(node)) for node in large_cluster(nodes))
         listed = itertools.chain(
-            (line for object_ in objects for line in lines("ADDED", [object_])),
+            (line for obj in objects for line in lines("ADDED", [obj])),
             lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
         )
         client = Replayed(listed, changed, stop)
         index = NodeIndex(no_news)
         Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
         if sum(map(_changed, index.items())) != len(some):
-            raise MeasurementFailed("not every event came through")
+            raise MeasurementError("not every event came through")
         rates.append(len(some) / client.cpu)
     return Sample(tuple(rates), "/s")
 
 
 def lines(kind: str, objects: Sequence[bytes]) -> list[bytes]:
     """Objects as the events of a watch."""
-    return [b'{"type":"%s","object":%s}' % (kind.encode(), object_) for object_ in objects]
+    return [b'{"type":"%s","object":%s}' % (kind.encode(), obj) for obj in objects]
 
 
 def _changed(facts: NodeFacts) -> bool:

@@ -32,7 +32,7 @@ from tools.bench.recompute import event_rate
 from tools.bench.report import Sample
 from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
 from tools.bench.usage import cpu_seconds, idle, peak_memory
-from tools.bench.workspace import ApiServer, MeasurementFailed, Program, program
+from tools.bench.workspace import ApiServer, MeasurementError, Program, program
 
 _SIZES: Final = {1_000: 3, 3_000: 3, 10_000: 3, 30_000: 1, 100_000: 1}
 """Nodes to runs."""
@@ -167,7 +167,7 @@ def _commands(curves: Curves, nodes: int, runs: int) -> None:
         pods = write_cluster(file, nodes)
         found = runs_on(file, work, runs)
     if not pods:
-        raise MeasurementFailed("the cluster of the commands has no pods")
+        raise MeasurementError("the cluster of the commands has no pods")
     for command in ("tree", "check"):
         curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in found[command]), "s"))
         curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in found[command]), "MiB"))

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from tools.bench.report import Figure, Peer, Sample
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.pod_object import pod_objects
 
@@ -153,5 +153,5 @@ def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, 
         elapsed = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or expected not in said:
-        raise MeasurementFailed(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
+        raise MeasurementError(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
     return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB

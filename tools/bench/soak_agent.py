@@ -12,7 +12,7 @@ from tools.bench.churn import call
 from tools.bench.record import RecordedMachine, record
 from tools.bench.report import Figure, Sample
 from tools.bench.soak_verdict import hourly, verdict
-from tools.bench.workspace import MeasurementFailed, Program, account, pod_environment, program
+from tools.bench.workspace import MeasurementError, Program, account, pod_environment, program
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.kube.requests import NODES
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -103,7 +103,7 @@ def _killed(_server: EmbeddedApiServer, running: Program, _fault: Path) -> int:
         well += running.ask("turns", _TURNS // _KILLS - 1)
         worker = running.ask("worker")
         if worker is None:
-            raise MeasurementFailed("the agent has no worker to kill after turns that went well")
+            raise MeasurementError("the agent has no worker to kill after turns that went well")
         os.kill(worker, signal.SIGKILL)
         well += running.ask("turns", 1)
     return well + int(running.ask("turns", 1))

@@ -20,7 +20,7 @@ import psutil
 
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, memory, peak_memory, tree
-from tools.bench.workspace import ApiServer, MeasurementFailed, Program, program
+from tools.bench.workspace import ApiServer, MeasurementError, Program, program
 from toposcope.api.label_keys import STATE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES
@@ -178,7 +178,7 @@ def _timed(client: ApiClient, stream: "_Stream", port: int, turn: int) -> float:
     began = time.monotonic()
     status, _ = _get(port)
     if status != HTTPStatus.OK:
-        raise MeasurementFailed(f"api/snapshot answers {status}")
+        raise MeasurementError(f"api/snapshot answers {status}")
     return 1000 * (time.monotonic() - began)
 
 
@@ -214,9 +214,9 @@ class _Stream:
         for line in self._file:
             silent += line == b"event: status\n"
             if silent > _PATIENCE:
-                raise MeasurementFailed("a change did not reach the page")
+                raise MeasurementError("a change did not reach the page")
             if line == b"event: delta\n":
                 return
             if line == b"event: reset\n":
-                raise MeasurementFailed("a change of one node was told as a reset")
-        raise MeasurementFailed("the stream ended")
+                raise MeasurementError("a change of one node was told as a reset")
+        raise MeasurementError("the stream ended")

@@ -23,7 +23,7 @@ _PATIENCE: Final = 60.0
 _END: Final = 10.0
 
 
-class MeasurementFailed(Exception):
+class MeasurementError(Exception):
     """What was to be measured did not come about; the message says why."""
 
 
@@ -69,7 +69,7 @@ class ApiServer:
     def _answer(self) -> Any:
         line = _open(self._process.stdout).readline()
         if not line:
-            raise MeasurementFailed("the API server ended; what it said stands above")
+            raise MeasurementError("the API server ended; what it said stands above")
         return msgspec.json.decode(line)
 
     def __enter__(self) -> Self:
@@ -111,10 +111,10 @@ class Program:
         if code is not None:
             raise self.failure(f"it ended with code {code}")
 
-    def failure(self, what: str) -> MeasurementFailed:
+    def failure(self, what: str) -> MeasurementError:
         """The error that says what is wrong with it, with the end of its log."""
         said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
-        return MeasurementFailed(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+        return MeasurementError(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
 
 
 def account(folder: Path) -> None:

@@ -21,7 +21,7 @@ _PATIENCE: Final = 10.0
 _SHOWN: Final = 2000
 
 
-class Hung(Exception):
+class HungError(Exception):
     """An attempt that did not end."""
 
 
@@ -86,7 +86,7 @@ def _batch(
 ) -> str:
     """One batch; the finding in words, or nothing."""
     smallest: list[Any] = []
-    hung: dict[str, Hung] = {}
+    hung: dict[str, HungError] = {}
 
     @seed(result.seed)
     @settings(
@@ -112,7 +112,7 @@ def _batch(
         try:
             with patience():
                 outcome = subject.attempt(case)
-        except Hung as error:
+        except HungError as error:
             hung[repr(case)] = error
             raise
         result.slowest = max(result.slowest, clock() - began)
@@ -140,7 +140,7 @@ def patience(seconds: float = _PATIENCE) -> Iterator[None]:
     """Raise Hung in whatever runs longer than this, in the main thread."""
 
     def lost(_number: int, _frame: object) -> None:
-        raise Hung(f"still at it after {seconds:g} s")
+        raise HungError(f"still at it after {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, lost)
     signal.setitimer(signal.ITIMER_REAL, seconds)

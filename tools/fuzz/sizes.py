@@ -42,7 +42,7 @@ class Size:
 def _annotation() -> str:
     from toposcope.agent import baseline  # noqa: PLC0415 - each row loads what it measures
     from toposcope.api.label_keys import MATRIX, REFERENCE  # noqa: PLC0415
-    from toposcope.api.matrix_annotation import NoMatrix, parse  # noqa: PLC0415
+    from toposcope.api.matrix_annotation import MatrixError, parse  # noqa: PLC0415
     from toposcope.controller.node_decoder import NodeDecoder  # noqa: PLC0415
     from toposcope.snapshot.decode import Decoder  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def _annotation() -> str:
     held(baseline.decode(text) is None, "a reference of a megabyte is believed")
     try:
         parse(text)
-    except NoMatrix as error:
+    except MatrixError as error:
         refusal(error)
     return "passed over by the controller; refused as a reference by the agent; read by `toposcope matrix`"
 
@@ -111,11 +111,11 @@ class _Repeated(io.RawIOBase):
 
 def _refused_from_file(content: bytes) -> str:
     from toposcope.snapshot.files import load_files  # noqa: PLC0415
-    from toposcope.snapshot.problems import BadInput  # noqa: PLC0415
+    from toposcope.snapshot.problems import InputError  # noqa: PLC0415
 
     try:
         load_files(["-"], io.BytesIO(content))
-    except BadInput as error:
+    except InputError as error:
         held(error.problems, "no problem is named")
         for problem in error.problems[:3]:
             refusal(problem)
@@ -178,7 +178,7 @@ def _line() -> str:
     import http.client  # noqa: PLC0415
 
     from toposcope.kube.client import _lines  # noqa: PLC0415
-    from toposcope.kube.errors import Unreachable  # noqa: PLC0415
+    from toposcope.kube.errors import UnreachableError  # noqa: PLC0415
 
     class Endless:
         def read1(self, size: int) -> bytes:
@@ -188,7 +188,7 @@ def _line() -> str:
     try:
         for _ in _lines(answer):
             pass
-    except Unreachable as error:
+    except UnreachableError as error:
         refusal(error)
         return f"refused: {error}"[:60]
     raise AssertionError("unreachable")

@@ -18,7 +18,7 @@ _PYTHON_TALK: Final = re.compile(
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 
 
-class Broken(AssertionError):
+class BrokenInvariantError(AssertionError):
     """A promise that was not kept."""
 
 
@@ -39,19 +39,19 @@ def refusal(message: object) -> Outcome:
     """Check that somebody who did not write the program can act on a refusal. Raises Broken."""
     text = str(message)
     if not text.strip():
-        raise Broken("refused without a word")
+        raise BrokenInvariantError("refused without a word")
     if len(text) > _LONGEST:
-        raise Broken(f"refused with {len(text)} characters: {text[:200]!r}...")
+        raise BrokenInvariantError(f"refused with {len(text)} characters: {text[:200]!r}...")
     if len(text.split()) < 3:  # noqa: PLR2004 - fewer words are no sentence
-        raise Broken(f"refused in no sentence: {text!r}")
+        raise BrokenInvariantError(f"refused in no sentence: {text!r}")
     if found := _PYTHON_TALK.search(text):
-        raise Broken(f"refused in the words of Python ({found[0]!r}): {text!r}")
+        raise BrokenInvariantError(f"refused in the words of Python ({found[0]!r}): {text!r}")
     if found := _CONTROL.search(text):
-        raise Broken(f"refused with a control character ({found[0]!r}): {text!r}")
+        raise BrokenInvariantError(f"refused with a control character ({found[0]!r}): {text!r}")
     return "refused"
 
 
 def held(condition: object, otherwise: str) -> None:
     """Raise Broken unless the condition holds."""
     if not condition:
-        raise Broken(otherwise)
+        raise BrokenInvariantError(otherwise)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.metrics import AgentMetrics, Outcome
-from toposcope.agent.nvml.supervisor import ProbeFailed, ProbeProcess
+from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawNode
@@ -117,7 +117,7 @@ class Agent:
             raw = self._probe.probe()
             self._container.look(raw, self._monotonic())
             description = self._described(raw, remembered)
-        except ProbeFailed as error:
+        except ProbeError as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
         self._metrics.description = description

@@ -8,8 +8,10 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from toposcope.errors import ToposcopeError
 
-class NotOfType(ValueError):
+
+class TypeMismatchError(ToposcopeError, ValueError):
     """A value that is not what it should be; the message says which."""
 
 
@@ -42,7 +44,7 @@ def reader(kind: Any) -> Reader:
 def _plain(kind: type) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not kind:  # an int is not a bool here
-            raise NotOfType(f"{str(value)[:40]!r} is no {kind.__name__}")
+            raise TypeMismatchError(f"{str(value)[:40]!r} is no {kind.__name__}")
         return value
 
     return read
@@ -53,9 +55,9 @@ def _union(kind: UnionType, readers: tuple[Reader, ...]) -> Reader:
         for each in readers:
             try:
                 return each(value)
-            except NotOfType:
+            except TypeMismatchError:
                 continue
-        raise NotOfType(f"{str(value)[:40]!r} is no {kind}")
+        raise TypeMismatchError(f"{str(value)[:40]!r} is no {kind}")
 
     return read
 
@@ -63,7 +65,7 @@ def _union(kind: UnionType, readers: tuple[Reader, ...]) -> Reader:
 def _items(make: Callable[[list[Any]], Any], item: Reader) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not list:
-            raise NotOfType(f"{str(value)[:40]!r} is no array")
+            raise TypeMismatchError(f"{str(value)[:40]!r} is no array")
         return make([item(each) for each in value])
 
     return read
@@ -72,7 +74,7 @@ def _items(make: Callable[[list[Any]], Any], item: Reader) -> Reader:
 def _fields(make: Callable[[list[Any]], Any], readers: tuple[Reader, ...]) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not list or len(value) != len(readers):
-            raise NotOfType(f"{str(value)[:40]!r} is no array of {len(readers)}")
+            raise TypeMismatchError(f"{str(value)[:40]!r} is no array of {len(readers)}")
         return make([each(item) for each, item in zip(readers, value, strict=True)])
 
     return read
@@ -81,7 +83,7 @@ def _fields(make: Callable[[list[Any]], Any], readers: tuple[Reader, ...]) -> Re
 def _values(item: Reader) -> Reader:
     def read(value: Any) -> Any:
         if type(value) is not dict:
-            raise NotOfType(f"{str(value)[:40]!r} is no object")
+            raise TypeMismatchError(f"{str(value)[:40]!r} is no object")
         return {key: item(each) for key, each in value.items()}
 
     return read

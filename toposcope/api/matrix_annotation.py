@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from toposcope.api.label_keys import MATRIX
+from toposcope.errors import ToposcopeError
 from toposcope.topology.matrix import SELF, LinkMatrix
 from toposcope.topology.pci import NEAREST_FIRST, NODE, PHB, PIX, PXB, SYS
 
@@ -54,7 +55,7 @@ class _Annotation(msgspec.Struct, frozen=True, gc=False):
 _ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
 
 
-class NoMatrix(Exception):
+class MatrixError(ToposcopeError):
     """A node's link matrix cannot be shown; the message says why and what to do."""
 
 
@@ -89,11 +90,11 @@ def parse(annotation: str) -> NodeMatrix:
     try:
         found = _ANNOTATION.decode(annotation)
     except UnicodeError as error:
-        raise NoMatrix(f"the annotation {MATRIX} cannot be read (it holds what is no text); {_ANEW}") from error
+        raise MatrixError(f"the annotation {MATRIX} cannot be read (it holds what is no text); {_ANEW}") from error
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise NoMatrix(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
+        raise MatrixError(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
     if found.version != _VERSION:
-        raise NoMatrix(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
+        raise MatrixError(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
     gpus = [
         Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa)), tuple(gpu.nics))
         for gpu in found.gpus
@@ -112,7 +113,7 @@ def reasons(annotation: str | None) -> tuple[str, ...]:
         return ()
     try:
         return parse(annotation).reasons
-    except NoMatrix:
+    except MatrixError:
         return ()
 
 
@@ -122,10 +123,10 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
         return None
     half = [row.split() for row in triangle]
     if [len(row) for row in half] != list(range(1, len(devices) + 1)):
-        raise NoMatrix(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
+        raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
     strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
     if strange is not None:
-        raise NoMatrix(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is no link; {_ANEW}")
+        raise MatrixError(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is no link; {_ANEW}")
     size = range(len(half))
     cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
     return LinkMatrix(tuple(device.label for device in devices), cells)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.terminal import complain
 from toposcope.controller.config import UnreadableError, read_config
-from toposcope.snapshot.yaml_text import NotYaml, load
+from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def catalogue_of(arguments: argparse.Namespace) -> Catalogue | None:
     try:
         content = Path(arguments.config).read_bytes()
     except OSError as error:
-        raise Unanswerable(f"--config {arguments.config}: {error.strerror}") from error
+        raise CommandError(f"--config {arguments.config}: {error.strerror}") from error
     return _understood(_inside(content, arguments.config), arguments.config)
 
 
@@ -85,14 +85,14 @@ def _inside(content: bytes, file: str) -> bytes:
     """The configuration in a file: the file itself, or the ConfigMap that it holds as kubectl prints it."""
     try:
         document = load(content)
-    except NotYaml as error:
-        raise Unanswerable(f"--config {file}:{error.line}: {error}") from error
+    except YamlSyntaxError as error:
+        raise CommandError(f"--config {file}:{error.line}: {error}") from error
     if not isinstance(document, dict) or document.get("kind") != "ConfigMap":
         return content
     data = document.get("data")
     text = data.get(KEY) if isinstance(data, dict) else None
     if not isinstance(text, str):
-        raise Unanswerable(f"--config {file}: data: the ConfigMap has no {KEY}")
+        raise CommandError(f"--config {file}: data: the ConfigMap has no {KEY}")
     return text.encode()
 
 
@@ -100,7 +100,7 @@ def _understood(content: bytes, name: str) -> Catalogue:
     try:
         config = read_config(content, name)
     except UnreadableError as error:
-        raise Unanswerable(str(error)) from error
+        raise CommandError(str(error)) from error
     for problem in config.problems:
         complain(f"warning: {problem}; the rest counts")
     return config.catalogue

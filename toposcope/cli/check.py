@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from toposcope.cli.documents import show_document
 from toposcope.cli.existing import Key, existing, key_of
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
@@ -18,7 +18,7 @@ from toposcope.placement.sentences import advice, left_out, reasoning
 from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
-from toposcope.snapshot.problems import BadInput, Meter, Problem
+from toposcope.snapshot.problems import InputError, Meter, Problem
 
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
@@ -60,11 +60,11 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
-        raise Unanswerable("standard input can hold the workloads or the cluster, not both")
+        raise CommandError("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems))
     if not wanted and not problems:
-        raise Unanswerable(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
+        raise CommandError(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
     before = _before(arguments, [values for _, values in wanted], problems)
     checker = Checker(look(arguments, published=True), [values for _, values in wanted])
     answers = []
@@ -83,7 +83,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
-        raise BadInput(*problems)
+        raise InputError(*problems)
     return WELL if all(each.well for each in answers) else UNWELL
 
 
@@ -101,7 +101,7 @@ def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Do
             progress(document.place.file, count, meter.share)
             try:
                 yield document, document.read(dict)
-            except BadInput as error:
+            except InputError as error:
                 problems.extend(error.problems)
 
 
@@ -111,7 +111,7 @@ def _before(
     """The objects as they are, by what finds them again."""
     against = arguments.against or [NONE if arguments.files else LIVE]
     if arguments.files and LIVE in against:
-        raise Unanswerable("--against live asks a cluster, and --from looks at files; give --against FILE")
+        raise CommandError("--against live asks a cluster, and --from looks at files; give --against FILE")
     files = [name for name in against if name not in (LIVE, NONE)]
     found = {key_of(values): values for _, values in _objects(files, problems)}
     if LIVE in against:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from toposcope.errors import ToposcopeError
+
 if TYPE_CHECKING:
     from toposcope.cli.terminal import Screen
 
@@ -80,7 +82,7 @@ def candidates(words: Sequence[str], commands: Mapping[str, str]) -> list[str]:
             output_stream=found,
             default_completer=SuppressCompleter(),
         )
-    except _Over:
+    except _CompletedError:
         pass
     finally:
         os.environ.clear()
@@ -88,12 +90,12 @@ def candidates(words: Sequence[str], commands: Mapping[str, str]) -> list[str]:
     return [word.strip() for word in found.getvalue().split("\n") if word.strip()]
 
 
-class _Over(Exception):
+class _CompletedError(ToposcopeError):
     """argcomplete has said what it has to say."""
 
 
 def _over(_code: int = 0) -> None:
-    raise _Over
+    raise _CompletedError
 
 
 def kubectl() -> int:

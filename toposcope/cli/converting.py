@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from toposcope.integrations.framework.export import Hierarchy, Unreadable
+from toposcope.integrations.framework.export import Hierarchy, UnreadableDocumentError
 from toposcope.integrations.recognise import read
-from toposcope.snapshot.yaml_text import NotYaml, load
+from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import Catalogue
 
 
@@ -26,5 +26,5 @@ def _values(text: bytes) -> Any:
             pass  # YAML's own braces, or no JSON: the YAML reader tells the line
     try:
         return load(text)
-    except NotYaml as error:
-        raise Unreadable(f"line {error.line}: {error}") from error
+    except YamlSyntaxError as error:
+        raise UnreadableDocumentError(f"line {error.line}: {error}") from error

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.cli.documents import show_document
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
@@ -44,7 +44,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     with Progress(sys.stderr) as progress:
         old = load_files(arguments.before, progress=progress)
     if not old.nodes:
-        raise Unanswerable(f"there is no node in {old.source}; save them with: {SAVE}")
+        raise CommandError(f"there is no node in {old.source}; save them with: {SAVE}")
     new = look(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # a snapshot may have brought another
         old = replace(old, catalogue=new.catalogue)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from toposcope.agent.describe import Description, describe
-from toposcope.agent.nvml.supervisor import ProbeFailed
+from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.raw import RawNode
 from toposcope.cli.colours import matrix_text
 from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
@@ -55,7 +55,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         with source(arguments, arguments.node_name) as machine:
             raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
         found = describe(raw, arguments.node_name)
-    except (HardwareError, ProbeFailed) as error:
+    except (HardwareError, ProbeError) as error:
         return _fail(str(error))
     if found.topology is None:
         problem = found.problem or "no NVIDIA GPU on this machine: there is none on the PCI bus that NVML could see"

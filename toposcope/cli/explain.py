@@ -11,7 +11,7 @@ from typing import Final
 
 from toposcope.cli.documents import show_document
 from toposcope.cli.explain_document import document_of
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain
@@ -21,7 +21,7 @@ from toposcope.explain.kinds import POD, SUBJECTS, Kind, kind_called
 from toposcope.explain.live import UNLISTED, shelf_of
 from toposcope.explain.object_store import FromFiles, Shelf
 from toposcope.explain.observed_placement import Sitting
-from toposcope.explain.ownership import NoSuchObject, family_of, subject_of
+from toposcope.explain.ownership import ObjectNotFoundError, family_of, subject_of
 from toposcope.explain.step import Outcome, Step
 from toposcope.snapshot.snapshot import Snapshot
 
@@ -52,8 +52,8 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot, shelf = _gathered(arguments, name if kind is POD else None)
     try:
         subject = subject_of(shelf, snapshot, kind, name, arguments.namespace)
-    except NoSuchObject as error:
-        raise Unanswerable(str(error)) from error
+    except ObjectNotFoundError as error:
+        raise CommandError(str(error)) from error
     found = diagnose(open_case(snapshot, shelf, family_of(shelf, snapshot, subject)))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
@@ -67,11 +67,11 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
 def _named(text: str) -> tuple[Kind, str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise Unanswerable(f"{text!r} names no object; write KIND/NAME, as in podcliqueset/llm")
+        raise CommandError(f"{text!r} names no object; write KIND/NAME, as in podcliqueset/llm")
     kind = kind_called(word)
     if kind is None:
         known = ", ".join(sorted(each.kind.lower() for each in (POD, *SUBJECTS)))
-        raise Unanswerable(f"{word!r} is no kind that can be explained; there are: {known}")
+        raise CommandError(f"{word!r} is no kind that can be explained; there are: {known}")
     return kind, name
 
 

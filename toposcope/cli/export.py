@@ -8,11 +8,11 @@ from typing import Any, Final
 from toposcope.cli.catalogue import catalogue_of
 from toposcope.cli.export_nodes import nccl, slurm
 from toposcope.cli.exported import Exported, left_out
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen, complain
 from toposcope.cli.writing import deliver, json_text, split_output, yaml_text
-from toposcope.integrations.framework.export import Hierarchy, Unreadable, Unwritable
+from toposcope.integrations.framework.export import ExportError, Hierarchy, UnreadableDocumentError
 from toposcope.integrations.grove import export as grove
 from toposcope.integrations.grove import helm as helm_grove
 from toposcope.integrations.kai import export as kai
@@ -127,7 +127,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     try:
         exported = _exported(arguments)
-    except Unwritable as error:
+    except ExportError as error:
         for problem in error.problems:
             complain(f"toposcope export: {problem}")
         return UNWELL
@@ -174,7 +174,7 @@ def _chosen(hierarchy: Hierarchy, arguments: argparse.Namespace) -> Hierarchy:
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in hierarchy.levels):
             path = " > ".join(level.domain for level in hierarchy.levels)
-            raise Unanswerable(f"--without {name}: there is no such level; the levels are: {path}")
+            raise CommandError(f"--without {name}: there is no such level; the levels are: {path}")
     kept = tuple(x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without))
     return Hierarchy(arguments.name or hierarchy.name, kept)
 
@@ -184,7 +184,7 @@ def _converted(file: str, catalogue: Catalogue) -> Hierarchy:
 
     try:
         return read_file(file, catalogue)
-    except Unreadable as error:
-        raise Unanswerable(f"--convert {file}: {error}") from error
+    except UnreadableDocumentError as error:
+        raise CommandError(f"--convert {file}: {error}") from error
     except OSError as error:
-        raise Unanswerable(f"--convert {file}: {error.strerror}") from error
+        raise CommandError(f"--convert {file}: {error.strerror}") from error

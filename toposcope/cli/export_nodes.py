@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from toposcope.api.label_keys import INTERCONNECT
-from toposcope.api.matrix_annotation import NoMatrix, parse
+from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.cli.exported import Exported
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.writing import some, yaml_text
-from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.framework.export import ExportError
 from toposcope.integrations.nccl import export as nccl_format
 from toposcope.integrations.slurm import export as slurm_format
 from toposcope.integrations.slurm.hostlist import natural
@@ -35,7 +35,7 @@ def slurm(found: Scope, variant: str, name: str | None, level: str | None, size:
         sizes = ", ".join(map(str, groups.sizes))
         notes.append(f"blocks are {groups.level.domain} domains, planned in sizes of {sizes} nodes")
         notes += _left_out(groups.left_out, "in no block: lacks a level or shares its domain with too few")
-    except Unwritable as error:
+    except ExportError as error:
         if variant == "block" or level is not None or size is not None:
             raise
         notes += [f"no topology/block: {problem}" for problem in error.problems]
@@ -60,14 +60,14 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
     """NCCL's file of one node. Raises Unwritable and Unanswerable."""
     node = snapshot.by_name.get(name)
     if node is None:
-        raise Unanswerable(f"there is no node {name!r} in {snapshot.source}")
+        raise CommandError(f"there is no node {name!r} in {snapshot.source}")
     if node.matrix is None:
-        raise Unwritable(
+        raise ExportError(
             f"node {name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "
             f"look at the agent's pod on {name}"
         )
     try:
         found = nccl_format.write(name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie)
-    except NoMatrix as error:
-        raise Unwritable(f"node {name}: {error}") from error
+    except MatrixError as error:
+        raise ExportError(f"node {name}: {error}") from error
     return Exported(name, found.text, tuple(f"not known: {each}" for each in found.unknown))

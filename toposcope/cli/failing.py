@@ -1,10 +1,11 @@
 """How a command gives up."""
 
+from toposcope.errors import ToposcopeError
 from toposcope.snapshot.scope import Scope
 from toposcope.snapshot.snapshot import Snapshot
 
 
-class Unanswerable(Exception):
+class CommandError(ToposcopeError):
     """The question cannot be answered; the message says why and what to do."""
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.agent.nvml.gateway import Nvml, open_pynvml
 from toposcope.agent.nvml.supervisor import ProbeProcess
+from toposcope.errors import ToposcopeError
 
 if TYPE_CHECKING:
     from toposcope.simulator.machine import Machine
     from toposcope.simulator.recording import Recording
 
 
-class HardwareError(Exception):
+class HardwareError(ToposcopeError):
     """What was asked for cannot be had; the message names the file or field and the fix."""
 
 

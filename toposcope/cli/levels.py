@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toposcope.cli.documents import show_document
-from toposcope.cli.failing import Unanswerable, nothing
+from toposcope.cli.failing import CommandError, nothing
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossed, survey_levels
@@ -27,7 +27,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=False)
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
-        raise Unanswerable(nothing(snapshot, found))
+        raise CommandError(nothing(snapshot, found))
     levels = survey_levels(found)
     tangled = crossed(found)
     problems = list(found.topology.problems) if found.topology else []

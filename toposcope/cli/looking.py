@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.snapshot.files import unhurried_collection
-from toposcope.snapshot.filters import NoSelector
-from toposcope.snapshot.problems import BadInput
-from toposcope.snapshot.scope import NoSuchLevel, NoSuchTopology
+from toposcope.snapshot.filters import SelectorError
+from toposcope.snapshot.problems import InputError
+from toposcope.snapshot.scope import LevelNotFoundError, TopologyNotFoundError
 from toposcope.snapshot.snapshot import Collector, Snapshot
 from toposcope.topology.text import plural
 
@@ -119,7 +119,7 @@ def _from_files(
     from toposcope.snapshot.packed import is_packed, read_packed  # noqa: PLC0415 - nobody who asks a cluster has to wait for it
 
     if arguments.kubeconfig or arguments.context:
-        raise Unanswerable("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
+        raise CommandError("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
     if len(arguments.files) == 1 and is_packed(arguments.files[0]):
         return read_packed(Path(arguments.files[0]), keep)
     from toposcope.snapshot.files import load_files  # noqa: PLC0415 - a snapshot needs no reader of YAML
@@ -169,19 +169,19 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
     except BrokenPipeError:
         forget(sys.stdout)
         return NO_READER
-    except OSError as error:  # files that cannot be read are BadInput long before
+    except OSError as error:  # files that cannot be read are InputError long before
         forget(sys.stdout)
         complain(f"toposcope {command}: the output cannot be written: {error.strerror or error}")
         return FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BadInput as error:
+    except InputError as error:
         for problem in error.problems:
             complain(problem)
         count = len(error.problems)
         complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
         return FAILED
-    except (KubeError, NoSuchTopology, NoSuchLevel, NoSelector, Unanswerable) as error:
+    except (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError) as error:
         what_to_do = _WHAT_TO_DO.get(error.status, "") if isinstance(error, ApiError) else ""
         complain(f"toposcope {command}: {error}{what_to_do}")
         return FAILED

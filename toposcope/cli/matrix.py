@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from toposcope.api.matrix_annotation import LEGEND, NodeMatrix, NoMatrix, parse
+from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
 from toposcope.cli.documents import show_document
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
@@ -37,16 +37,16 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:
-        raise Unanswerable(_unknown(snapshot, arguments.node))
+        raise CommandError(_unknown(snapshot, arguments.node))
     if node.matrix is None:
-        raise Unanswerable(
+        raise CommandError(
             f"node {node.name} has no annotation gpu.topology/matrix: its agent has not run, or found no GPU; "
             f"look at the agent's pod on {node.name}"
         )
     try:
         found = parse(node.matrix)
-    except NoMatrix as error:
-        raise Unanswerable(f"node {node.name}: {error}") from error
+    except MatrixError as error:
+        raise CommandError(f"node {node.name}: {error}") from error
     if arguments.svg:
         _draw(screen, node, found, arguments.svg)
     elif arguments.output in ("json", "yaml"):
@@ -67,7 +67,7 @@ def _draw(screen: Screen, node: NodeView, found: NodeMatrix, file: Path) -> None
     from toposcope.cli.picture import matrix_svg  # noqa: PLC0415 - only --svg needs it
 
     if found.links is None:
-        raise Unanswerable(f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw")
+        raise CommandError(f"node {node.name}: the matrix was too large for the annotation; there is nothing to draw")
     picture = matrix_svg(node.name, found, found.links, LEGEND)
     if str(file) == "-":
         screen.show(picture.splitlines())
@@ -75,7 +75,7 @@ def _draw(screen: Screen, node: NodeView, found: NodeMatrix, file: Path) -> None
     try:
         file.write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise Unanswerable(f"--svg {file}: {error.strerror}") from error
+        raise CommandError(f"--svg {file}: {error.strerror}") from error
 
 
 def document(node: NodeView, found: NodeMatrix) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
 from toposcope.cli.documents import show_document
-from toposcope.cli.failing import Unanswerable, nothing
+from toposcope.cli.failing import CommandError, nothing
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
@@ -83,7 +83,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = look(arguments, pods=not arguments.no_pods)
     found = scope(snapshot, arguments.topology)
     if not snapshot.nodes:
-        raise Unanswerable(nothing(snapshot, found))
+        raise CommandError(nothing(snapshot, found))
     nodes = picked(found, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen
 from toposcope.cli.writing import counted
@@ -31,12 +31,12 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     if not path.parent.is_dir():
-        raise Unanswerable(f"{path}: there is no folder {path.parent}")
+        raise CommandError(f"{path}: there is no folder {path.parent}")
     if path.exists() and not path.is_file():
-        raise Unanswerable(f"{path} is no file; name one to write")
+        raise CommandError(f"{path} is no file; name one to write")
     snapshot = look(arguments, pods=not arguments.no_pods, published=True, matrices=True)
     if not snapshot.nodes:
-        raise Unanswerable(f"there is no node in {snapshot.source}, so nothing was saved")
+        raise CommandError(f"there is no node in {snapshot.source}, so nothing was saved")
     if arguments.no_pods:  # files may hold some all the same
         snapshot = replace(snapshot, pods=None)
     try:
@@ -49,7 +49,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
                 os.unlink(out.name)  # noqa: PTH108 - missing_ok would hide that somebody else took it away
                 raise
     except OSError as error:
-        raise Unanswerable(f"{path}: {error.strerror}") from error
+        raise CommandError(f"{path}: {error.strerror}") from error
     pods = "" if snapshot.pods is None else f", {counted(len(snapshot.pods), 'pod')}"
     topologies = counted(len(snapshot.topologies), "ClusterTopology", "ClusterTopologies")
     screen.show([f"saved {counted(len(snapshot.nodes), 'node')}{pods} and {topologies} in {path} ({_size(size)})"])

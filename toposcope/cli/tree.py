@@ -9,13 +9,13 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.matrix_annotation import reasons
 from toposcope.cli import summary
 from toposcope.cli.documents import show_document
-from toposcope.cli.failing import Unanswerable, nothing
+from toposcope.cli.failing import CommandError, nothing
 from toposcope.cli.looking import FAILED, UNWELL, WELL, add_source_arguments, answer, glance, look
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
-from toposcope.snapshot.live import NotAllowed
+from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.outline import HOST, Line, outline
-from toposcope.snapshot.scope import NoSuchTopology, Origin, Scope, chosen, scope
+from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, chosen, scope
 from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.tree import Domain, left_out, tree
 from toposcope.topology.levels import Level
@@ -57,11 +57,11 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     pods = not arguments.no_pods and arguments.output != "name"
     try:
         snapshot = look(arguments, pods=pods, first=lambda topologies: _at_once(topologies, arguments))
-    except NotAllowed as error:
+    except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
-        raise Unanswerable(nothing(snapshot, found))
+        raise CommandError(nothing(snapshot, found))
     depth = found.level(arguments.level) + 1 if arguments.level else arguments.depth
     root = tree(snapshot, found)
     if arguments.output in ("json", "yaml"):
@@ -79,7 +79,7 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     """What the status of the ClusterTopology says, without a look at the nodes."""
     topology = chosen(glance(arguments).topologies, arguments.topology)
     if topology is None or not summary.counted_before(topology):
-        raise Unanswerable("no controller has counted anything yet; ask without --summary")
+        raise CommandError("no controller has counted anything yet; ask without --summary")
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
@@ -89,7 +89,7 @@ def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
     return WELL if summary.well(topology) else UNWELL
 
 
-def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: NotAllowed) -> int:
+def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
     """Where nodes may not be listed, people get what the controller counted. Raises NotAllowed for anybody else."""
     topology = chosen(error.topologies, arguments.topology)
     if topology is None or not summary.counted_before(topology) or arguments.output not in ("table", "wide"):
@@ -106,7 +106,7 @@ def _at_once(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         return
     try:
         topology = chosen(topologies, arguments.topology)
-    except NoSuchTopology:
+    except TopologyNotFoundError:
         return  # told when everything is read
     if topology and summary.counted_before(topology) and topology.status["nodes"] >= _MANY:
         waiting.show(summary.page(waiting, topology))

@@ -8,7 +8,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import WELL, add_source_arguments, answer, connected, look
 from toposcope.cli.terminal import Screen
 from toposcope.kube.errors import KubeError
@@ -55,26 +55,26 @@ def _port(text: str) -> int:
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.files and (arguments.kubeconfig or arguments.context):
-        raise Unanswerable("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
+        raise CommandError("--from looks at files, --kubeconfig and --context at a cluster; give one or the other")
     if arguments.files and "-" in arguments.files:
-        raise Unanswerable("--from -: standard input cannot be read again when it changes; give a file")
+        raise CommandError("--from -: standard input cannot be read again when it changes; give a file")
     if arguments.export:
         return _export(screen, arguments)
     return _serve(screen, arguments)
 
 
 def _export(screen: Screen, arguments: argparse.Namespace) -> int:
-    from toposcope.ui.bundle import Bundle, NotBuilt  # noqa: PLC0415 - a page is not built for every use of this program
+    from toposcope.ui.bundle import Bundle, PageNotBuiltError  # noqa: PLC0415 - a page is not built for every use of this program
     from toposcope.ui.export import export  # noqa: PLC0415 - same
 
     snapshot = look(arguments, matrices=True)
     try:
         text = export(snapshot, "files" if arguments.files else "cluster", Bundle())
         arguments.export.write_text(text, encoding="utf-8", errors="replace")
-    except NotBuilt as error:
-        raise Unanswerable(str(error)) from error
+    except PageNotBuiltError as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
-        raise Unanswerable(f"--export {arguments.export}: {error.strerror}") from error
+        raise CommandError(f"--export {arguments.export}: {error.strerror}") from error
     screen.show([f"{arguments.export}: {len(snapshot.nodes)} nodes, {len(text) / 1e6:.1f} MB; open it in a browser"])
     return WELL
 
@@ -91,7 +91,7 @@ def _serve(screen: Screen, arguments: argparse.Namespace) -> int:
     except OSError as error:
         where = f"{arguments.listen}:{arguments.port}"
         another = "; --port 0 takes a free one" if arguments.port else ""
-        raise Unanswerable(f"cannot listen on {where}: {error.strerror}{another}") from error
+        raise CommandError(f"cannot listen on {where}: {error.strerror}{another}") from error
     with listener:
         address = address_of(listener)
         if program.bundle.page() is None:

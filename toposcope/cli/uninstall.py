@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from toposcope.cli.looking import UNWELL, WELL, answer
-from toposcope.cli.removal.carry_out import Remover, Waited
+from toposcope.cli.removal.carry_out import Remover, WaitTimeoutError
 from toposcope.cli.removal.plan import Plan, look
 from toposcope.cli.terminal import Screen, complain
 from toposcope.cli.writing import cleaned
@@ -61,7 +61,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
             return WELL
         Remover(client, lambda line: screen.show([line]), arguments.timeout, time.monotonic, time.sleep).carry_out(plan)
         again = look(client)
-    except Waited as error:
+    except WaitTimeoutError as error:
         return _failed(str(error))
     finally:
         client.close()

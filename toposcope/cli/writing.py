@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from toposcope.cli.failing import Unanswerable
+from toposcope.cli.failing import CommandError
 from toposcope.cli.terminal import Screen
 from toposcope.topology.text import plural
 
@@ -37,7 +37,7 @@ def deliver(screen: Screen, text: str, file: str | None) -> None:
     try:
         Path(str(file)).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Unanswerable(f"-o {file}: {error.strerror}") from error
+        raise CommandError(f"-o {file}: {error.strerror}") from error
 
 
 FORMS: Final = ("yaml", "json", "wide", "name")

@@ -23,6 +23,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from toposcope.api.label_keys import CHASSIS, HOSTNAME, NVLINK_DOMAIN, PREFIX
+from toposcope.errors import ToposcopeError
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, Advice, Catalogue
 from toposcope.topology.label_values import is_label_value
 from toposcope.topology.levels import MAX_LEVELS, domain_problem, key_problem
@@ -36,7 +37,7 @@ _FALLBACK: Final = "Fallback"
 _NULL: Final = "tag:yaml.org,2002:null"
 
 
-class UnreadableError(ValueError):
+class UnreadableError(ToposcopeError, ValueError):
     """Nothing of the file can be used; the message names file and line."""
 
 
@@ -65,7 +66,7 @@ def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config
     return _Reading(file, base).of(document)
 
 
-class _BadError(ValueError):
+class _BadError(ToposcopeError, ValueError):
     """An entry that is left out: where it stands, which field of it, and why."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:

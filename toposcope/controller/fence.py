@@ -23,7 +23,7 @@ class Leadership(Protocol):
         """Whether this process leads at this moment."""
 
 
-class Alone:
+class NoElection:
     """There is only one controller, and it leads."""
 
     term = 1
@@ -33,7 +33,7 @@ class Alone:
         return True
 
 
-class NotLeading(KubeError):
+class NotLeaderError(KubeError):
     """A write was held back because another process may be leader by now."""
 
 
@@ -76,4 +76,4 @@ class FencedClient(ApiClient):
     def _about_to_send(self, request: Request) -> None:
         """Raise NotLeading for what would change something while this process does not lead."""
         if request.method != "GET" and not self._may_write():
-            raise NotLeading(f"this process does not lead, so it does not send {request.method} {request.path}")
+            raise NotLeaderError(f"this process does not lead, so it does not send {request.method} {request.path}")

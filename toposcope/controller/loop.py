@@ -16,7 +16,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.cache import Index
 from toposcope.controller.config_file import ConfigFile
-from toposcope.controller.fence import Alone, Fence, NotLeading
+from toposcope.controller.fence import Fence, NoElection, NotLeaderError
 from toposcope.controller.metrics.controller import ControllerMetrics
 from toposcope.controller.node_cache import NodeIndex
 from toposcope.controller.node_decoder import NodeDecoder
@@ -90,7 +90,7 @@ class Controller:
         self._metrics = metrics
         self._options = options
         self._stop = stop
-        self._fence = fence or Fence(Alone())
+        self._fence = fence or Fence(NoElection())
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
@@ -166,7 +166,7 @@ class Controller:
             return min(look, RESYNC_SECONDS)
         try:
             wait = self._act(reconciler, nodes)
-        except NotLeading as error:
+        except NotLeaderError as error:
             log.info("a pass was abandoned: %s", error)
             self._metrics.reconciles.labels("abandoned").inc()
             return min(look, RESYNC_SECONDS)  # whoever tells that we lead again wakes us

@@ -16,7 +16,7 @@ from toposcope.controller.assess.overlaps import Overlaps, overlaps
 from toposcope.controller.dry_run import Showing
 from toposcope.controller.event_rate_limit import Budget
 from toposcope.controller.events import Announcement, announcements
-from toposcope.controller.fence import NotLeading
+from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.metrics.topology import Report, report
 from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.publishers.dry_run import DRY_RUN, Rehearsal, unified
@@ -132,7 +132,7 @@ class Reconciler:
                 self._one(
                     topology, everything, asked[topology.name], latest, shared[topology.name], listed=workloads.synced
                 )
-            except NotLeading:
+            except NotLeaderError:
                 raise
             except KubeError as error:
                 log.warning("ClusterTopology %s: %s", topology.name, error)
@@ -278,7 +278,7 @@ class Reconciler:
         request = event(regarding, kind, news.reason, news.note, REPORTER, self._instance, self._now())
         try:
             self._client.call(request)
-        except NotLeading:
+        except NotLeaderError:
             raise
         except KubeError as error:
             # An Event is news for people: losing one must not stop the work.

@@ -15,7 +15,7 @@ from typing import Final
 
 from toposcope.controller.dry_run import ReadOnlyClient
 from toposcope.controller.election import LeaderElector, Timing
-from toposcope.controller.fence import Alone, Fence, FencedClient, Leadership
+from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElection
 from toposcope.controller.gc_tuning import look_rarely
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics.controller import ControllerMetrics
@@ -70,7 +70,7 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     metrics = ControllerMetrics(findings)
     observe = metrics.requests
     elector = _elector(options, cluster, stack, leadership_changed, observe) if options.leader_elect else None
-    leadership: Leadership = elector or Alone()
+    leadership: Leadership = elector or NoElection()
     fence = Fence(leadership)
     reader = writer = (ReadOnlyClient if options.dry_run else ApiClient)(cluster, _USER_AGENT, observe=observe)
     stack.callback(reader.close)

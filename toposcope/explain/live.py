@@ -7,7 +7,7 @@ from typing import Any, Final
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
 from toposcope.explain.object_store import Shelf
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Expired, Unreachable
+from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.snapshot.problems import Progress, silent
 
 _PAGE: Final = "500"
@@ -59,7 +59,7 @@ def _list(
     for attempt in range(_TRIES):
         try:
             return _pages(client, path, query, tell)
-        except Expired:
+        except ResourceExpiredError:
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("the last attempt returns or raises")
@@ -74,7 +74,7 @@ def _pages(
         page = client.call(Request("GET", path, {**query, "limit": _PAGE} | ({"continue": token} if token else {})))
         items = page.get("items") if isinstance(page, dict) else None
         if not isinstance(items, list):
-            raise Unreachable(f"the answer to GET {path} is no list")
+            raise UnreachableError(f"the answer to GET {path} is no list")
         found += [item for item in items if isinstance(item, dict)]
         tell(len(found))
         token = (page.get("metadata") or {}).get("continue") or ""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.explain.kinds import POD, POD_GROUP, Kind
 from toposcope.explain.object_store import Ref, Shelf, names, owner_of
 from toposcope.integrations.kai.pod_group_members import GROUP_OF
@@ -13,7 +14,7 @@ _DEEPEST: Final = 16
 """Owners of owners; owners that own each other must end somewhere."""
 
 
-class NoSuchObject(Exception):
+class ObjectNotFoundError(ToposcopeError):
     """What is to be explained is not there; the message says what is."""
 
 
@@ -48,16 +49,16 @@ def subject_of(shelf: Shelf, snapshot: Snapshot, kind: Kind, name: str, namespac
         return Ref(kind.group, kind.kind, found[0], name)
     called = f"{kind.kind.lower()}/{name}"
     if found:
-        raise NoSuchObject(f"there are several {called}; choose a namespace with -n: {', '.join(found)}")
+        raise ObjectNotFoundError(f"there are several {called}; choose a namespace with -n: {', '.join(found)}")
     hidden = shelf.hidden(kind)
     if hidden:
-        raise NoSuchObject(f"{called} cannot be looked at: {hidden}")
+        raise ObjectNotFoundError(f"{called} cannot be looked at: {hidden}")
     where = f" in namespace {wanted}" if wanted else ""
     elsewhere = sorted({ref.namespace for ref in there if ref.name == name})
     close = get_close_matches(name, names(ref for ref in there if wanted in (None, ref.namespace)), 1)
     offer = f"; it is in namespace {', '.join(elsewhere)}" if elsewhere else ""
     offer = offer or (f"; did you mean {close[0]!r}?" if close else "")
-    raise NoSuchObject(f"there is no {called}{where}{offer}")
+    raise ObjectNotFoundError(f"there is no {called}{where}{offer}")
 
 
 def family_of(shelf: Shelf, snapshot: Snapshot, subject: Ref) -> Family:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
-from toposcope.integrations.framework.export import Hierarchy, Meta, Unreadable, decoded
+from toposcope.integrations.framework.export import Hierarchy, Meta, UnreadableDocumentError, decoded
 from toposcope.integrations.grove import export as grove
 from toposcope.integrations.grove import helm as helm_grove
 from toposcope.integrations.kai import export as kai
@@ -54,7 +54,7 @@ class _Own(msgspec.Struct, frozen=True):
 def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     """The levels in a document of any system, Toposcope's own ClusterTopology included. Raises Unreadable."""
     if not isinstance(document, dict):
-        raise Unreadable(f"this is no topology but a {type(document).__name__}; give one object")
+        raise UnreadableDocumentError(f"this is no topology but a {type(document).__name__}; give one object")
     group = str(document.get("apiVersion", "")).rpartition("/")[0]
     kind = str(document.get("kind", ""))
     if (group, kind) == (API_VERSION.partition("/")[0], KIND):
@@ -66,7 +66,7 @@ def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
             if field in document:
                 return reader(document, catalogue)
     known = ", ".join(f"{kind}.{group}" for group, kind in _KINDS)
-    raise Unreadable(
+    raise UnreadableDocumentError(
         f"no topology is known by kind {kind!r} of group {group!r}; known are {KIND}.{API_VERSION.partition('/')[0]}, "
         f"{known}, Run:ai's network topology, OSMO's topology_keys and older values of Grove's chart"
     )

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
 from toposcope.kube.config import Cluster
-from toposcope.kube.errors import ApiError, Expired, Unreachable
+from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.topology.text import parse, printable
 
 JSON: Final = "application/json"
@@ -112,7 +112,7 @@ class ApiClient:
             return parse(body)
         except _UNREADABLE as error:
             why = "it is no text" if isinstance(error, UnicodeError) else error
-            raise Unreachable(
+            raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
 
@@ -126,7 +126,7 @@ class ApiClient:
             reused = self._connection is not None
             try:
                 return self._exchange(request)
-            except Unreachable as error:
+            except UnreachableError as error:
                 if not (reused and isinstance(error.__cause__, _CLOSED)):
                     raise
                 return self._exchange(request)
@@ -267,7 +267,7 @@ class Stream:
         try:
             self._connection.connect()
             if self._interrupted:
-                raise Unreachable("the watch was interrupted before it began")
+                raise UnreachableError("the watch was interrupted before it began")
             response = self._send(self._connection)
         except _TRANSPORT:
             answered(0)
@@ -283,16 +283,16 @@ class Stream:
             socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
 
 
-def _unreachable(server: str, error: BaseException) -> Unreachable:
+def _unreachable(server: str, error: BaseException) -> UnreachableError:
     words = printable(str(error)) or type(error).__name__
-    return Unreachable(f"{server} does not answer: {words}")
+    return UnreachableError(f"{server} does not answer: {words}")
 
 
 def _body(response: http.client.HTTPResponse) -> bytes:
     """The whole answer. Raises IncompleteRead, which `read(n)` alone does not, and Unreachable for one without end."""
     body = response.read(_LARGEST_ANSWER + 1)
     if len(body) > _LARGEST_ANSWER:
-        raise Unreachable(f"an answer of more than {_LARGEST_ANSWER >> 20} MiB: not a Kubernetes API server")
+        raise UnreachableError(f"an answer of more than {_LARGEST_ANSWER >> 20} MiB: not a Kubernetes API server")
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body
@@ -304,7 +304,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
         return
     if response.status < http.HTTPStatus.BAD_REQUEST:
         # Followed, it would carry our token to wherever it points.
-        raise Unreachable(
+        raise UnreachableError(
             f"{server} answers {response.status} and points to {response.getheader('Location')}: no API server does; "
             "is there a login page between us? Use the API server's own URL"
         )
@@ -313,7 +313,7 @@ def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None
     except _UNREADABLE:
         document = None  # a proxy's error page
     status = document if isinstance(document, dict) else {}
-    kind = Expired if response.status == http.HTTPStatus.GONE else ApiError
+    kind = ResourceExpiredError if response.status == http.HTTPStatus.GONE else ApiError
     raise kind(
         response.status,
         printable(str(status.get("reason") or response.reason)),
@@ -344,6 +344,8 @@ def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
         parts.append(chunk[start:])
         size += len(chunk) - start
         if size > _LARGEST_LINE:
-            raise Unreachable(f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server")
+            raise UnreachableError(
+                f"a line of more than {_LARGEST_LINE >> 20} MiB in a watch: not a Kubernetes API server"
+            )
     if any(parts):
-        raise Unreachable("the watch was cut in the middle of an event")
+        raise UnreachableError("the watch was cut in the middle of an event")

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.requests import get
 
@@ -78,7 +78,7 @@ def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
     try:
         groups = {group.name: frozenset(v.version for v in group.versions) for group in _GROUPS.decode(answer).groups}
     except UNREADABLE as error:
-        raise Unreachable(f"the answer to GET /apis is no list of API groups: {error}") from error
+        raise UnreachableError(f"the answer to GET /apis is no list of API groups: {error}") from error
     resources: dict[str, frozenset[str]] = {}
     for kind in kinds:
         for version in kind.versions:
@@ -101,7 +101,7 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
             return frozenset()
         raise
     except UNREADABLE as error:
-        raise Unreachable(f"the answer to GET {path} is no list of resources: {error}") from error
+        raise UnreachableError(f"the answer to GET {path} is no list of resources: {error}") from error
 
 
 def is_gone(client: ApiClient, path: str) -> bool:

@@ -1,7 +1,9 @@
 """What can go wrong between us and an API server."""
 
+from toposcope.errors import ToposcopeError
 
-class KubeError(Exception):
+
+class KubeError(ToposcopeError):
     """Base of all errors of this package: catch it to survive a bad API server."""
 
 
@@ -9,7 +11,7 @@ class ConfigError(KubeError):
     """No usable credentials; the message names the file, the field and the fix."""
 
 
-class Unreachable(KubeError):
+class UnreachableError(KubeError):
     """No answer: refused, timed out, cut off in mid-answer, or not HTTP."""
 
 
@@ -39,5 +41,5 @@ class ApiError(KubeError):
         return self.status == 409  # noqa: PLR2004 - as above
 
 
-class Expired(ApiError):
+class ResourceExpiredError(ApiError):
     """A watch or page token older than the server's history (410): list again."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Unreachable
+from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.requests import get
 
 API_VERSION: Final = "coordination.k8s.io/v1"
@@ -107,7 +107,7 @@ def _decoded(answer: Any) -> Lease:
     """Raises Unreachable for what no API server would answer."""
     metadata = answer.get("metadata") if isinstance(answer, dict) else None
     if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
-        raise Unreachable(f"the answer to a request for a Lease is none: {str(answer)[:80]!r}")
+        raise UnreachableError(f"the answer to a request for a Lease is none: {str(answer)[:80]!r}")
     spec = answer.get("spec")
     return Lease(metadata, spec if isinstance(spec, dict) else {})
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import Expired, Unreachable
+from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
@@ -31,7 +31,7 @@ def everything(
     for _ in range(_TRIES - 1):
         try:
             return _pages(client, path, selector, metadata_only=metadata_only)
-        except Expired:
+        except ResourceExpiredError:
             continue
     return _pages(client, path, selector, metadata_only=metadata_only)
 
@@ -46,7 +46,7 @@ def _pages(client: ApiClient, path: str, selector: str, *, metadata_only: bool) 
             found += page["items"] or ()  # null where a kube-apiserver has the metadata of no object to tell
             token = page["metadata"].get("continue")
         except (TypeError, KeyError, AttributeError) as error:
-            raise Unreachable(f"the answer to GET {path} is no list: {str(page)[:80]!r}") from error
+            raise UnreachableError(f"the answer to GET {path} is no list: {str(page)[:80]!r}") from error
         if not token:
             return found
         query["continue"] = token

@@ -13,7 +13,7 @@ import msgspec
 
 from toposcope.kube.backoff import Backoff
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
-from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.etcd_restore import Restores, went_back
 from toposcope.kube.listing import UNREADABLE
 from toposcope.topology.text import printable
@@ -188,11 +188,11 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 if self._again:
                     continue  # we cut the stream ourselves
-                if isinstance(error, Expired) or isinstance(error.__cause__, TimeoutError):
+                if isinstance(error, ResourceExpiredError) or isinstance(error.__cause__, TimeoutError):
                     # Silence may mean that our version is of the future, where `_still_there` was not asked in time: a
                     # server then waits for it, without a bookmark or an error.
                     self._version = ""
-                    self._reason = "expired" if isinstance(error, Expired) else "silent"
+                    self._reason = "expired" if isinstance(error, ResourceExpiredError) else "silent"
                 elif not self._version:
                     self._reason = "failed"
                 self._doubtful = True
@@ -215,7 +215,7 @@ class Reflector(Generic[T]):
             items = self._paged()
             self._streams = False
         if not self._version:
-            raise Unreachable(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
+            raise UnreachableError(f"the list of {self._path} has no resourceVersion: not a Kubernetes API server")
         self._doubtful = False
         self._handler.replace(items)
         self._healthy()
@@ -265,14 +265,14 @@ class Reflector(Generic[T]):
                     self._add(items, raw)
                 else:
                     items.pop(_meta(raw).key, None)
-        except Expired:
+        except ResourceExpiredError:
             raise
         except ApiError as error:
             if error.status not in _NOT_STREAMED:
                 raise
             log.info("%s has no streamed lists (%s); reading pages", self._path, error.message)
             return None
-        raise Unreachable(f"the streamed list of {self._path} ended before it was complete")
+        raise UnreachableError(f"the streamed list of {self._path} ended before it was complete")
 
     def _paged(self) -> dict[str, T]:
         items: dict[str, T] = {}
@@ -291,7 +291,7 @@ class Reflector(Generic[T]):
         try:
             return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
         except UNREADABLE as error:
-            raise Unreachable(f"the answer to a list of {self._path} is no list: {error}") from error
+            raise UnreachableError(f"the answer to a list of {self._path} is no list: {error}") from error
 
     def _watch(self) -> None:
         """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
@@ -357,8 +357,8 @@ class Reflector(Generic[T]):
                     continue
                 status = _STATUS.decode(raw)
             except UNREADABLE as error:
-                raise Unreachable(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
-            refusal = Expired if status.code == _GONE else ApiError
+                raise UnreachableError(f"not a watch event of {self._path} ({error}): {line[:80]!r}") from error
+            refusal = ResourceExpiredError if status.code == _GONE else ApiError
             raise refusal(status.code, printable(status.reason), printable(status.message))
 
 
@@ -383,6 +383,6 @@ def _meta(raw: Raw) -> _Meta:
         try:
             _ANYTHING.decode(raw)
         except UNREADABLE as worse:
-            raise Unreachable(f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}") from worse
+            raise UnreachableError(f"not an object in JSON ({worse}): {bytes(raw)[:80]!r}") from worse
         log.warning("metadata of an object cannot be read: %s", error)
         return _Meta()

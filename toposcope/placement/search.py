@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop
 from typing import Final, NamedTuple
 
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group
 from toposcope.placement.pack import Bin, Packing, pack
 from toposcope.placement.room import Path, Room, Shape
@@ -43,7 +44,7 @@ _Choices = Generator[_Todo, None, None]
 """One task's choices: each is made when it is asked for, and taken back before the next one, or when closed."""
 
 
-class _NothingLeft(Exception):
+class _ExhaustedError(ToposcopeError):
     """Every choice has been tried, or enough of them."""
 
 
@@ -70,7 +71,7 @@ class Search:
                 frames.append(self._nodes(task, rest) if task.settled else self._domains(task, rest))
                 todo = self._advance(frames)
             return tuple(self._placed)
-        except _NothingLeft:
+        except _ExhaustedError:
             return None
         finally:
             while frames:
@@ -85,7 +86,7 @@ class Search:
             for todo in frames[-1]:
                 return todo
             frames.pop()
-        raise _NothingLeft
+        raise _ExhaustedError
 
     def _domains(self, task: _Task, rest: _Todo) -> _Choices:
         group = task.group

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.topology.ranges import parse_list
 from toposcope.topology.text import printable
 
@@ -31,7 +32,7 @@ _SOCKET_LINE: Final = re.compile(r"\s*Socket\(s\):\s*(\d+)\s*")
 _UUID: Final = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class CaptureError(ValueError):
+class CaptureError(ToposcopeError, ValueError):
     """A capture that no machine can be built from; the message names the rows or cells."""
 
     def __init__(self, message: str) -> None:

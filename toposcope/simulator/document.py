@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar, cast
 
 import yaml
 
+from toposcope.errors import ToposcopeError
 from toposcope.topology.text import not_utf8, printable, yaml_words
 
 _T = TypeVar("_T")
@@ -15,7 +16,7 @@ _LONGEST_MESSAGE: Final = 1000
 _LARGEST: Final = 2**63
 
 
-class DocumentError(ValueError):
+class DocumentError(ToposcopeError, ValueError):
     """A document that cannot be used."""
 
     def __init__(self, message: str) -> None:

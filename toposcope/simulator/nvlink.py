@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from toposcope.errors import ToposcopeError
 from toposcope.simulator.machine import NvLink, Remote
 
 ARCHITECTURES: Final = {
@@ -24,7 +25,7 @@ NVLINK_VERSIONS: Final = {"1.0": 1, "2.0": 2, "2.2": 3, "3.0": 4, "3.1": 5, "4.0
 """NVML_NVLINK_VERSION_*: an enum, so that 3.0 is 4."""
 
 
-class WiringError(ValueError):
+class WiringError(ToposcopeError, ValueError):
     """A wiring that names what is not there."""
 
 

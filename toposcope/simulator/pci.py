@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from toposcope.errors import ToposcopeError
 from toposcope.simulator.machine import Slot
 
 _BUSES: Final = 256
 _FIRST_BUS: Final = re.compile(r"([0-9a-f]{4,5}):([0-9a-f]{2})")
 
 
-class LayoutError(ValueError):
+class LayoutError(ToposcopeError, ValueError):
     """A PCI tree that cannot be given addresses."""
 
 

@@ -10,11 +10,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from toposcope.errors import ToposcopeError
+
 SCHEMA: Final = "toposcope-recording/1"
 _FAMILY: Final = SCHEMA.partition("/")[0]
 
 
-class RecordingError(ValueError):
+class RecordingError(ToposcopeError, ValueError):
     """A recording that cannot be written, read or replayed; the message names the call, path or field."""
 
 

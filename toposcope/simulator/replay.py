@@ -30,7 +30,7 @@ from toposcope.simulator.recording import (
 )
 
 
-class NotRecorded(RecordingError, AttributeError):
+class NotRecordedError(RecordingError, AttributeError):
     """A function that was never called while the machine was recorded: as good as absent."""
 
 
@@ -54,7 +54,7 @@ class ReplayedNvml:
         found = getattr(pynvml, name)
         if name.startswith("nvml") and callable(found) and not isinstance(found, type):
             # Handing out the real function would ask the real driver.
-            raise NotRecorded(f"the recording holds no call of {name}: record the machine again with this version")
+            raise NotRecordedError(f"the recording holds no call of {name}: record the machine again with this version")
         return found
 
     def _ask(self, name: str, *arguments: Any) -> Any:

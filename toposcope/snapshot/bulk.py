@@ -1,6 +1,6 @@
 """The items of a large list as kubectl prints it, many at a time: most of a saved cluster is read here.
 
-Only for what is just as it should be: of a file that is not, `Unfit` says no more than that, and whoever can tell
+Only for what is just as it should be: of any other file `UnsupportedLayoutError` says no more than that, and whoever can tell
 what is wrong, and where, reads it again. No string of JSON holds a line break, so indentation tells where items end.
 """
 
@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
+
+from toposcope.errors import ToposcopeError
 
 _LAYOUT: Final = re.compile(rb'\{\n +"apiVersion": "v1",\n( +)"items": \[\n( +)(?=\{\n)')
 _TAIL: Final = re.compile(
@@ -22,7 +24,7 @@ SMALLEST: Final = 4 * _CHUNK
 """Smaller files are not worth it."""
 
 
-class Unfit(Exception):
+class UnsupportedLayoutError(ToposcopeError):
     """The file is not such a list, or something in it is not as it should be."""
 
 
@@ -32,12 +34,12 @@ class BulkFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_file():
-            raise Unfit
+            raise UnsupportedLayoutError
         self.size = path.stat().st_size
         with path.open("rb") as file:
             layout = _LAYOUT.match(file.read(_HEAD)) if self.size >= SMALLEST else None
             if layout is None:
-                raise Unfit
+                raise UnsupportedLayoutError
             self.begin = layout.end()
             self._between = b"\n" + layout[2] + b"},\n" + layout[2] + b"{"
             self.end = self._find_end(file, b"\n" + layout[2] + b"}\n" + layout[1] + b"]")
@@ -49,7 +51,7 @@ class BulkFile:
         tail = file.read()
         found = tail.rfind(closing)
         if found < 0 or not _TAIL.match(tail, found + len(closing)):
-            raise Unfit
+            raise UnsupportedLayoutError
         return at + found + closing.index(b"}") + 1
 
     def lists(self) -> Iterator[memoryview]:
@@ -72,7 +74,7 @@ class BulkFile:
                 with memoryview(buffer) as view, view[filled : min(len(buffer), filled + left)] as free:
                     count = file.readinto(free)
                 if not count:
-                    raise Unfit  # somebody has cut the file off meanwhile
+                    raise UnsupportedLayoutError  # somebody has cut the file off meanwhile
                 filled += count
                 left -= count
                 if not left:

@@ -17,8 +17,8 @@ import msgspec
 
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.cutting import Cutter
-from toposcope.snapshot.problems import BadInput, Place, Problem
-from toposcope.snapshot.yaml_text import NotYaml, load, locate, without_bulk
+from toposcope.snapshot.problems import InputError, Place, Problem
+from toposcope.snapshot.yaml_text import YamlSyntaxError, load, locate, without_bulk
 from toposcope.topology.text import not_utf8, type_words
 
 STDIN: Final = "-"
@@ -86,16 +86,16 @@ class Document:
             found: _T = decoder(cast("Hashable", kind)).decode(self.text)
         except UNREADABLE as error:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
-                raise BadInput(_malformed(self.place, bytes(self.text), error)) from error
+                raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
         return found
 
-    def bad(self, error: Exception) -> BadInput:
+    def bad(self, error: Exception) -> InputError:
         """The error with its place: for an object that was read and makes no sense."""
         words, _, path = str(error).partition(" - at `")
         text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
         field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
-        return BadInput(Problem(_down(self.place, line - 1), field, type_words(words)))
+        return InputError(Problem(_down(self.place, line - 1), field, type_words(words)))
 
 
 def _down(place: Place, lines: int) -> Place:
@@ -335,11 +335,11 @@ def _yaml_document(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
             return
     try:
         values = load(without_bulk(text))
-    except NotYaml:
+    except YamlSyntaxError:
         # Again with every line in its place.
         try:
             values = load(text)
-        except NotYaml as error:
+        except YamlSyntaxError as error:
             tell(Problem(_down(place, error.line - 1), "", str(error)))
             return
     if values is not None:

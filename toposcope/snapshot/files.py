@@ -16,11 +16,11 @@ import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
 from toposcope.kube.listing import UNREADABLE
-from toposcope.snapshot.bulk import BulkFile, Unfit
+from toposcope.snapshot.bulk import BulkFile, UnsupportedLayoutError
 from toposcope.snapshot.decode import Decoder, KeepMatrix, Raw, published, topology_of, troubled
 from toposcope.snapshot.documents import STDIN, Document, decoder, documents, json_object
 from toposcope.snapshot.packed import is_packed, read_packed
-from toposcope.snapshot.problems import BadInput, Meter, Place, Problem, Progress, silent
+from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.snapshot.snapshot import Collector, NodeView, PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 
@@ -150,7 +150,7 @@ def load_files(
             if name == STDIN or not reading.bulk(Path(name)):
                 reading.carefully(name, stdin)
     if problems:
-        raise BadInput(*problems)
+        raise InputError(*problems)
     return gathered.snapshot(", ".join(names))
 
 
@@ -172,7 +172,7 @@ class _Reading:
         for document in documents((name,), self._problems.append, stdin, self._meter.read):
             try:
                 self._take(document)
-            except BadInput as error:
+            except InputError as error:
                 self._problems += error.problems
             self._count += 1
             if not self._count % _STEP:
@@ -192,7 +192,7 @@ class _Reading:
                 self._meter.read(len(text))
                 seen += len(text)
                 self._tell(str(path))
-        except (Unfit, OSError):
+        except (UnsupportedLayoutError, OSError):
             self._meter.read(-seen)
             self._count = began
             return False
@@ -209,10 +209,10 @@ class _Reading:
             for item in items:
                 for document in json_object(place, item, _unfit):
                     if not document.kind:
-                        raise Unfit
+                        raise UnsupportedLayoutError
                     self._take(document)
-        except (*UNREADABLE, BadInput):
-            raise Unfit from None
+        except (*UNREADABLE, InputError):
+            raise UnsupportedLayoutError from None
         return len(items)
 
     def _take(self, document: Document) -> None:
@@ -225,7 +225,7 @@ class _Reading:
 
 
 def _unfit(_problem: Problem) -> None:
-    raise Unfit
+    raise UnsupportedLayoutError
 
 
 @contextmanager

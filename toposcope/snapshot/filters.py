@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from toposcope.api.cluster_topology import Requirement
+from toposcope.errors import ToposcopeError
 from toposcope.snapshot.scope import Scope
 from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.hardware import State
@@ -24,14 +25,14 @@ _EQUAL: Final = re.compile(_KEY + r"\s*(?P<how>!=|==|=)\s*(?P<value>[-A-Za-z0-9_
 _THERE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
 
 
-class NoSelector(Exception):
+class SelectorError(ToposcopeError):
     """Text that is no label selector; the message names the part."""
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
     """The conditions of a selector, all of which must hold; none for an empty one. Raises NoSelector."""
     if text.strip() and _PART.sub("", text).strip(", "):
-        raise NoSelector(f"label selector {text!r}: the brackets do not match")
+        raise SelectorError(f"label selector {text!r}: the brackets do not match")
     return tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
 
 
@@ -43,7 +44,7 @@ def _requirement(part: str) -> Requirement:
         return Requirement(match["key"], "NotIn" if match["how"] == "!=" else "In", frozenset({match["value"]}))
     if match := _THERE.fullmatch(part):
         return Requirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
-    raise NoSelector(
+    raise SelectorError(
         f"label selector: {part!r} is none of key, !key, key=value, key!=value, key in (a,b), key notin (a,b)"
     )
 

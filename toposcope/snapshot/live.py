@@ -13,7 +13,7 @@ import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
 from toposcope.kube.client import ApiClient, Request
-from toposcope.kube.errors import ApiError, Expired, KubeError, Unreachable
+from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, KeepMatrix, published, topology_of, troubled
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toposcope.api.cluster_topology import Topology
 
 
-class NotAllowed(KubeError):
+class ForbiddenError(KubeError):
     """The nodes may not be listed; `topologies` is what could be read before that."""
 
     def __init__(self, message: str, topologies: "tuple[Topology, ...]") -> None:
@@ -142,7 +142,7 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            raise NotAllowed(refusal("nodes", "nothing can be said about them", error), topologies) from error
+            raise ForbiddenError(refusal("nodes", "nothing can be said about them", error), topologies) from error
 
     def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
         query = dict(_UNFINISHED)
@@ -198,7 +198,7 @@ class _Reader:
         for attempt in range(_TRIES):
             try:
                 return self._pages(what, path, query, decode)
-            except Expired:
+            except ResourceExpiredError:
                 if attempt == _TRIES - 1:
                     raise
         raise AssertionError("the last attempt returns or raises")
@@ -213,7 +213,7 @@ class _Reader:
                 page = _PAGES.decode(body)
                 found += [decode(raw) for raw in page.items]
             except (*UNREADABLE, ValueError) as error:
-                raise Unreachable(f"the answer to GET {path} is no list of {what}: {error}") from error
+                raise UnreachableError(f"the answer to GET {path} is no list of {what}: {error}") from error
             left = page.metadata.left
             self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
             token = page.metadata.token

@@ -24,7 +24,7 @@ from toposcope.api.label_keys import STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.snapshot.decode import KeepMatrix, topology_of
 from toposcope.snapshot.packed_pods import PackedPods, PodColumns, pack_pods, pod_views
-from toposcope.snapshot.problems import BadInput, Place, Problem
+from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.snapshot.snapshot import NOTHING, NodeView, PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
@@ -248,7 +248,7 @@ class _File:
                 file.seek(self.begin[name])
                 content = file.read(length)
         except OSError as error:
-            raise BadInput(Problem(Place(str(self.path)), "", error.strerror or str(error))) from error
+            raise InputError(Problem(Place(str(self.path)), "", error.strerror or str(error))) from error
         return _unzipped(self.path, content, kind, f"section {name!r}", _LARGEST_SECTION)
 
     def pods(self) -> Iterator[PodView]:
@@ -259,8 +259,8 @@ class _File:
             raise _bad(self.path, "its pods do not fit together") from error
 
 
-def _bad(path: Path, why: str) -> BadInput:
-    return BadInput(Problem(Place(str(path)), "", f"a damaged snapshot ({why}); save it again: toposcope save FILE"))
+def _bad(path: Path, why: str) -> InputError:
+    return InputError(Problem(Place(str(path)), "", f"a damaged snapshot ({why}); save it again: toposcope save FILE"))
 
 
 def _open(path: Path) -> _File:
@@ -269,11 +269,11 @@ def _open(path: Path) -> _File:
             head = file.read(len(MAGIC) + len(_VERSION))
             if head != MAGIC + _VERSION:
                 text = "a snapshot of another version of Toposcope; save it again with this one: toposcope save FILE"
-                raise BadInput(Problem(Place(str(path)), "", text))
+                raise InputError(Problem(Place(str(path)), "", text))
             length = int.from_bytes(file.read(_LENGTH), "big")
             content = file.read(min(length, _LARGEST_INDEX))
     except OSError as error:
-        raise BadInput(Problem(Place(str(path)), "", error.strerror or str(error))) from error
+        raise InputError(Problem(Place(str(path)), "", error.strerror or str(error))) from error
     index = _unzipped(path, content, _Index, "its index", _LARGEST_INDEX)
     at = len(head) + _LENGTH + length
     begin = {}

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from toposcope.errors import ToposcopeError
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -36,7 +38,7 @@ class Problem:
         return ": ".join(part for part in (str(self.place), self.field, self.message) if part)
 
 
-class BadInput(Exception):
+class InputError(ToposcopeError):
     """Input that cannot be used; `problems` are all that were found."""
 
     def __init__(self, *problems: Problem) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.effective_levels import Absences, effective_levels
 from toposcope.api.label_keys import GPUS
+from toposcope.errors import ToposcopeError
 from toposcope.snapshot.snapshot import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import fully_covered
@@ -32,7 +33,7 @@ class Origin(StrEnum):
     """Inferred from node labels alone: there is no ClusterTopology."""
 
 
-class NoSuchTopology(Exception):
+class TopologyNotFoundError(ToposcopeError):
     """The ClusterTopology that was asked for is not there, or none can be chosen; the message says what is."""
 
 
@@ -76,10 +77,10 @@ class Scope:
         for position, level in enumerate(self.levels):
             if name in (level.domain, level.key):
                 return position
-        raise NoSuchLevel(f"there is no level {name!r}{_near(name, self.levels)}; the levels are: {self.path}")
+        raise LevelNotFoundError(f"there is no level {name!r}{_near(name, self.levels)}; the levels are: {self.path}")
 
 
-class NoSuchLevel(Exception):
+class LevelNotFoundError(ToposcopeError):
     """A level that the topology does not have; the message names those that it has."""
 
 
@@ -168,7 +169,7 @@ def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
             return by_name[name]
         there = ", ".join(sorted(by_name)) or "none"
         near = get_close_matches(name, by_name, 1)
-        raise NoSuchTopology(
+        raise TopologyNotFoundError(
             f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there: {there}"
         )
     if MAIN in by_name:
@@ -178,7 +179,7 @@ def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
     if len(whole) == 1:
         return whole[0]
     if topologies:
-        raise NoSuchTopology(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
+        raise TopologyNotFoundError(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
     return None
 
 

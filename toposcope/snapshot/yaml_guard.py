@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import yaml
 
+from toposcope.errors import ToposcopeError
+
 DEEPEST: Final = 200
 MOST: Final = 1_000_000
 """Values of one document, with each alias counted as all that it stands for."""
@@ -19,7 +21,7 @@ _NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class TooMuch(Exception):
+class YamlLimitError(ToposcopeError):
     """Text that would cost more than it can be worth; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -42,9 +44,11 @@ def _walk(text: bytes) -> None:
             counted = _Counted()
         counted.count(event)
         if len(counted.open) > DEEPEST:
-            raise TooMuch(f"nested more than {DEEPEST} levels deep", _line(event))
+            raise YamlLimitError(f"nested more than {DEEPEST} levels deep", _line(event))
         if counted.total > MOST and counted.sizes:
-            raise TooMuch(f"its aliases stand for more than {MOST:,} values; write out what is meant", _line(event))
+            raise YamlLimitError(
+                f"its aliases stand for more than {MOST:,} values; write out what is meant", _line(event)
+            )
 
 
 def _line(event: Any) -> int:
@@ -73,7 +77,7 @@ class _Counted:
         elif isinstance(event, yaml.AliasEvent):
             anchor = str(event.anchor)
             if anchor in {each for each, _ in self.open}:
-                raise TooMuch(f"the alias *{anchor} stands inside of what it names", _line(event))
+                raise YamlLimitError(f"the alias *{anchor} stands inside of what it names", _line(event))
             self.total += self.sizes.get(anchor, 1)
         elif isinstance(event, yaml.ScalarEvent):
             self.total += 1

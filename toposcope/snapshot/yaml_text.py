@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import yaml
 
-from toposcope.snapshot.yaml_guard import TooMuch, guard
+from toposcope.errors import ToposcopeError
+from toposcope.snapshot.yaml_guard import YamlLimitError, guard
 from toposcope.topology.text import not_utf8, yaml_words
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -25,7 +26,7 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-class NotYaml(Exception):
+class YamlSyntaxError(ToposcopeError):
     """Text that is no YAML; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -41,15 +42,15 @@ def load(text: bytes) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise NotYaml(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
-    except TooMuch as error:
-        raise NotYaml(str(error), error.line) from None
+        raise YamlSyntaxError(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
+    except YamlLimitError as error:
+        raise YamlSyntaxError(str(error), error.line) from None
     except RecursionError:
-        raise NotYaml("nested too deeply", 1) from None
+        raise YamlSyntaxError("nested too deeply", 1) from None
     except UnicodeDecodeError as error:
-        raise NotYaml(not_utf8(error), 1) from None
+        raise YamlSyntaxError(not_utf8(error), 1) from None
     except ValueError as error:  # a number or a date that Python refuses
-        raise NotYaml(f"not YAML: {yaml_words(str(error))}", 1) from None
+        raise YamlSyntaxError(f"not YAML: {yaml_words(str(error))}", 1) from None
 
 
 def without_bulk(text: bytes) -> bytes:
@@ -72,7 +73,7 @@ def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
     try:
         guard(text)
         node = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, TooMuch, RecursionError, ValueError):
+    except (yaml.YAMLError, YamlLimitError, RecursionError, ValueError):
         return _joined([name or f"[{index}]" for name, index in steps[len(outer) :]]), 1
     found: list[str] = []
     line = node.start_mark.line + 1 if node else 1

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+from toposcope.errors import ToposcopeError
+
 FOLDER: Final = Path(__file__).parent / "static"
 _KINDS: Final = {
     ".js": "text/javascript; charset=utf-8",
@@ -16,7 +18,7 @@ SCRIPT: Final = '<script src="assets/app.js" defer></script>'
 """The two tags of the page that an export replaces."""
 
 
-class NotBuilt(Exception):
+class PageNotBuiltError(ToposcopeError):
     """There is no page to show; the message says what to do."""
 
 
@@ -56,11 +58,11 @@ class Bundle:
                 (self._folder / "assets" / name).read_text(encoding="utf-8") for name in ("app.css", "app.js")
             )
         except OSError:
-            raise NotBuilt(self.missing) from None
+            raise PageNotBuiltError(self.missing) from None
         if page is None:
-            raise NotBuilt(self.missing)
+            raise PageNotBuiltError(self.missing)
         if page.count(STYLE) != 1 or page.count(SCRIPT) != 1:
-            raise NotBuilt(
+            raise PageNotBuiltError(
                 f"{self._folder}/index.html has not the one style sheet and the one script: run make ui again"
             )
         return page, style, script

@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, unit
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
-from toposcope.snapshot.problems import BadInput, Problem
+from toposcope.snapshot.problems import InputError, Problem
 from toposcope.snapshot.snapshot import Published, Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.deadline import TooLong, within
+from toposcope.ui.deadline import DeadlineError, within
 from toposcope.ui.views import Sight
 
 LARGEST: Final = 256 << 10
@@ -36,11 +37,11 @@ _PASTED: Final = "pasted"
 Verdicts = Literal["fits", "full", "never", "unclear", "refused", "nothing"]
 
 
-class Busy(Exception):
+class BusyError(ToposcopeError):
     """Another check runs."""
 
 
-class TookTooLong(Exception):
+class CheckTimeoutError(ToposcopeError):
     """The check did not come to an end in time."""
 
 
@@ -61,13 +62,13 @@ class Checks:
     def check(self, text: str, sights: Sequence[Sight], as_of: str | None) -> protocol.CheckAnswer:
         """What each system says of what is in the text. Raises Busy, TookTooLong and KubeError."""
         if not self._lock.acquire(blocking=False):
-            raise Busy
+            raise BusyError
         try:
             published, warnings = self._published()
             snapshot = replace(self._snapshot(), published=published)
             found = within(self._seconds, lambda: _checked(text, snapshot, sights))
-        except TooLong:
-            raise TookTooLong from None
+        except DeadlineError:
+            raise CheckTimeoutError from None
         finally:
             self._lock.release()
         return protocol.CheckAnswer(as_of, found[0], found[1], [*snapshot.warnings, *warnings])
@@ -102,7 +103,7 @@ def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Map
             return
         try:
             values = document.read(dict)
-        except BadInput as error:
+        except InputError as error:
             problems.extend(error.problems)
             continue
         if written_out(values) > _MOST_VALUES:

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class TooLong(BaseException):
+class DeadlineError(BaseException):
     """The work took longer than it may. No Exception: nothing on the way may take it for an error of its own."""
 
 
@@ -24,7 +24,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     def stop() -> None:
         with lock:
             if not over:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooLong))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineError))
 
     timer = threading.Timer(seconds, stop)
     timer.daemon = True

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
-from toposcope.api.matrix_annotation import LEGEND, Device, NodeMatrix, NoMatrix, parse
+from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks
 from toposcope.snapshot.snapshot import NodeView, PodView
@@ -71,7 +71,7 @@ def _matrix(node: NodeView) -> tuple[NodeMatrix | None, str]:
         return None, _NO_ANNOTATION
     try:
         found = parse(node.matrix)
-    except NoMatrix as error:
+    except MatrixError as error:
         return None, str(error)
     return found, "" if found.links else _TOO_LARGE
 

@@ -19,7 +19,7 @@ from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Teller
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import LARGEST, Busy, Checks, TookTooLong
+from toposcope.ui.checking import LARGEST, BusyError, Checks, CheckTimeoutError
 from toposcope.ui.detail import detail
 from toposcope.ui.search import LONGEST, Searcher
 from toposcope.ui.source import Seen, Source
@@ -157,9 +157,9 @@ class Answers:
         check = functools.partial(self._checks.check, text, self._teller.sights, as_of)
         try:
             return _json(await run_in_threadpool(check))
-        except Busy:
+        except BusyError:
             return problem(HTTPStatus.TOO_MANY_REQUESTS, "another check runs; try again in a moment")
-        except TookTooLong:
+        except CheckTimeoutError:
             return problem(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check",

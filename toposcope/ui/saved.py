@@ -10,7 +10,7 @@ import msgspec
 
 from toposcope.kube.reflector import Stop
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.problems import BadInput
+from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.snapshot import PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.hardware import State
@@ -75,7 +75,7 @@ class SavedSource:
         self._times = times
         try:
             self._load()
-        except BadInput as error:
+        except InputError as error:
             some = "; ".join(map(str, error.problems[:_FEW]))
             more = len(error.problems) - _FEW
             self._facts.failing(_FILES, some + (f"; and {more} more problems" if more > 0 else ""))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.framework.export import Hierarchy, Unreadable, Unwritable, named_levels
+from toposcope.integrations.framework.export import ExportError, Hierarchy, UnreadableDocumentError, named_levels
 from toposcope.integrations.grove import export as grove
 from toposcope.integrations.grove import helm as helm_grove
 from toposcope.integrations.kai import export as kai
@@ -85,40 +85,40 @@ def test_older_groves_take_their_seven_domains(name: str) -> None:
     levels = (Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack"), Level("host", HOSTNAME))
     write, read = OLDER[name]
     assert read(write(Hierarchy("x", levels))) == Hierarchy("grove-topology", levels)
-    with pytest.raises(Unwritable, match=r"level 'nvlink-domain': Grove before v0\.1\.0-alpha\.9 knows region, zone"):
+    with pytest.raises(ExportError, match=r"level 'nvlink-domain': Grove before v0\.1\.0-alpha\.9 knows region, zone"):
         write(Hierarchy("x", (*levels[:2], Level("nvlink-domain", "gpu.topology/nvlink-domain"))))
 
 
 def test_newer_values_of_the_chart_switch_on_and_hold_no_levels() -> None:
     values = helm_grove.write(Hierarchy("x", (Level("host", HOSTNAME),)))
     assert values == {"config": {"topologyAwareScheduling": {"enabled": True}}}
-    with pytest.raises(Unreadable, match="missing required field `levels`"):
+    with pytest.raises(UnreadableDocumentError, match="missing required field `levels`"):
         helm_grove.read(values)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_a_scheduler_would_refuse_is_not_written(name: str) -> None:
     write, _ = FORMATS[name]
-    with pytest.raises(Unwritable) as wrong:
+    with pytest.raises(ExportError) as wrong:
         write(Hierarchy("x", (Level("host", HOSTNAME), Level("Rack", "example.com/rack"), Level("a", "a b"))))
     assert [problem.partition(":")[0] for problem in wrong.value.problems] == [
         "spec.levels[0].key",
         "spec.levels[1].domain",
         "spec.levels[2].key",
     ]
-    with pytest.raises(Unwritable, match="there is no level"):
+    with pytest.raises(ExportError, match="there is no level"):
         write(Hierarchy("x", ()))
 
 
 def test_an_alias_must_not_be_a_key() -> None:
-    with pytest.raises(Unwritable, match="level 'rack': KAI takes no alias that is a label key"):
+    with pytest.raises(ExportError, match="level 'rack': KAI takes no alias that is a label key"):
         kai.write_aliases(Hierarchy("x", (Level("rack", "example.com/rack"), Level("b", "rack"))))
 
 
 def test_kueue_before_v0_13_takes_eight_levels() -> None:
     levels = tuple(Level(f"d{i}", f"example.com/l{i}") for i in range(9))
     assert kueue.write(Hierarchy("x", levels))["apiVersion"] == "kueue.x-k8s.io/v1beta2"
-    with pytest.raises(Unwritable, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
+    with pytest.raises(ExportError, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
         kueue.write(Hierarchy("x", levels), "v1alpha1")
 
 
@@ -148,14 +148,14 @@ def test_domains_of_bare_keys_come_from_the_catalogue_or_from_the_key() -> None:
 @pytest.mark.parametrize("document", GARBAGE)
 def test_garbage_is_named_and_never_a_crash(name: str, document: Any) -> None:
     _, read = FORMATS[name]
-    with pytest.raises(Unreadable, match=r"^this is no .+: (Expected|Object missing)"):
+    with pytest.raises(UnreadableDocumentError, match=r"^this is no .+: (Expected|Object missing)"):
         read(document)
 
 
 def test_the_field_is_named() -> None:
     document = {"metadata": {"name": "a"}, "spec": {"levels": [{"nodeLabel": "a"}, {"nodeLabel": 3}]}}
     words = "this is no Topology of KAI's or Kueue's: Expected `str`, got `int` - at `spec.levels[1].nodeLabel`"
-    with pytest.raises(Unreadable, match=re.escape(words)):
+    with pytest.raises(UnreadableDocumentError, match=re.escape(words)):
         kai.read(document)
 
 
@@ -174,11 +174,11 @@ def test_our_own_topology_is_known_too() -> None:
         "spec": {"levels": [{"domain": "host", "key": HOSTNAME}]},
     }
     assert recognise(document) == Hierarchy("cluster", (Level("host", HOSTNAME),))
-    with pytest.raises(Unreadable, match=r"ClusterTopology with spec\.levels"):
+    with pytest.raises(UnreadableDocumentError, match=r"ClusterTopology with spec\.levels"):
         recognise({**document, "spec": {}})
 
 
 @pytest.mark.parametrize("document", [*GARBAGE[:5], {"apiVersion": "v1", "kind": "Node"}, {"kind": ["x"]}])
 def test_other_documents_are_of_nobody(document: Any) -> None:
-    with pytest.raises(Unreadable, match=r"no topology"):
+    with pytest.raises(UnreadableDocumentError, match=r"no topology"):
         recognise(document)

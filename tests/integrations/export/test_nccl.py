@@ -9,7 +9,7 @@ import pytest
 from tests.support.machines import discovered
 from toposcope.agent.annotation import annotation_for
 from toposcope.api.matrix_annotation import NodeMatrix, parse
-from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.framework.export import ExportError
 from toposcope.integrations.nccl.export import cpu_mask, write
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.topology.matrix import nv_links
@@ -119,10 +119,10 @@ def test_links_are_left_out_where_nobody_says_where_they_end(tmp_path: Path) -> 
 
 def test_what_cannot_be_written() -> None:
     small = parse('{"version":1,"gpus":[{"index":0,"pci":"0000:01:00.0"}]}')
-    with pytest.raises(Unwritable, match="too large for the annotation"):
+    with pytest.raises(ExportError, match="too large for the annotation"):
         write("n1", small, None, None, None)
     nowhere = parse('{"version":1,"gpus":[{"index":0}],"matrix":["X"]}')
-    with pytest.raises(Unwritable, match="no PCI address for GPU0"):
+    with pytest.raises(ExportError, match="no PCI address for GPU0"):
         write("n1", nowhere, None, None, None)
 
 

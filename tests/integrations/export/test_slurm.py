@@ -9,7 +9,7 @@ import pytest
 from tests.integrations.export.test_hostlist import expanded
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
-from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.framework.export import ExportError
 from toposcope.integrations.slurm.export import block_conf, topology_yaml, tree_conf
 from toposcope.integrations.slurm.layout import blocks, telling, tree
 from toposcope.topology.levels import Level
@@ -78,7 +78,7 @@ def test_every_node_hangs_from_one_switch_and_every_switch_from_the_root(seed: i
     table = random_cluster(seed)
     complete = {each.name for each in table if all(each.label(x.key) for x in telling(LEVELS, table))}
     if not complete:
-        with pytest.raises(Unwritable, match="no node carries all levels"):
+        with pytest.raises(ExportError, match="no node carries all levels"):
             tree(LEVELS, table)
         return
     found = tree(LEVELS, table)
@@ -101,7 +101,7 @@ def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: 
     levels = telling(LEVELS, table)
     try:
         found = tree(LEVELS, table)
-    except Unwritable:
+    except ExportError:
         return
     leaf = {name: switch.name for switch in found.switches for name in switch.nodes}
     path = {each.name: tuple(each.label(level.key) for level in levels) for each in table if each.name in leaf}
@@ -136,7 +136,7 @@ def test_no_block_is_smaller_than_the_base_and_each_size_doubles(seed: int) -> N
     size = random.Random(seed).choice([None, 1, 2, 3])
     try:
         found = blocks(LEVELS[:3], table, size)
-    except Unwritable:
+    except ExportError:
         return
     assert all(len(block.nodes) >= found.sizes[0] for block in found.blocks)
     assert all(b == 2 * a for a, b in zip(found.sizes, found.sizes[1:], strict=False))
@@ -146,7 +146,7 @@ def test_no_block_is_smaller_than_the_base_and_each_size_doubles(seed: int) -> N
 
 
 def test_no_block_at_all() -> None:
-    with pytest.raises(Unwritable, match="no rack has 5 nodes"):
+    with pytest.raises(ExportError, match="no rack has 5 nodes"):
         blocks(LEVELS[:3], two_blocks(), 5)
 
 

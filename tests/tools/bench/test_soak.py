@@ -10,7 +10,7 @@ import pytest
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
 from tools.bench.report import Figure
 from tools.bench.soak_verdict import hourly, kind, verdict
-from tools.bench.workspace import MeasurementFailed
+from tools.bench.workspace import MeasurementError
 from toposcope.kube.requests import NODES
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -51,7 +51,7 @@ def test_workloads_come_and_go(lived: tuple[EmbeddedApiServer, Churn, list[int]]
 
 def test_what_a_server_refuses_is_no_life(lived: tuple[EmbeddedApiServer, Churn, list[int]]) -> None:
     server, _, _ = lived
-    with pytest.raises(MeasurementFailed, match="POST /api/v1/nodes"):
+    with pytest.raises(MeasurementError, match="POST /api/v1/nodes"):
         call(server, "POST", NODES, {"kind": "Node", "apiVersion": "v1", "metadata": {}})
 
 

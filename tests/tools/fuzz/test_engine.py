@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
-from tools.fuzz.engine import Hung, fuzz, patience
+from tools.fuzz.engine import HungError, fuzz, patience
 from tools.fuzz.material import encoded, spoiled, text_of
-from tools.fuzz.subject import Broken, Outcome, Subject, refusal
+from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_what_hangs_is_a_finding() -> None:
             while True:
                 pass
 
-    with pytest.raises(Hung, match="still at it"):
+    with pytest.raises(HungError, match="still at it"):
         hang()
 
 
@@ -71,7 +71,7 @@ def test_what_hangs_is_a_finding() -> None:
     ],
 )
 def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
-    with pytest.raises(Broken, match=why):
+    with pytest.raises(BrokenInvariantError, match=why):
         refusal(message)
     assert refusal("spec.levels[0].key: 'x y' is no label key; write PREFIX/NAME") == "refused"
 
@@ -82,7 +82,7 @@ def test_a_case_that_hangs_is_told_as_it_is() -> None:
     def hang(case: int) -> Outcome:
         tried.append(case)
         if case > 100:
-            raise Hung("still at it after 10 s")
+            raise HungError("still at it after 10 s")
         return "taken"
 
     found = fuzz(subject(hang), 60.0, 5, 1)

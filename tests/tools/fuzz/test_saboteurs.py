@@ -27,7 +27,7 @@ from toposcope.agent.labels import labels_for
 from toposcope.api.effective_levels import Absences, Effective, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.simulator.capture_text import CaptureError
-from toposcope.snapshot.problems import BadInput, Place, Problem
+from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.catalogue import BUILT_IN
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def _any_object(part: toposcope.integrations.framework.document.Part) -> Any:
 def _no_place(*arguments: Any, **others: Any) -> Snapshot:
     try:
         return toposcope.snapshot.files.load_files(*arguments, **others)
-    except BadInput as error:
-        raise BadInput(Problem(Place(""), "", str(error))) from error
+    except InputError as error:
+        raise InputError(Problem(Place(""), "", str(error))) from error
 
 
 class _Unchecked:

@@ -71,7 +71,7 @@ def demo_objects() -> list[Object]:
 
 def named(objects: list[Object], name: str) -> Object:
     """The object of a name."""
-    return next(object_ for object_ in objects if object_["metadata"]["name"] == name)
+    return next(obj for obj in objects if obj["metadata"]["name"] == name)
 
 
 def labels(objects: list[Object], name: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
 def test_nodes_come_and_go(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2")
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
-    live.write([object_ for object_ in demo_objects() if object_["metadata"]["name"] != "h200-1"])
+    live.write([obj for obj in demo_objects() if obj["metadata"]["name"] != "h200-1"])
 
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("3 nodes"))
     live.write(demo_objects())
@@ -147,7 +147,7 @@ def test_another_server_at_the_same_address_is_taken_up(page: Page, live: Shown)
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_be_attached()
     live.stop()
-    live.write([object_ for object_ in demo_objects() if object_["metadata"]["name"] != "h200-1"])
+    live.write([obj for obj in demo_objects() if obj["metadata"]["name"] != "h200-1"])
     live.start_again()
 
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("5 nodes"))

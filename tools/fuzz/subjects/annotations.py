@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tools.fuzz.material import spoiled, strings
 from tools.fuzz.subject import Outcome, Subject, held, refusal
 from toposcope.agent import baseline
-from toposcope.api.matrix_annotation import NodeMatrix, NoMatrix, parse, reasons
+from toposcope.api.matrix_annotation import MatrixError, NodeMatrix, parse, reasons
 
 _MATRIX: Final[dict[str, Any]] = {
     "version": 1,
@@ -46,7 +46,7 @@ def attempt(case: Any) -> Outcome:
     reasons(text)
     try:
         found = parse(text)
-    except NoMatrix as error:
+    except MatrixError as error:
         return refusal(error)
     if found.links is not None:
         held(len(found.links.cells) == len(found.devices), "the matrix has other devices than are named")

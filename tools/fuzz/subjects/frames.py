@@ -12,9 +12,9 @@ from tools.fuzz.subject import Outcome, Subject, held, refusal
 from tools.fuzz.subjects.nvml import _tree as tree
 from toposcope.agent.annotation import LIMIT
 from toposcope.agent.describe import describe
-from toposcope.agent.nvml.frames import Broken, Kind, receive
+from toposcope.agent.nvml.frames import FrameError, Kind, receive
 from toposcope.agent.nvml.gateway import Nvml
-from toposcope.agent.nvml.result import NotAResult, decode
+from toposcope.agent.nvml.result import MalformedResultError, decode
 from toposcope.agent.nvml.worker import encode
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
@@ -67,12 +67,12 @@ def attempt(case: Any) -> Outcome:
         ours.shutdown(socket.SHUT_WR)
         try:
             frame = receive(theirs, 1.0)
-        except Broken as error:
+        except FrameError as error:
             return refusal(error)
     held(frame is not None, "a stream at its end is not told from a slow one")
     try:
         raw = decode(frame.content if frame else b"")
-    except NotAResult as error:
+    except MalformedResultError as error:
         return refusal(f"the probe answered nonsense: {error}")
     found = describe(raw, "node-1")
     for key, value in found.labels.known.items():

@@ -21,8 +21,8 @@ from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
-from toposcope.snapshot.problems import BadInput
-from toposcope.snapshot.scope import NoSuchTopology, scope
+from toposcope.snapshot.problems import InputError
+from toposcope.snapshot.scope import TopologyNotFoundError, scope
 from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.tree import tree
 
@@ -91,7 +91,7 @@ def attempt(case: Any) -> Outcome:
     try:
         snapshot = read_packed(path, every)
         found = _facts(snapshot)
-    except BadInput as error:
+    except InputError as error:
         for problem in error.problems:
             refusal(problem)
         return "refused"
@@ -101,7 +101,7 @@ def attempt(case: Any) -> Outcome:
             held(found[name] == saved, f"{name} were saved as {saved}, and are read as {found[name]} without a word")
     try:
         tree(snapshot, scope(snapshot))
-    except NoSuchTopology as error:  # a forged file with several
+    except TopologyNotFoundError as error:  # a forged file with several
         return refusal(error)
     return "taken"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tools.fuzz.material import encoded, text_of
 from tools.fuzz.subject import Outcome, Subject, held, refusal
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.problems import BadInput
+from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import scope
 from toposcope.snapshot.tree import tree
 
@@ -87,7 +87,7 @@ def attempt(case: Any) -> Outcome:
     """A snapshot with a tree that can be drawn, or every problem with its place."""
     try:
         snapshot = load_files(["-"], io.BytesIO(case))
-    except BadInput as error:
+    except InputError as error:
         held(error.problems, "bad input without a problem")
         for problem in error.problems:
             held(problem.place.file == "standard input", f"the file is not named: {problem}")

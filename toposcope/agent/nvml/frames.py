@@ -7,6 +7,8 @@ import time
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from toposcope.errors import ToposcopeError
+
 _HEAD: Final = struct.Struct("!BI")
 _LARGEST: Final = 8 << 20
 """A probe of the largest machine is some 100 kB; more is a broken sender."""
@@ -32,7 +34,7 @@ class Frame(NamedTuple):
     content: bytes = b""
 
 
-class Broken(Exception):
+class FrameError(ToposcopeError):
     """The other process is gone, or sent something that is no frame."""
 
 
@@ -41,7 +43,7 @@ def send(to: socket.socket, frame: Frame) -> None:
     try:
         to.sendall(_HEAD.pack(frame.kind, len(frame.content)) + frame.content)
     except OSError as error:
-        raise Broken(f"cannot send: {error}") from error
+        raise FrameError(f"cannot send: {error}") from error
 
 
 def receive(source: socket.socket, timeout: float | None) -> Frame | None:
@@ -55,9 +57,9 @@ def receive(source: socket.socket, timeout: float | None) -> Frame | None:
         return None
     kind, length = _HEAD.unpack(head)
     if kind not in _KINDS:
-        raise Broken(f"a message of kind {kind}")
+        raise FrameError(f"a message of kind {kind}")
     if length > _LARGEST:
-        raise Broken(f"a message of {length} bytes")
+        raise FrameError(f"a message of {length} bytes")
     content = _read(source, length, deadline)
     return None if content is None else Frame(Kind(kind), content)
 
@@ -73,8 +75,8 @@ def _read(source: socket.socket, size: int, deadline: float | None) -> bytes | N
         try:
             piece = source.recv(size - len(data))
         except OSError as error:
-            raise Broken(f"cannot receive: {error}") from error
+            raise FrameError(f"cannot receive: {error}") from error
         if not piece:
-            raise Broken("the other process is gone")
+            raise FrameError("the other process is gone")
         data += piece
     return bytes(data)

@@ -25,7 +25,7 @@ _MISMATCHED_FILES: Final = -1
 """pynvml's NVMLLibraryMismatchError: no NVMLError and without a code."""
 
 
-class Refusal(NamedTuple):
+class NvmlError(NamedTuple):
     """NVML's error as data."""
 
     code: int
@@ -47,7 +47,7 @@ class Nvml:
         self.module = module
         self._step = step
 
-    def ask(self, function: str, *arguments: Any) -> Any | Refusal:
+    def ask(self, function: str, *arguments: Any) -> Any | NvmlError:
         """The result of one NVML function, or the Refusal that it raised.
 
         Raises nothing for an NVML error. A struct of a version that the driver lacks, a function that an old driver
@@ -56,25 +56,25 @@ class Nvml:
         try:
             return getattr(self.module, function)(*arguments)
         except self.module.NVMLError as error:
-            return Refusal(int(error.value), str(error))
+            return NvmlError(int(error.value), str(error))
         except self.module.NVMLLibraryMismatchError as error:
-            return Refusal(_MISMATCHED_FILES, str(error))
+            return NvmlError(_MISMATCHED_FILES, str(error))
         except UnicodeDecodeError as error:
-            return Refusal(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+            return NvmlError(UNKNOWN, f"{function} answered bytes that are no text: {error}")
 
     def value(self, function: str, *arguments: Any) -> Any | None:
         """The result of one NVML function, or None for any Refusal: where "did not tell" is all that matters."""
         answer = self.ask(function, *arguments)
-        return None if isinstance(answer, Refusal) else answer
+        return None if isinstance(answer, NvmlError) else answer
 
-    def start(self) -> Refusal | None:
+    def start(self) -> NvmlError | None:
         """Initialise NVML; once per process, and never undone: each init wakes GPUs that nobody uses.
 
         Returns the Refusal when it fails.
         """
         self._step("nvmlInit")
         answer = self.ask("nvmlInit")
-        return answer if isinstance(answer, Refusal) else None
+        return answer if isinstance(answer, NvmlError) else None
 
     def enter(self, step: str) -> None:
         """Announce what is asked next."""

@@ -2,10 +2,11 @@
 
 from toposcope.agent.raw import RawNode
 from toposcope.agent.typed import reader
+from toposcope.errors import ToposcopeError
 from toposcope.topology.text import parse
 
 
-class NotAResult(Exception):
+class MalformedResultError(ToposcopeError):
     """Bytes that no probe can have sent."""
 
 
@@ -14,5 +15,5 @@ def decode(content: bytes) -> RawNode:
     try:
         raw: RawNode = reader(RawNode)(parse(content))
     except (ValueError, RecursionError) as error:
-        raise NotAResult(str(error)) from error
+        raise MalformedResultError(str(error)) from error
     return raw

@@ -19,10 +19,11 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from toposcope.agent.nvml.board import Board
-from toposcope.agent.nvml.frames import Broken, Frame, Kind, receive, send
+from toposcope.agent.nvml.frames import Frame, FrameError, Kind, receive, send
 from toposcope.agent.nvml.launch import Worker, ended, fork, spawn
-from toposcope.agent.nvml.result import NotAResult, decode
+from toposcope.agent.nvml.result import MalformedResultError, decode
 from toposcope.agent.raw import RawNode
+from toposcope.errors import ToposcopeError
 
 STEP_SECONDS: Final = 60.0
 """How long one step of a probe may take: initialising idle GPUs without persistence mode has taken 32 s, and 200
@@ -35,7 +36,7 @@ _MOMENT: Final = 1.0
 """How long a process may take to end once its socket is closed, or once it was killed."""
 
 
-class ProbeFailed(Exception):
+class ProbeError(ToposcopeError):
     """This probe gave no result; the next one may. The message says what happened, and in which step.
 
     `reason` is one word for metrics: hang, crash or garbage.
@@ -78,9 +79,9 @@ class ProbeProcess:
             return self._last[1]
         try:
             raw = decode(answer)
-        except NotAResult as error:
+        except MalformedResultError as error:
             self._end(patience=0.0)  # its memory may be damaged
-            raise ProbeFailed("garbage", f"the probe answered nonsense: {error}") from error
+            raise ProbeError("garbage", f"the probe answered nonsense: {error}") from error
         self._last = (answer, raw)
         return raw
 
@@ -115,19 +116,19 @@ class ProbeProcess:
         """Ask the worker, a new one when there is none; its answer. Raises ProbeFailed."""
         if self._stuck and not ended(self._stuck):
             held = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
-            raise ProbeFailed("hang", held)
+            raise ProbeError("hang", held)
         self._stuck = 0
         worker = self._worker or self._replacement()
         try:
             send(worker.socket, Frame(Kind.REQUEST))
             while (answer := self._next_frame(worker)) and answer.kind is Kind.EVENT:
                 pass  # this very probe is the answer to whatever happened
-        except Broken as error:
-            raise ProbeFailed("crash", f"the probe's process {self._end() or error} in step: {self._step}") from error
+        except FrameError as error:
+            raise ProbeError("crash", f"the probe's process {self._end() or error} in step: {self._step}") from error
         if answer is None:
             step = self._step
             self._end(patience=0.0)
-            raise ProbeFailed("hang", f"no answer within {self._step_seconds:g} s in step: {step}")
+            raise ProbeError("hang", f"no answer within {self._step_seconds:g} s in step: {step}")
         if answer.kind is Kind.LAST:
             self._end()
         return answer
@@ -137,7 +138,7 @@ class ProbeProcess:
         try:
             self._worker = spawn(self._open_nvml, self._sysfs, self._board)
         except OSError as error:
-            raise ProbeFailed("other", f"cannot start the process that probes: {error}") from error
+            raise ProbeError("other", f"cannot start the process that probes: {error}") from error
         return self._worker
 
     def _next_frame(self, worker: Worker) -> Frame | None:
@@ -159,7 +160,7 @@ class ProbeProcess:
             raise AssertionError("only a worker has news")
         try:
             frame = receive(self._worker.socket, self._step_seconds)
-        except Broken as error:
+        except FrameError as error:
             return f"the probe's process {self._end() or error} while it waited for events"
         if frame is None or frame.kind is not Kind.EVENT:
             self._end(patience=0.0)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from toposcope.agent.gc_tuning import loading
 from toposcope.agent.nvml.events import EventWatch
-from toposcope.agent.nvml.frames import Broken, Frame, Kind, receive, send
+from toposcope.agent.nvml.frames import Frame, FrameError, Kind, receive, send
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
@@ -49,7 +49,7 @@ def work(parent: socket.socket, open_nvml: Callable[[], Any], sysfs: Path, annou
             announce("wait for events")
             _listen(parent, events)
             receive(parent, timeout=None)
-    except Broken:
+    except FrameError:
         return
 
 

@@ -23,6 +23,7 @@ from toposcope.cli.hardware import simulated
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.grove.kai_ownership import GROVE_API as GROVE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
@@ -42,7 +43,7 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 
 
-class DemoError(Exception):
+class DemoError(ToposcopeError):
     """A scene did not come out; the message says which."""
 
 

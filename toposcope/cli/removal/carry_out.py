@@ -10,6 +10,7 @@ from toposcope.cli.removal.plan import Plan, Thing
 from toposcope.cli.writing import cleaned
 from toposcope.controller.options import HOME_NAMESPACE
 from toposcope.controller.publishers.objects import find
+from toposcope.errors import ToposcopeError
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
@@ -20,7 +21,7 @@ _PAUSE: Final = 1.0
 _UNPROCESSABLE: Final = 422
 
 
-class Waited(Exception):
+class WaitTimeoutError(ToposcopeError):
     """Something did not go in time; the message says what, and what to do."""
 
 
@@ -96,5 +97,5 @@ class Remover:
         until = self._monotonic() + self._patience
         while why := left():
             if self._monotonic() >= until:
-                raise Waited(f"{words.format(why)}; then run it again (waited {self._patience:g} s)")
+                raise WaitTimeoutError(f"{words.format(why)}; then run it again (waited {self._patience:g} s)")
             self._sleep(_PAUSE)

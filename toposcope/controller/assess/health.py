@@ -74,7 +74,7 @@ def fabric_condition(found: Health) -> Condition:
         text = f"the hardware of {who} not answer; list: kubectl get nodes -l {STATE}={State.UNKNOWN}"
         parts.append(("NodesUnknown", text))
     if not parts:
-        return Condition(FABRIC_HEALTHY, "True", "NothingAmiss", "No node is degraded and no NVLink domain is broken")
+        return Condition(FABRIC_HEALTHY, "True", "AllHealthy", "No node is degraded and no NVLink domain is broken")
     return Condition(FABRIC_HEALTHY, "False", parts[0][0], "; ".join(text for _, text in parts))
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from toposcope.controller.cache import Index
 from toposcope.controller.informer import Following
+from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published_kinds import ALL, PublishedKind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
@@ -31,7 +32,7 @@ _GROVES_VERDICTS: Final = "schedulerTopologyStatuses"
 _NOT_FOUND: Final = 404
 
 
-class WouldWriteError(Exception):
+class WouldWriteError(ToposcopeError):
     """Work on what is known has come to the point where something must be written."""
 
 

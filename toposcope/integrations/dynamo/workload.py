@@ -207,7 +207,8 @@ def _advise_no_host(top: _Top, components: Sequence[Component], levels: Mapping[
         if component.multinode and level and level.key == HOSTNAME:
             (at / "packDomain").warn(
                 "dynamo/host-multinode",
-                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of {component.name!r} on a single host",
+                f"{level.domain!r} keeps all {component.nodes} nodes' pods of a replica of {component.name!r} on a "
+                "single host",
                 "use a broader level, such as the rack, for what spans several nodes",
             )
 

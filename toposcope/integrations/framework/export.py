@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from toposcope.errors import ToposcopeError
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level, level_problems
 
@@ -27,7 +28,7 @@ def decoded(document: Any, kind: type[_T], what: str) -> _T:
     try:
         return msgspec.convert(document, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise Unreadable(f"this is no {what}: {str(error).replace('`$.', '`')}") from None
+        raise UnreadableDocumentError(f"this is no {what}: {str(error).replace('`$.', '`')}") from None
 
 
 _UNFIT: Final = re.compile(r"[^a-z0-9]+")
@@ -47,7 +48,7 @@ class Hierarchy:
         return tuple(level.key for level in self.levels)
 
 
-class Unwritable(Exception):
+class ExportError(ToposcopeError):
     """What a format cannot hold; `problems` are all reasons, one sentence each."""
 
     def __init__(self, *problems: str) -> None:
@@ -55,7 +56,7 @@ class Unwritable(Exception):
         self.problems: Sequence[str] = problems
 
 
-class Unreadable(Exception):
+class UnreadableDocumentError(ToposcopeError):
     """A document that is none of the format's; the message names the field and the fix."""
 
 
@@ -65,7 +66,7 @@ def checked(hierarchy: Hierarchy) -> Hierarchy:
     if not hierarchy.levels:
         problems = ["there is no level that could be written; toposcope levels shows why"]
     if problems:
-        raise Unwritable(*problems)
+        raise ExportError(*problems)
     return hierarchy
 
 

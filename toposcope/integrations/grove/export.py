@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.integrations.framework.export import Hierarchy, Meta, Unwritable, checked, decoded
+from toposcope.integrations.framework.export import ExportError, Hierarchy, Meta, checked, decoded
 from toposcope.integrations.grove.kai_ownership import BINDING, GROVE_API
 from toposcope.topology.levels import Level
 
@@ -48,7 +48,7 @@ def older(hierarchy: Hierarchy) -> Hierarchy:
         if level.domain not in OLDER_DOMAINS
     ]
     if problems:
-        raise Unwritable(*problems)
+        raise ExportError(*problems)
     return hierarchy
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from toposcope.integrations.framework.export import Hierarchy, Meta, Unwritable, checked, decoded, named_levels
+from toposcope.integrations.framework.export import ExportError, Hierarchy, Meta, checked, decoded, named_levels
 from toposcope.integrations.grove.kai_ownership import KAI_API
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
@@ -39,7 +39,7 @@ def write_aliases(hierarchy: Hierarchy) -> dict[str, Any]:
         if level.domain in keys
     ]
     if problems:
-        raise Unwritable(*problems)
+        raise ExportError(*problems)
     entries = [{"nodeLabel": level.key, "alias": level.domain} for level in levels]
     return topology(KAI_API, hierarchy.name, entries)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from toposcope.integrations.framework.export import Hierarchy, Unwritable, checked
+from toposcope.integrations.framework.export import ExportError, Hierarchy, checked
 from toposcope.integrations.kai import export as kai
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
@@ -16,7 +16,9 @@ def write(hierarchy: Hierarchy, version: str = VERSIONS[0]) -> dict[str, Any]:
     """The Topology. Raises Unwritable."""
     levels = checked(hierarchy).levels
     if version == VERSIONS[-1] and len(levels) > _FEW:
-        raise Unwritable(f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_FEW}; use --without or v1beta2")
+        raise ExportError(
+            f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_FEW}; use --without or v1beta2"
+        )
     entries = [{"nodeLabel": level.key} for level in levels]
     return kai.topology(f"kueue.x-k8s.io/{version}", hierarchy.name, entries)
 

@@ -10,7 +10,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from toposcope.api.matrix_annotation import Device, NodeMatrix
-from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.framework.export import ExportError
 from toposcope.integrations.nccl.pci import Group, groups_of
 from toposcope.topology.hardware import Interconnect
 from toposcope.topology.matrix import LinkMatrix, nv_links
@@ -54,10 +54,10 @@ def write(node: str, found: NodeMatrix, interconnect: str | None, arch: str | No
     architecture, `pcie` the PCIe generation of all links, which the annotation does not tell.
     """
     if found.links is None:
-        raise Unwritable(f"node {node}: the matrix was too large for the annotation; there is nothing to write")
+        raise ExportError(f"node {node}: the matrix was too large for the annotation; there is nothing to write")
     nameless = [device.label for device in found.devices if not device.pci]
     if nameless:
-        raise Unwritable(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
+        raise ExportError(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
     unknown = _unknown(interconnect, arch, pcie)
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from toposcope.integrations.framework.export import Unwritable
+from toposcope.integrations.framework.export import ExportError
 from toposcope.integrations.slurm.hostlist import natural
 from toposcope.integrations.slurm.names import Path, unique_names
 from toposcope.topology.levels import Level
@@ -64,7 +64,7 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     inner = telling(levels, table)
     members, left_out = _members(inner, table)
     if not members:
-        raise Unwritable(_no_nodes(inner))
+        raise ExportError(_no_nodes(inner))
     children: dict[Path, dict[Path, None]] = {}
     for path in sorted(members, key=_order):
         for depth in range(1, len(path) + 1):
@@ -85,7 +85,7 @@ def block_level(levels: Sequence[Level], table: Table) -> int:
     """The position of the level that blocks are made of: the narrowest that puts nodes together. Raises Unwritable."""
     inner = telling(levels, table)
     if not inner:
-        raise Unwritable("no level puts two nodes together, so there are no blocks; topology/tree needs none")
+        raise ExportError("no level puts two nodes together, so there are no blocks; topology/tree needs none")
     return list(levels).index(inner[-1])
 
 
@@ -95,7 +95,7 @@ def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Bl
     least = size or 2
     paths = sorted((path for path, nodes in members.items() if len(nodes) >= least), key=_order)
     if not paths:
-        raise Unwritable(
+        raise ExportError(
             f"no {levels[-1].domain} has {least} nodes, so there is no block; choose another --level or --block-size"
         )
     left_out += [name for path, nodes in members.items() if len(nodes) < least for name in nodes]

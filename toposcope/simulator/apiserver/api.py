@@ -14,8 +14,8 @@ import msgspec
 from toposcope.simulator.apiserver import crds, patches, reads, selectors, views, writes
 from toposcope.simulator.apiserver.discovery import Catalog
 from toposcope.simulator.apiserver.errors import (
-    ApiError,
     NoSuchPathError,
+    StatusError,
     already_exists,
     bad_request,
     conflict,
@@ -94,10 +94,10 @@ class Api:
             return self._dispatch(request)
         except NoSuchPathError:
             return Response(404, [b"404 page not found\n"], "text/plain; charset=utf-8")
-        except ApiError as error:
+        except StatusError as error:
             return Response.of(error)
         except Exception as error:  # noqa: BLE001 - a client must see a defect of this server, not a lost connection
-            return Response.of(ApiError(500, "InternalError", f"Internal error occurred: {error!r}"))
+            return Response.of(StatusError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
     def _dispatch(self, request: Request) -> Response:
         parts = tuple(part for part in request.path.split("/") if part)
@@ -125,7 +125,7 @@ class Api:
                 handler = self._delete
             case _:
                 message = "the server does not allow this method on the requested resource"
-                raise ApiError(405, "MethodNotAllowed", message, details={})
+                raise StatusError(405, "MethodNotAllowed", message, details={})
         with self._store.lock:
             return handler(request, route, view)
 
@@ -192,7 +192,7 @@ class Api:
         if metadata.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         if metadata.get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         name = metadata.get("name") or ""
         if not name and metadata.get("generateName"):
             name = metadata["generateName"] + self._new_suffix()
@@ -223,7 +223,7 @@ class Api:
         if kind not in patchers:
             accepted = ", ".join((*patchers, APPLY))
             message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-            raise ApiError(415, "UnsupportedMediaType", message)
+            raise StatusError(415, "UnsupportedMediaType", message)
         try:
             patch = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
@@ -283,7 +283,9 @@ class Api:
 
     def _delete(self, request: Request, route: Route, view: View) -> Response:
         if route.subresource:
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
         item = self._existing(route)
         live = item.decode()
         self._check_preconditions(request, route, live)

@@ -29,7 +29,7 @@ class Catalog:
         self._resources = resources
 
     def find(self, group: str, version: str, plural: str) -> Resource:
-        """Return the resource; raises `ApiError` (404) or `NoSuchPathError` where the real server does."""
+        """Return the resource; raises `StatusError` (404) or `NoSuchPathError` where the real server does."""
         served = self._resources.get((group, version))
         if served is None:
             raise NoSuchPathError

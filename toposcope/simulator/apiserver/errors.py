@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toposcope.errors import ToposcopeError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-class ApiError(Exception):
+class StatusError(ToposcopeError):
     """A request that fails with a `metav1.Status`."""
 
     def __init__(
@@ -42,7 +44,7 @@ class ApiError(Exception):
         self.status["code"] = code
 
 
-class NoSuchPathError(Exception):
+class NoSuchPathError(ToposcopeError):
     """No group or version lives at the path: the one 404 that is plain text."""
 
 
@@ -83,19 +85,19 @@ def forbidden(field: str, why: str) -> Cause:
     return Cause("FieldValueForbidden", field, f"Forbidden: {why}")
 
 
-def bad_request(message: str) -> ApiError:
+def bad_request(message: str) -> StatusError:
     """400: the request itself makes no sense."""
-    return ApiError(400, "BadRequest", message)
+    return StatusError(400, "BadRequest", message)
 
 
-def not_served() -> ApiError:
+def not_served() -> StatusError:
     """404 for a resource that an existing group and version does not have."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def not_found(group: str, plural: str, name: str) -> ApiError:
+def not_found(group: str, plural: str, name: str) -> StatusError:
     """404 for an object that does not exist."""
-    return ApiError(
+    return StatusError(
         404,
         "NotFound",
         f'{qualified(plural, group)} "{name}" not found',
@@ -103,9 +105,9 @@ def not_found(group: str, plural: str, name: str) -> ApiError:
     )
 
 
-def already_exists(group: str, plural: str, name: str) -> ApiError:
+def already_exists(group: str, plural: str, name: str) -> StatusError:
     """409 on create."""
-    return ApiError(
+    return StatusError(
         409,
         "AlreadyExists",
         f'{qualified(plural, group)} "{name}" already exists',
@@ -113,9 +115,9 @@ def already_exists(group: str, plural: str, name: str) -> ApiError:
     )
 
 
-def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiError:
+def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> StatusError:
     """409: the caller's idea of the object is out of date."""
-    return ApiError(
+    return StatusError(
         409,
         "Conflict",
         f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}',
@@ -123,34 +125,34 @@ def conflict(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiErro
     )
 
 
-def invalid(group: str, kind: str, name: str, causes: Iterable[Cause]) -> ApiError:
+def invalid(group: str, kind: str, name: str, causes: Iterable[Cause]) -> StatusError:
     """422 with one cause for each wrong field."""
     listed = list(causes)
     texts = [f"{cause.field}: {cause.message}" for cause in listed]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name)
     details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in listed]
-    return ApiError(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {text}', details=details)
+    return StatusError(422, "Invalid", f'{qualified(kind, group)} "{name}" is invalid: {text}', details=details)
 
 
-def invalid_patch() -> ApiError:
+def invalid_patch() -> StatusError:
     """422 for a JSON patch that does not fit the object."""
-    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
+    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
-def expired(message: str) -> ApiError:
+def expired(message: str) -> StatusError:
     """410: the resourceVersion asked for is no longer kept."""
-    return ApiError(410, "Expired", message)
+    return StatusError(410, "Expired", message)
 
 
-def too_new(asked: int, current: int) -> ApiError:
+def too_new(asked: int, current: int) -> StatusError:
     """504: the resourceVersion asked for has not happened yet."""
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return ApiError(504, "Timeout", message, details=details, headers={"Retry-After": "1"})
+    return StatusError(504, "Timeout", message, details=details, headers={"Retry-After": "1"})
 
 
 def qualified(name: str, group: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toposcope.simulator.apiserver.errors import ApiError
+from toposcope.simulator.apiserver.errors import StatusError
 from toposcope.simulator.apiserver.requests import Response
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ class Faults:
         if rejection.retry_after is not None:
             details["retryAfterSeconds"] = rejection.retry_after
             headers["Retry-After"] = str(rejection.retry_after)
-        return Response.of(ApiError(rejection.code, reason, message, details=details, headers=headers))
+        return Response.of(StatusError(rejection.code, reason, message, details=details, headers=headers))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.errors import ApiError
+from toposcope.errors import ToposcopeError
+from toposcope.simulator.apiserver.errors import StatusError
 from toposcope.simulator.apiserver.schema import ANY, CONTAINERS, Schema
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class _Absent:
 _ABSENT: Any = _Absent()
 
 
-class TypedPatchError(ValueError):
+class TypedPatchError(ToposcopeError, ValueError):
     """An applied object does not fit its schema; the message names the field."""
 
 
@@ -308,6 +309,6 @@ def without(value: Any, paths: Paths, schema: Schema) -> Any:
     return value
 
 
-def typed_patch_error(error: TypedPatchError, namespace: str, name: str, kind: str) -> ApiError:
+def typed_patch_error(error: TypedPatchError, namespace: str, name: str, kind: str) -> StatusError:
     """500 as the real server gives it: not transient, whatever the code suggests."""
-    return ApiError(500, "", f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}")
+    return StatusError(500, "", f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.simulator.apiserver import fields
-from toposcope.simulator.apiserver.errors import ApiError
+from toposcope.simulator.apiserver.errors import StatusError
 
 if TYPE_CHECKING:
     from toposcope.simulator.apiserver.fields import Path, Paths
@@ -79,7 +79,7 @@ def apply(
 
     Fields that only this manager applied before and no longer lists are removed; a field that is listed,
     differs, and belongs to somebody else is a conflict (409) unless `force`. `empty` is an object of this kind
-    with nothing set. Raises `TypedPatchError` and `ApiError`.
+    with nothing set. Raises `TypedPatchError` and `StatusError`.
     """
     claims = _claims(live)
     if not claims and live.get("metadata", {}).get("uid"):
@@ -158,7 +158,7 @@ def _settle(
             del claims[other]
 
 
-def _conflict(contested: dict[Manager, Paths]) -> ApiError:
+def _conflict(contested: dict[Manager, Paths]) -> StatusError:
     # The order of the managers' JSON form, in which a comma sorts before a closing brace.
     managers = sorted(contested, key=lambda m: (m.name, m.operation, m.version, not m.subresource))
     causes = [
@@ -174,7 +174,7 @@ def _conflict(contested: dict[Manager, Paths]) -> ApiError:
             lines.append(f"conflicts with {manager}:")
             lines += [f"- {fields.printed(path)}" for path in sorted(contested[manager], key=fields.reading_order)]
         text = f"{len(causes)} conflicts: " + "\n".join(lines)
-    return ApiError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
+    return StatusError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})
 
 
 def _claims(obj: dict[str, Any]) -> dict[Manager, _Claim]:

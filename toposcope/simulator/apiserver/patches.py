@@ -82,7 +82,7 @@ def _merge_items(target: list[Any], patch: list[Any], name: str) -> list[Any]:
 
 
 def json_patch(target: Any, patch: Any) -> Any:
-    """RFC 6902. Raises `ApiError`: 400 for a malformed patch, 422 for one that does not fit the object."""
+    """RFC 6902. Raises `StatusError`: 400 for a malformed patch, 422 for one that does not fit the object."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     root: dict[str, Any] = {"": copy.deepcopy(target)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from toposcope.simulator.apiserver import selectors, watch
-from toposcope.simulator.apiserver.errors import ApiError, bad_request, expired
+from toposcope.simulator.apiserver.errors import StatusError, bad_request, expired
 from toposcope.simulator.apiserver.requests import Request, Response, Route, asked_revision, bad_options, whole
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
         revision, start = _open_token(token)
         try:
             revision, items = store.snapshot(route.resource.storage, revision)
-        except ApiError:
+        except StatusError:
             raise expired(_EXPIRED_TOKEN) from None
         items = [item for item in items if item.key > start]
     else:
@@ -93,7 +93,7 @@ def open_watch(
             return _stream(watch.events(store, wanted, store.position(storage, revision), initial, revision))
         try:
             position = store.position(storage, revision)
-        except ApiError as error:
+        except StatusError as error:
             return _stream(iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"]))
         return _stream(watch.events(store, wanted, position, None, revision))
 

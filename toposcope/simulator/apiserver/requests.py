@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from toposcope.simulator.apiserver.errors import ApiError, Cause, bad_request, forbidden, invalid, required, wrong
+from toposcope.simulator.apiserver.errors import Cause, StatusError, bad_request, forbidden, invalid, required, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ class Response:
     stream: bool = False
 
     @classmethod
-    def of(cls, error: ApiError) -> Response:
+    def of(cls, error: StatusError) -> Response:
         """Answer with a `Status`."""
         return cls(error.code, [msgspec.json.encode(error.status), b"\n"], headers=error.headers)
 
@@ -77,7 +77,7 @@ class Route:
 
 
 def whole(request: Request, name: str) -> int:
-    """Return a number among the options, 0 when it is not given; raises `ApiError` (400)."""
+    """Return a number among the options, 0 when it is not given; raises `StatusError` (400)."""
     text = request.query.get(name) or "0"
     if not text.isdigit():
         raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number')
@@ -85,7 +85,7 @@ def whole(request: Request, name: str) -> int:
 
 
 def asked_revision(request: Request) -> int:
-    """Return the resourceVersion asked for, 0 for none or any; raises `ApiError` (400)."""
+    """Return the resourceVersion asked for, 0 for none or any; raises `StatusError` (400)."""
     text = request.query.get("resourceVersion") or "0"
     if not text.isdigit():
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
@@ -93,21 +93,21 @@ def asked_revision(request: Request) -> int:
     return int(text)
 
 
-def bad_options(name: str, why: str, *, kind: str = "ListOptions", missing: bool = False) -> ApiError:
+def bad_options(name: str, why: str, *, kind: str = "ListOptions", missing: bool = False) -> StatusError:
     """422 for an option that must not be there, or must be."""
     cause: Cause = required(name, why) if missing else forbidden(name, why)
     return invalid("meta.k8s.io", kind, "", [cause])
 
 
 def decode(request: Request) -> Object:
-    """Read an object from a body; raises `ApiError` (400, 415)."""
+    """Read an object from a body; raises `StatusError` (400, 415)."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
     if kind in ("application/yaml", APPLY):
         return decode_yaml(request.body)
     if kind != "application/json":
         accepted = "application/json, application/yaml"
         message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        raise ApiError(415, "UnsupportedMediaType", message)
+        raise StatusError(415, "UnsupportedMediaType", message)
     try:
         obj = msgspec.json.decode(request.body)
     except msgspec.DecodeError as error:
@@ -120,7 +120,7 @@ def decode(request: Request) -> Object:
 
 
 def decode_yaml(body: bytes) -> Object:
-    """Read an object from YAML, of which JSON is the common case; raises `ApiError` (400)."""
+    """Read an object from YAML, of which JSON is the common case; raises `StatusError` (400)."""
     if _SURROGATE.search(body):
         problem = "found invalid Unicode character escape code"
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {problem}")
@@ -137,7 +137,7 @@ def decode_yaml(body: bytes) -> Object:
 
 
 def check_type(resource: Resource, obj: Object) -> None:
-    """Raise `ApiError` when an object is not of the kind that its path names."""
+    """Raise `StatusError` when an object is not of the kind that its path names."""
     version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
     if resource.custom and not (version and kind):
         what = "Kind" if not kind else "apiVersion"
@@ -157,7 +157,7 @@ def check_type(resource: Resource, obj: Object) -> None:
 
 
 def check_name(route: Route, obj: Object) -> None:
-    """Raise `ApiError` (400) when an object has another name than its path."""
+    """Raise `StatusError` (400) when an object has another name than its path."""
     name = (obj.get("metadata") or {}).get("name") or route.name
     if name != route.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")

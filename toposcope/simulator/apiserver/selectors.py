@@ -23,7 +23,7 @@ _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 
 
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
-    """Return the selection a request asks for, None for everything. Raises `ApiError` (400)."""
+    """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
     tests = _label_tests(query.get("labelSelector", "")) + _field_tests(resource, query.get("fieldSelector", ""))
     if not tests:
         return None

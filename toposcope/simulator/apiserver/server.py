@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 import yaml
 
+from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver.api import Api
 from toposcope.simulator.apiserver.faults import Faults
 from toposcope.simulator.apiserver.requests import Request, Response
@@ -42,7 +43,7 @@ class Tls:
     ca: Path
 
 
-class _Disconnected(Exception):
+class _DisconnectedError(ToposcopeError):
     """The connection is to be closed without another word."""
 
 
@@ -150,7 +151,7 @@ class _HttpServer(ThreadingTCPServer):
         """Serve one connection in its own thread; the TLS handshake belongs there too."""
         request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = request
-        with contextlib.suppress(OSError, _Disconnected):
+        with contextlib.suppress(OSError, _DisconnectedError):
             with self._guard:
                 self._connections.add(request)
             if self._context:
@@ -243,11 +244,11 @@ class _Handler(BaseHTTPRequestHandler):
         for chunk in response.chunks:
             faults.wait_while_frozen()
             if self.server.stopping or (not chunk and self._client_gone()):
-                raise _Disconnected
+                raise _DisconnectedError
             if faults.cuts != cuts:
                 broken = (chunk or b'{"type":"BOOKMARK","object":{}}\n')[:-5]
                 self._write_chunk(broken)
-                raise _Disconnected
+                raise _DisconnectedError
             if chunk:
                 self._write_chunk(chunk)
         self.wfile.write(b"0\r\n\r\n")

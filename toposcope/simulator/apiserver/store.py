@@ -173,7 +173,7 @@ class Store:
     def snapshot(self, storage: str, revision: int | None = None) -> tuple[int, list[Stored]]:
         """Return a revision and the objects it had, in key order.
 
-        None means now. Raises `ApiError`: 410 for a forgotten revision, 504 for one of the future.
+        None means now. Raises `StatusError`: 410 for a forgotten revision, 504 for one of the future.
         """
         with self.lock:
             collection = self.collection(storage)
@@ -189,12 +189,12 @@ class Store:
             return revision, _as_of(collection, revision)
 
     def check_reached(self, revision: int) -> None:
-        """Raise `ApiError` (504) for a revision that has not happened yet."""
+        """Raise `StatusError` (504) for a revision that has not happened yet."""
         if revision > self.revision:
             raise too_new(revision, self.revision)
 
     def position(self, storage: str, revision: int) -> int:
-        """Where the changes after `revision` begin; raises `ApiError` (410) when they are forgotten."""
+        """Where the changes after `revision` begin; raises `StatusError` (410) when they are forgotten."""
         with self.lock:
             collection = self.collection(storage)
             if revision < collection.compacted:
@@ -203,7 +203,7 @@ class Store:
             return collection.start + after
 
     def changes_from(self, storage: str, position: int) -> list[Change]:
-        """Return the changes from an absolute position on; raises `ApiError` (410) when some are forgotten."""
+        """Return the changes from an absolute position on; raises `StatusError` (410) when some are forgotten."""
         with self.lock:
             collection = self.collection(storage)
             if position < collection.start:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from toposcope.simulator.apiserver import tables
-from toposcope.simulator.apiserver.errors import ApiError
+from toposcope.simulator.apiserver.errors import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class View(Protocol):
     """How objects of a resource are written out."""
 
     def check(self, resource: Resource, *, listed: bool) -> None:
-        """Raise `ApiError` (406) where this is no form of a list, or of a single object."""
+        """Raise `StatusError` (406) where this is no form of a list, or of a single object."""
 
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
@@ -77,11 +77,11 @@ class MetadataOnly:
         self._of_lists = of_lists
 
     def check(self, resource: Resource, *, listed: bool) -> None:
-        """Raise `ApiError` (406), which names the type in Go as a real server does."""
+        """Raise `StatusError` (406), which names the type in Go as a real server does."""
         if listed != self._of_lists:
             package = "unstructured" if resource.custom else resource.group.partition(".")[0] or "core"
             kind = "Unstructured" if resource.custom else resource.kind
-            raise ApiError(
+            raise StatusError(
                 406,
                 "NotAcceptable",
                 f"you requested PartialObjectMetadata{'List' * self._of_lists}, but the requested object is "
@@ -149,7 +149,7 @@ _METADATA_ONLY = {"PartialObjectMetadata": WHOLE_METADATA, "PartialObjectMetadat
 
 
 def negotiate(accept: str, now: datetime) -> View:
-    """Choose the first form of an Accept header that is known; raises `ApiError` (406) for none."""
+    """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
     for choice in accept.split(",") if accept else ("*/*",):
         media, *parameters = (part.strip() for part in choice.split(";"))
         wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
@@ -161,7 +161,7 @@ def negotiate(accept: str, now: datetime) -> View:
             return Tabular(now)
         if not wanted:
             return WHOLE
-    raise ApiError(406, "NotAcceptable", "only the following media types are accepted: application/json", details={})
+    raise StatusError(406, "NotAcceptable", "only the following media types are accepted: application/json", details={})
 
 
 def typed(resource: Resource, item: Stored) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.errors import ApiError
+from toposcope.simulator.apiserver.errors import StatusError
 from toposcope.simulator.apiserver.store import stored
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def events(
                     changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
                     changes = store.changes_from(storage, position)
                 revision = store.revision
-        except ApiError as error:
+        except StatusError as error:
             yield msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
             return
         position += len(changes)

@@ -52,7 +52,7 @@ class Target:
         return ownership.Writer(self.manager, resource.group_version, self.now, self.subresource, ignored)
 
     def failed(self, causes: list[Cause]) -> None:
-        """Raise `ApiError` (422) when there are causes."""
+        """Raise `StatusError` (422) when there are causes."""
         if causes:
             raise invalid(self.resource.group, self.resource.kind, self.name, causes)
 
