@@ -30,6 +30,8 @@ RUN image/assemble.sh dependencies /opt/toposcope
 
 COPY . .
 COPY --from=page /src/toposcope/ui/static toposcope/ui/static
+# Without the page the build ends here.
+ENV TOPOSCOPE_RELEASE=1
 RUN image/assemble.sh program /opt/toposcope
 
 FROM python:${PYTHON_TAG}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}

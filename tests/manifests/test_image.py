@@ -14,6 +14,7 @@ def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
     project = tomllib.loads((REPO / "pyproject.toml").read_text())
     wanted = {
         "pyproject.toml",
+        "hatch_build.py",
         "image",
         project["project"]["readme"],
         *project["project"]["license-files"],
@@ -46,6 +47,7 @@ def test_all_stages_start_from_the_same_pinned_base() -> None:
 def test_the_page_is_built_from_its_lock_file_alone_and_ends_in_the_wheel() -> None:
     assert any(line.startswith("RUN npm ci --ignore-scripts") for line in RECIPE)
     assert "COPY --from=page /src/toposcope/ui/static toposcope/ui/static" in RECIPE
+    assert "ENV TOPOSCOPE_RELEASE=1" in RECIPE
     ignored = (REPO / ".dockerignore").read_text().splitlines()
     assert {"toposcope/ui/page/node_modules", "toposcope/ui/static"} <= set(ignored)
     assert (REPO / "toposcope" / "ui" / "page" / "package-lock.json").exists()
