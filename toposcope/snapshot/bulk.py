@@ -1,6 +1,6 @@
 """The items of a large list as kubectl prints it, many at a time: most of a saved cluster is read here.
 
-Only for what is just as it should be: of any other file `UnsupportedLayoutError` says no more than that, and whoever can tell
+Only for what is just as it should be: any other file raises `UnsupportedLayoutError` without more, and who can tell
 what is wrong, and where, reads it again. No string of JSON holds a line break, so indentation tells where items end.
 """
 
