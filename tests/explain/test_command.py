@@ -25,7 +25,7 @@ from tests.explain.waiting import (
 from tests.support.saved import saved
 from toposcope.cli.main import main
 from toposcope.explain.kinds import CLUSTER_QUEUE
-from toposcope.explain.live import shelf_of
+from toposcope.explain.live import load_objects
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 
@@ -133,6 +133,6 @@ class Refusing:
 
 
 def test_a_refusal_is_kept_and_what_is_not_served_is_not_there() -> None:
-    found = shelf_of(Refusing(), None, "p")  # type: ignore[arg-type]  # stands in for a client
+    found = load_objects(Refusing(), None, "p")  # type: ignore[arg-type]  # stands in for a client
     assert [ref.name for ref in found.objects] == ["q", "p"]
     assert found.unseen == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}

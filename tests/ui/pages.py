@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Event, Teller
+from toposcope.ui.broadcaster import Broadcaster, Event
 
 
 def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -44,25 +44,25 @@ def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
 
 
 class Page:
-    """A page that follows a teller."""
+    """A page that follows a broadcaster."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
+    def __init__(self, broadcaster: Broadcaster) -> None:
+        self._broadcaster = broadcaster
         self.resets = 0
         self.changes: list[str] = []
         self._fetch()
 
     def _fetch(self) -> None:
-        found = fetched(self._teller)
+        found = fetched(self._broadcaster)
         self.rows = decoded(found)
         self.views = found["views"]
         self.others = found["otherNodes"]
-        self._place = self._teller.number_of(found["id"])
+        self._place = self._broadcaster.number_of(found["id"])
 
     def follow(self) -> None:
         """Take in what has come since."""
         assert self._place is not None
-        events = self._teller.after(self._place)
+        events = self._broadcaster.after(self._place)
         if events is None or any(event.name == "reset" for event in events):
             self.resets += 1
             self._fetch()
@@ -83,7 +83,7 @@ class Page:
         self.changes += [each["text"] for each in reversed(delta["changes"])]
 
 
-def fetched(teller: Teller) -> dict[str, Any]:
+def fetched(broadcaster: Broadcaster) -> dict[str, Any]:
     """A snapshot as a page gets it."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(teller.snapshot()))
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(broadcaster.snapshot()))
     return found

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.snapshot.clusters import snapshot, view
 from toposcope.snapshot.snapshot import NodeView, Published
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
@@ -77,7 +77,7 @@ class Served:
     """The server and what is behind it."""
 
     facts: Facts
-    teller: Teller
+    broadcaster: Broadcaster
     stream: Stream
     source: Nodes
     port: int
@@ -110,9 +110,9 @@ def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Tick
     return facts
 
 
-def teller_of(facts: Facts) -> Teller:
-    """A teller that has had its first look."""
-    found = Teller(facts, "cluster", "e1", lambda: NOW)
+def broadcaster_of(facts: Facts) -> Broadcaster:
+    """A broadcaster that has had its first look."""
+    found = Broadcaster(facts, "cluster", "e1", lambda: NOW)
     found.tick()
     return found
 
@@ -135,18 +135,18 @@ def served(
     """A server that answers; it ends with the block."""
     facts = facts or facts_of(rack_nodes())
     source = source or Nodes()
-    teller = Teller(facts, "cluster", "e1", lambda: NOW)
+    broadcaster = Broadcaster(facts, "cluster", "e1", lambda: NOW)
     if ready:
-        teller.tick()
-    streams = Stream(teller, **stream)
+        broadcaster.tick()
+    streams = Stream(broadcaster, **stream)
     answering = threading.Event()
     listener = listening("127.0.0.1", 0)
-    server = Server(application(teller, source, bundle(folder), streams, hosts), streams, answering.set)
+    server = Server(application(broadcaster, source, bundle(folder), streams, hosts), streams, answering.set)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
         assert answering.wait(20)
-        yield Served(facts, teller, streams, source, listener.getsockname()[1])
+        yield Served(facts, broadcaster, streams, source, listener.getsockname()[1])
     finally:
         server.should_exit = True
         thread.join(20)

@@ -17,7 +17,7 @@ from toposcope.ui import protocol
 from toposcope.ui.annotations import gpu_uuids, last_write
 from toposcope.ui.detail import detail
 from toposcope.ui.source import Seen
-from toposcope.ui.views import sights_of
+from toposcope.ui.views import views_of
 
 WHOLE = Decoder(lambda _name, _not_ok: True)
 MATRIX = {
@@ -43,7 +43,7 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
 
 
 def _told(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
-    return detail(Seen(node, written), sights_of(snapshot((node,))), (), None, since)
+    return detail(Seen(node, written), views_of(snapshot((node,))), (), None, since)
 
 
 def test_devices_are_told_as_they_are_connected() -> None:
@@ -121,10 +121,10 @@ def test_since_when_a_node_is_as_it_is(
 def test_what_is_free_and_what_it_lacks() -> None:
     node = _node(**{"topology.kubernetes.io/zone": "no-topology"})
     levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
-    sights = sights_of(snapshot((node,), (), cluster_topology(levels=levels)))
+    views = views_of(snapshot((node,), (), cluster_topology(levels=levels)))
     held = pod_of(pod("a", node.name, 3))
     assert held
-    found = detail(Seen(node, ""), sights, [held], None, None)
+    found = detail(Seen(node, ""), views, [held], None, None)
 
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}

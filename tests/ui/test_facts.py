@@ -48,33 +48,33 @@ def test_dirt_is_told_once_with_what_was_before() -> None:
     facts, calls = _facts()
     first, second = view("a"), view("a", state="degraded")
     facts.put_node(first, "")
-    assert dict(facts.dirt().before) == {"a": None}
-    assert not facts.dirt()
+    assert dict(facts.take_changes().before) == {"a": None}
+    assert not facts.take_changes()
 
     facts.put_node(second, "")
     facts.put_node(view("a", ready=False), "")
     facts.put_pod("x", _pod("x", "b", 1))
     facts.put_pod("y", _pod("y", None, 1))
-    dirt = facts.dirt()
-    assert dict(dirt.before) == {"a": first}
-    assert not dirt.nodes["a"].ready
-    assert dirt.pods == {"b"}
+    changes = facts.take_changes()
+    assert dict(changes.before) == {"a": first}
+    assert not changes.nodes["a"].ready
+    assert changes.pods == {"b"}
 
     count = len(calls)
     facts.put_node(view("a", ready=False), "")
     facts.node_gone("never there")
     facts.put_pod("x", _pod("x", "b", 1))
     assert len(calls) == count
-    assert not facts.dirt()
+    assert not facts.take_changes()
 
 
 def test_a_list_that_is_read_anew_says_only_what_differs() -> None:
     facts, _ = _facts()
     facts.replace_nodes({name: (view(name), "") for name in ("a", "b", "c")})
-    facts.dirt()
+    facts.take_changes()
     facts.replace_nodes({"a": (view("a"), ""), "b": (view("b", state="degraded"), ""), "d": (view("d"), "")})
 
-    assert facts.dirt().before == {"b": view("b"), "c": view("c"), "d": None}
+    assert facts.take_changes().before == {"b": view("b"), "c": view("c"), "d": None}
     assert [node.name for node in facts.nodes()] == ["a", "b", "d"]
 
 

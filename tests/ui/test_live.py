@@ -16,7 +16,7 @@ from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
 from toposcope.simulator import manifests
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, GetClient, LiveSource
 
@@ -25,20 +25,20 @@ LABELS = {label_keys.GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: "n1
 
 
 class Watching:
-    """The source of an API server, with a teller that a test has tick."""
+    """The source of an API server, with a broadcaster that a test has tick."""
 
     def __init__(self, api: ApiUnderTest) -> None:
         self.wake = threading.Event()
         self.facts = Facts(api.url, EXPECTED, self.wake.set)
         self.source = LiveSource(load(str(api.kubeconfig)), self.facts)
-        self.teller = Teller(self.facts, "cluster", "e1")
+        self.broadcaster = Broadcaster(self.facts, "cluster", "e1")
         self.source.start()
 
     def until(self, done: Callable[[], Any], what: str) -> None:
         """Tick until it is so."""
 
         def ticked() -> bool:
-            self.teller.tick()
+            self.broadcaster.tick()
             return bool(done())
 
         wait_until(ticked, what)
@@ -52,18 +52,18 @@ def watching(api: ApiUnderTest) -> Iterator[Watching]:
     api.create(PATH, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}})
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)
-    found.until(lambda: found.teller.ready, "everything was read")
+    found.until(lambda: found.broadcaster.ready, "everything was read")
     yield found
     found.source.close()
 
 
 def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watching: Watching) -> None:
-    page = Page(watching.teller)
+    page = Page(watching.broadcaster)
     assert page.rows["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
     assert [view["id"] for view in page.views] == ["c"]
 
     api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {label_keys.STATE: "degraded"}}}, content_type=MERGE)
-    watching.until(lambda: watching.teller.since("n1"), "the node is degraded")
+    watching.until(lambda: watching.broadcaster.since("n1"), "the node is degraded")
     page.follow()
     assert page.rows["n1"]["marks"] == ["not-ready", "degraded"]
 
@@ -72,7 +72,7 @@ def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watchin
     api.request("DELETE", f"{NODES}/n2")
     watching.until(lambda: not watching.facts.node("n2"), "a node went")
     page.follow()
-    assert page.rows == decoded(fetched(watching.teller))
+    assert page.rows == decoded(fetched(watching.broadcaster))
     seen = watching.source.node("n1")
     assert seen
     assert seen.node.label(label_keys.STATE) == "degraded"
@@ -123,20 +123,20 @@ def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> N
     if api.embedded is None:
         pytest.skip("the real server outlives the test")
     found = Watching(api)
-    found.until(lambda: found.teller.ready, "everything was read")
+    found.until(lambda: found.broadcaster.ready, "everything was read")
     assert found.facts.warnings() == []  # without the CRD there is no controller, and nothing is amiss
     api.embedded.faults.reject(503, times=1_000_000)
     api.embedded.faults.cut_watches()
-    found.until(lambda: found.teller.status().stale, "it is stale")
-    stale = found.teller.status().stale
+    found.until(lambda: found.broadcaster.status().stale, "it is stale")
+    stale = found.broadcaster.status().stale
     assert stale
     assert {why.partition(":")[0] for why in stale.why} <= set(EXPECTED)
-    assert found.teller.ready
+    assert found.broadcaster.ready
     api.embedded.faults.stop_rejecting()
     # A watch is known to be well when the server says something: soon a bookmark, here an event.
     api.create(NODES, node("n1"))
     api.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}})
-    found.until(lambda: found.teller.status().stale is None, "it is back")
+    found.until(lambda: found.broadcaster.status().stale is None, "it is back")
     found.source.close()
 
 
@@ -147,8 +147,8 @@ def test_what_may_not_be_read_is_done_without(api: ApiUnderTest, what: str, wher
     api.embedded.faults.reject(403, times=1_000_000, applies=lambda request: request.path == where)
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)
-    found.until(lambda: found.teller.ready, "everything was read that may be")
-    shown = fetched(found.teller)
+    found.until(lambda: found.broadcaster.ready, "everything was read that may be")
+    shown = fetched(found.broadcaster)
 
     (warning,) = shown["status"]["warnings"]
     assert warning.startswith(f"{what} may not be watched with these credentials")

@@ -12,7 +12,7 @@ from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.ui.pages import fetched
 from tests.ui.serving import Ticks
 from toposcope.snapshot.problems import InputError
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
 from toposcope.ui.saved import EXPECTED, SavedSource
@@ -44,9 +44,9 @@ def test_files_are_shown_and_shown_again_when_they_change(tmp_path: Path) -> Non
     _write(path, [*nodes, cluster_topology()], 1)
     source, facts = _source(path)
     source.start()
-    teller = Teller(facts, "files", "e1")
-    teller.tick()
-    shown = fetched(teller)
+    broadcaster = Broadcaster(facts, "files", "e1")
+    broadcaster.tick()
+    shown = fetched(broadcaster)
     assert shown["nodes"]["name"] == [node["metadata"]["name"] for node in nodes]
     assert shown["nodes"]["free"] is None
     assert shown["status"]["asOf"] is None
@@ -54,8 +54,8 @@ def test_files_are_shown_and_shown_again_when_they_change(tmp_path: Path) -> Non
 
     _write(path, [*nodes[1:], cluster_topology()], 2)
     source.look_again()
-    teller.tick()
-    assert fetched(teller)["changes"][0]["text"].endswith("gb200-01")
+    broadcaster.tick()
+    assert fetched(broadcaster)["changes"][0]["text"].endswith("gb200-01")
     assert facts.node("gb200-01") is None
 
 

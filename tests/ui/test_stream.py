@@ -60,7 +60,7 @@ class Reader:
 
 def _degrade(server: Served, name: str, state: str = "degraded") -> None:
     server.facts.put_node(view(name, "r0", state=state), "")
-    server.teller.tick()
+    server.broadcaster.tick()
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_status_comes_even_when_nothing_happens_and_at_once_when_it_breaks(tmp_p
     with served(tmp_path / "again", status_seconds=1000) as server, Reader(server.port, "e1-0") as reader:
         assert reader.next()["data"]["stale"] is None
         server.facts.failing("nodes", "gone")
-        server.teller.tick()
+        server.broadcaster.tick()
         assert reader.next()["data"]["stale"]["why"] == ["nodes: gone"]
 
 
@@ -130,11 +130,11 @@ def test_a_page_that_reads_nothing_is_dropped_and_holds_nothing_up(tmp_path: Pat
             for turn in range(200):
                 for i in range(400):
                     server.facts.put_node(view(f"n{i}", "r0", state="degraded" if turn % 2 else "ok"), "")
-                server.teller.tick()
+                server.broadcaster.tick()
                 if not server.stream.open:
                     break
             _wait_until_free(server)
-        with Reader(server.port, f"e1-{server.teller.number}") as reader:
+        with Reader(server.port, f"e1-{server.broadcaster.number}") as reader:
             assert reader.next("status")
 
 

@@ -10,11 +10,11 @@ from tests.snapshot.clusters import node_of, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
 from tests.ui.pages import decoded, fetched
-from tests.ui.serving import facts_of, rack_nodes, teller_of
+from tests.ui.serving import broadcaster_of, facts_of, rack_nodes
 from toposcope.api import label_keys
 from toposcope.snapshot.snapshot import NodeView, Snapshot
 from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED
-from toposcope.ui.views import Sight, sights_of
+from toposcope.ui.views import View, views_of
 
 
 def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]:
@@ -25,20 +25,20 @@ def _named(name: str, uid: str, parent: str = "", **spec: Any) -> dict[str, Any]
     }
 
 
-def _sights(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Sight, ...]:
-    return sights_of(snapshot(nodes, (), *topologies))
+def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[View, ...]:
+    return views_of(snapshot(nodes, (), *topologies))
 
 
 def test_the_topology_that_is_meant_comes_first_and_parts_know_their_whole() -> None:
     made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
-    found = _sights(
+    found = _views(
         rack_nodes(),
         _named("aaa", "3"),
         _named("cluster", "1", segments="Auto"),
         _named("cluster-rack", "2", parent="1", nodeSelector=made),
     )
 
-    assert [(each.view.id, each.view.kind, each.view.parent) for each in found] == [
+    assert [(each.summary.id, each.summary.kind, each.summary.parent) for each in found] == [
         ("cluster", "topology", None),
         ("aaa", "topology", None),
         ("cluster-rack", "topology", "cluster"),
@@ -56,9 +56,9 @@ def test_segments_of_the_status_are_views_of_their_own() -> None:
         ]
     }
     nodes = (*rack_nodes(2), view("alone", None))
-    whole, part = _sights(nodes, cluster_topology(status))
+    whole, part = _views(nodes, cluster_topology(status))
 
-    assert (part.view.id, part.view.name, part.view.parent, part.view.kind) == (
+    assert (part.summary.id, part.summary.name, part.summary.parent, part.summary.kind) == (
         "cluster/rack",
         "rack",
         "cluster",
@@ -66,16 +66,16 @@ def test_segments_of_the_status_are_views_of_their_own() -> None:
     )
     assert [whole.takes(node) for node in nodes] == [True, True, True]
     assert [part.takes(node) for node in nodes] == [True, True, False]
-    assert [level.domain for level in part.view.levels] == ["rack", "host"]
+    assert [level.domain for level in part.summary.levels] == ["rack", "host"]
 
 
 def test_without_a_topology_the_labels_speak_and_kinds_of_nodes_are_offered() -> None:
     nodes = (*rack_nodes(2), view("alone", None))
-    found = sights_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
+    found = views_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
 
-    assert [(each.view.id, each.view.kind, each.view.nodes) for each in found[:1]] == [("", "inferred", 3)]
-    assert {each.view.parent for each in found[1:]} == {""}
-    assert sorted(each.view.nodes for each in found[1:]) == [1, 2]
+    assert [(each.summary.id, each.summary.kind, each.summary.nodes) for each in found[:1]] == [("", "inferred", 3)]
+    assert {each.summary.parent for each in found[1:]} == {""}
+    assert sorted(each.summary.nodes for each in found[1:]) == [1, 2]
 
 
 def test_conditions_come_with_their_messages() -> None:
@@ -83,8 +83,8 @@ def test_conditions_come_with_their_messages() -> None:
         {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"},
         {"type": "FabricHealthy", "status": "Maybe"},
     ]
-    (found,) = _sights(rack_nodes(), cluster_topology({"conditions": conditions}))
-    first, second = found.view.conditions
+    (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
+    first, second = found.summary.conditions
 
     assert (first.status, first.reason, first.message, first.since, first.advisory) == ("False", "R", "M", "T", False)
     assert (second.status, second.message, second.advisory) == ("Unknown", "", True)
@@ -105,9 +105,9 @@ def test_conditions_come_with_their_messages() -> None:
     ],
 )
 def test_a_status_that_no_controller_wrote_hides_nothing(status: Any) -> None:
-    teller = teller_of(facts_of(rack_nodes(), cluster_topology(status)))
+    broadcaster = broadcaster_of(facts_of(rack_nodes(), cluster_topology(status)))
 
-    assert len(decoded(fetched(teller))) == 4
+    assert len(decoded(fetched(broadcaster))) == 4
 
 
 def test_nodes_that_are_in_no_view_say_why() -> None:
@@ -119,7 +119,7 @@ def test_nodes_that_are_in_no_view_say_why() -> None:
     )
     plain = node_of({"metadata": {"name": "cpu-only"}})
     selector = {"matchLabels": {RACK: "r0"}}
-    shown = fetched(teller_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
+    shown = fetched(broadcaster_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
     rows = decoded(shown)
 
     assert {name: row["apart"] for name, row in rows.items()} == {
@@ -136,7 +136,7 @@ def test_nodes_that_are_in_no_view_say_why() -> None:
 def test_a_placeholder_is_no_domain() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
-    rows = decoded(fetched(teller_of(facts_of(nodes, cluster_topology(levels=levels)))))
+    rows = decoded(fetched(broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))))
 
     assert rows["a"]["labels"] == {label_keys.HOSTNAME: "a"}
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}

@@ -24,7 +24,7 @@ from toposcope.api.label_keys import STATE
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.snapshot import NodeView, PodView
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
@@ -83,14 +83,14 @@ def page_figures(*, quick: bool) -> Iterator[Figure]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for nodes in _SIZES[:1] if quick else _SIZES:
-            with served(_made(nodes, sick=True, most=nodes), {}, _TOPOLOGY) as (address, facts, teller):
+            with served(_made(nodes, sick=True, most=nodes), {}, _TOPOLOGY) as (address, facts, broadcaster):
                 context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
                 page = context.new_page()
                 page.set_default_timeout(120_000)
                 session = context.new_cdp_session(page)
                 session.send("Performance.enable", {"timeDomain": "threadTicks"})
                 yield from _of(nodes, page, session, address)
-                yield from _kept(nodes, page, session, facts, teller)
+                yield from _kept(nodes, page, session, facts, broadcaster)
                 context.close()
         browser.close()
 
@@ -118,7 +118,7 @@ def _of(nodes: int, page: Page, session: CDPSession, address: str) -> Iterator[F
     yield Figure("  JavaScript heap and arrays", Sample((_heap(session),), "MiB"))
 
 
-def _kept(nodes: int, page: Page, session: CDPSession, facts: Facts, teller: Teller) -> Iterator[Figure]:
+def _kept(nodes: int, page: Page, session: CDPSession, facts: Facts, broadcaster: Broadcaster) -> Iterator[Figure]:
     """How much more the page keeps after it was used for a while, and what a change costs it."""
     page.locator(".search input").fill("")
     before = _heap(session)
@@ -130,7 +130,7 @@ def _kept(nodes: int, page: Page, session: CDPSession, facts: Facts, teller: Tel
         drawn = page.evaluate(_DRAWN)
         used = _cpu(session)
         facts.put_node((sick if turn % 2 else well)[0], "")
-        teller.tick()
+        broadcaster.tick()
         page.wait_for_function(_DRAWN_AFTER, arg=drawn)
         costs.append(_cpu(session) - used)
     yield Figure("  a change of one node, CPU of the page", Sample(tuple(costs), "ms"))
@@ -186,24 +186,24 @@ def _made(nodes: int, sick: bool, most: int) -> list[NodeView]:
 @contextmanager
 def served(
     nodes: Iterable[NodeView], pods: Mapping[str, PodView], topology: dict[str, Any], source: Source | None = None
-) -> Iterator[tuple[str, Facts, Teller]]:
+) -> Iterator[tuple[str, Facts, Broadcaster]]:
     """The server of a cluster that never was in an API server."""
     facts = Facts("https://bench", ("all",), lambda: None)
     facts.replace_topologies({"cluster": read(topology)})
     facts.replace_nodes({node.name: (node, "") for node in nodes})
     facts.replace_pods(pods)
     facts.looked("all")
-    teller = Teller(facts, "cluster", "bench")
-    teller.tick()
-    stream = Stream(teller)
+    broadcaster = Broadcaster(facts, "cluster", "bench")
+    broadcaster.tick()
+    stream = Stream(broadcaster)
     listener = listening("127.0.0.1", 0)
     answering = threading.Event()
-    server = Server(application(teller, source or _Nothing(), Bundle(), stream, LOCAL), stream, answering.set)
+    server = Server(application(broadcaster, source or _Nothing(), Bundle(), stream, LOCAL), stream, answering.set)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     answering.wait(60)
     try:
-        yield address_of(listener), facts, teller
+        yield address_of(listener), facts, broadcaster
     finally:
         server.should_exit = True
         thread.join(60)

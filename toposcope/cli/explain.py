@@ -15,13 +15,13 @@ from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain
-from toposcope.explain.context import Case, open_case
+from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
 from toposcope.explain.kinds import POD, SUBJECTS, Kind, kind_called
-from toposcope.explain.live import UNLISTED, shelf_of
-from toposcope.explain.object_store import FromFiles, Shelf
-from toposcope.explain.observed_placement import Sitting
-from toposcope.explain.ownership import ObjectNotFoundError, family_of, subject_of
+from toposcope.explain.live import UNLISTED, load_objects
+from toposcope.explain.object_store import FileCollector, ObjectStore
+from toposcope.explain.observed_placement import ObservedPlacement
+from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.explain.step import Outcome, Step
 from toposcope.snapshot.snapshot import Snapshot
 
@@ -49,16 +49,16 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     kind, name = _named(arguments.subject)
-    snapshot, shelf = _gathered(arguments, name if kind is POD else None)
+    snapshot, store = _gathered(arguments, name if kind is POD else None)
     try:
-        subject = subject_of(shelf, snapshot, kind, name, arguments.namespace)
+        subject = subject_of(store, snapshot, kind, name, arguments.namespace)
     except ObjectNotFoundError as error:
         raise CommandError(str(error)) from error
-    found = diagnose(open_case(snapshot, shelf, family_of(shelf, snapshot, subject)))
+    found = diagnose(build_context(snapshot, store, ownership_of(store, snapshot, subject)))
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
     elif arguments.output == "name":
-        screen.show([f"{found.case.demand.kind.lower()}/{found.case.demand.name}"])
+        screen.show([f"{found.context.demand.kind.lower()}/{found.context.demand.name}"])
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
     return WELL if found.well else UNWELL
@@ -75,26 +75,26 @@ def _named(text: str) -> tuple[Kind, str]:
     return kind, name
 
 
-def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, Shelf]:
+def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot, ObjectStore]:
     """The cluster, and the objects around the one that is asked about."""
     if arguments.files:
-        collector = FromFiles(pod)
+        collector = FileCollector(pod)
         snapshot = look(arguments, published=True, others=collector)
-        return snapshot, collector.shelf()
+        return snapshot, collector.store()
     snapshot = look(arguments, published=True)
     with connected(arguments) as client, Progress(sys.stderr) as progress:
-        shelf = shelf_of(client, arguments.namespace, pod, progress)
-    if shelf.unseen:
-        kinds = ", ".join(why.removesuffix(UNLISTED) for why in shelf.unseen.values())
-        ask = f"ask an admin for the verb list on them in namespace {shelf.namespace}: docs/cli.md, section Rights"
+        store = load_objects(client, arguments.namespace, pod, progress)
+    if store.unseen:
+        kinds = ", ".join(why.removesuffix(UNLISTED) for why in store.unseen.values())
+        ask = f"ask an admin for the verb list on them in namespace {store.namespace}: docs/cli.md, section Rights"
         complain(f"warning: {kinds}{UNLISTED}; {ask}")
-    return snapshot, shelf
+    return snapshot, store
 
 
 def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
-    case = found.case
-    yield screen.paint(_title(case), "bold")
-    yield from _owners(case)
+    context = found.context
+    yield screen.paint(_title(context), "bold")
+    yield from _owners(context)
     yield ""
     yield from _verdict(screen, found)
     yield ""
@@ -106,49 +106,51 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
         yield f"  {screen.paint(word.ljust(6), style)}  {step.name.ljust(_WIDTH)}{text}"
         if not answers:
             yield from (f"{' ' * (10 + _WIDTH)}{line}" for line in step.details)
-    if found.sittings:
+    if found.placements:
         yield ""
         yield screen.paint("Where its pods run:", "head")
-        yield from (f"  {_sitting(sitting)}" for sitting in found.sittings)
-    if wide and case.family.pods:
+        yield from (f"  {_sitting(placement)}" for placement in found.placements)
+    if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
-        yield from columns(screen, ("POD", "NODE"), [(pod.name, pod.node or "(waits)") for pod in case.family.pods])
-    if found.sayings:
+        yield from columns(
+            screen, ("POD", "NODE"), [(pod.name, pod.node or "(waits)") for pod in context.ownership.pods]
+        )
+    if found.messages:
         yield ""
         yield screen.paint("What was said:", "head")
-        for saying in found.sayings:
-            yield f"  {saying.about}: {saying.text}"
-            if saying.meaning:
-                yield f"    that is: {saying.meaning}"
+        for message in found.messages:
+            yield f"  {message.about}: {message.text}"
+            if message.meaning:
+                yield f"    that is: {message.meaning}"
 
 
-def _title(case: Case) -> str:
-    systems = " and ".join(dict.fromkeys(workload.system for workload in case.workloads))
-    topologies = ", ".join(case.topologies)
+def _title(context: Context) -> str:
+    systems = " and ".join(dict.fromkeys(workload.system for workload in context.workloads))
+    topologies = ", ".join(context.topologies)
     about = ", ".join(filter(None, (systems, f"topology {topologies}" if topologies else "")))
-    return case.demand.handle + (f" ({about})" if about else "") + f": {_count(case)}"
+    return context.demand.handle + (f" ({about})" if about else "") + f": {_count(context)}"
 
 
-def _count(case: Case) -> str:
-    if case.finished:
+def _count(context: Context) -> str:
+    if context.finished:
         return "has run to its end"
-    if case.snapshot.pods is None:
+    if context.snapshot.pods is None:
         return "its pods cannot be seen"
-    count = len(case.family.pods)
+    count = len(context.ownership.pods)
     if not count:
-        return f"no pods yet, it asks for {case.expected}" if case.expected else "no pods"
+        return f"no pods yet, it asks for {context.expected}" if context.expected else "no pods"
     pods = "1 pod" if count == 1 else f"{count} pods"
-    of = f" of {case.expected}" if case.expected > count else ""
-    return f"{pods}{of}, {len(case.placed)} with a node, {len(case.waiting)} waiting"
+    of = f" of {context.expected}" if context.expected > count else ""
+    return f"{pods}{of}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
 
 
-def _owners(case: Case) -> Iterator[str]:
+def _owners(context: Context) -> Iterator[str]:
     """How the subject leads to what is explained."""
-    if len(case.family.chain) > 1:
-        yield f"  {' belongs to '.join(f'{ref.kind.lower()}/{ref.name}' for ref in case.family.chain)}"
-    if case.family.beyond:
-        ref = case.family.beyond
+    if len(context.ownership.chain) > 1:
+        yield f"  {' belongs to '.join(f'{ref.kind.lower()}/{ref.name}' for ref in context.ownership.chain)}"
+    if context.ownership.beyond:
+        ref = context.ownership.beyond
         yield f"  its owner {ref.kind.lower()}/{ref.name} is not looked at: it cannot be seen, or is of no known kind"
 
 
@@ -159,15 +161,15 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
         yield from (f"  {line}" for line in step.details)
         yield from _commands(step)
         return
-    broken = [sitting for sitting in found.sittings if sitting.honoured is False]
+    broken = [placement for placement in found.placements if placement.respected is False]
     if broken:
         yield screen.paint("Nothing keeps it from running, but its pods do not sit as it asks:", "yellow")
         yield from (f"  {_sitting(each)}" for each in broken)
         return
-    case = found.case
-    if case.waiting:
+    context = found.context
+    if context.waiting:
         yield screen.paint("Nothing was found that keeps it from running.", "yellow")
-        pod = case.waiting[0]
+        pod = context.waiting[0]
         yield "  the scheduler may just not have come to it, or waits for something that is not about topology"
         yield from _next((f"kubectl describe pod/{pod.name} -n {pod.namespace}",))
     else:
@@ -187,12 +189,12 @@ def _next(commands: Sequence[str]) -> Iterator[str]:
         yield f"  {'next:' if number == 0 else '     '} {command}"
 
 
-def _sitting(each: Sitting) -> str:
+def _sitting(each: ObservedPlacement) -> str:
     name = f"{each.group} {each.copy}".rstrip()
     how = "required" if each.required else "preferred"
     where = ", ".join(f"{domain} ({count} {'pod' if count == 1 else 'pods'})" for domain, count in each.domains)
     kept = {True: "kept", False: "NOT KEPT", None: "not known" if each.note else "not kept, as it may be"}[
-        each.honoured
+        each.respected
     ]
     text = f"{name}: one {each.level.domain} {how}: {kept}"
     return "; ".join(filter(None, (f"{text}: {where}" if where else text, each.note)))

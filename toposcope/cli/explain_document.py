@@ -4,29 +4,30 @@ from typing import Any
 
 from toposcope.explain.diagnosis import Diagnosis
 from toposcope.explain.object_store import Ref
-from toposcope.explain.observed_placement import Sitting
+from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.step import Step
 
 
 def document_of(found: Diagnosis) -> dict[str, Any]:
     """The diagnosis as one document."""
-    case = found.case
+    context = found.context
     return {
-        "subject": _ref(case.family.subject),
-        "explained": _ref(case.demand),
-        "owners": [_ref(ref) for ref in case.family.chain[1:]],
-        "systems": list(dict.fromkeys(workload.system for workload in case.workloads)),
-        "topologies": list(case.topologies),
+        "subject": _ref(context.ownership.subject),
+        "explained": _ref(context.demand),
+        "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
+        "systems": list(dict.fromkeys(workload.system for workload in context.workloads)),
+        "topologies": list(context.topologies),
         "well": found.well,
-        "finished": case.finished,
+        "finished": context.finished,
         "pods": None
-        if case.snapshot.pods is None
-        else {"expected": case.expected or None, "placed": len(case.placed), "waiting": len(case.waiting)},
+        if context.snapshot.pods is None
+        else {"expected": context.expected or None, "placed": len(context.placed), "waiting": len(context.waiting)},
         "answer": found.answer and _step(found.answer),
         "steps": [_step(step) for step in found.steps],
-        "sitting": [_sitting(sitting) for sitting in found.sittings],
+        "sitting": [_sitting(placement) for placement in found.placements],
         "said": [
-            {"about": saying.about, "text": saying.text, "meaning": saying.meaning or None} for saying in found.sayings
+            {"about": message.about, "text": message.text, "meaning": message.meaning or None}
+            for message in found.messages
         ],
     }
 
@@ -45,7 +46,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _sitting(each: Sitting) -> dict[str, Any]:
+def _sitting(each: ObservedPlacement) -> dict[str, Any]:
     return {
         "group": each.group,
         "copy": each.copy or None,
@@ -53,6 +54,6 @@ def _sitting(each: Sitting) -> dict[str, Any]:
         "key": each.level.key,
         "required": each.required,
         "domains": dict(each.domains),
-        "kept": each.honoured,
+        "kept": each.respected,
         "note": each.note or None,
     }

@@ -1,6 +1,6 @@
-"""Why does it wait? The questions that people ask by hand about a workload in the cluster, asked in their order.
+"""Why does a workload wait? The questions an admin would ask about it, asked in order.
 
-`live` and `files` gather the objects around one (a `Shelf`), `family` finds who owns whom, `case` checks what the
-workload asks for, each file of `steps` asks one question, `sitting` looks where its pods run, `sayings` at what
-schedulers said. Only `live` does I/O.
+`live` loads the objects around the workload into an `ObjectStore`, `ownership` finds who owns what, `context` checks
+what the workload asks for, `steps` holds the questions, `observed_placement` looks where its pods run, and
+`scheduler_messages` collects what schedulers reported. Only `live` does I/O.
 """

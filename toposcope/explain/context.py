@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.explain.kinds import BINDING, CLIQUE_SET, KAI_TOPOLOGY, KUEUE_TOPOLOGY, OLD_BINDING, Kind
-from toposcope.explain.object_store import Object, Ref, Shelf, conditions
-from toposcope.explain.ownership import Family
+from toposcope.explain.object_store import Object, ObjectStore, Ref, conditions
+from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.reading import Finding
 from toposcope.integrations.kubernetes.workload import Plain
@@ -27,12 +27,12 @@ _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Fini
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class Context:
     """One workload. `checked` is what each system that places it asks and would find, its own pods left aside."""
 
     snapshot: Snapshot
-    shelf: Shelf
-    family: Family
+    store: ObjectStore
+    ownership: Ownership
     demand: Ref
     """The object whose demands count: the topmost that asks for anything."""
     checked: tuple[Checked, ...]
@@ -41,17 +41,17 @@ class Case:
     @property
     def waiting(self) -> tuple[PodView, ...]:
         """Its pods that have no node."""
-        return tuple(pod for pod in self.family.pods if not pod.node)
+        return tuple(pod for pod in self.ownership.pods if not pod.node)
 
     @property
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
-        return tuple(pod for pod in self.family.pods if pod.node)
+        return tuple(pod for pod in self.ownership.pods if pod.node)
 
     @property
     def settled(self) -> bool:
         """Whether all its pods have a node: then nothing keeps it from being placed."""
-        return bool(self.family.pods) and not self.waiting and len(self.family.pods) >= self.expected
+        return bool(self.ownership.pods) and not self.waiting and len(self.ownership.pods) >= self.expected
 
     @property
     def expected(self) -> int:
@@ -74,7 +74,7 @@ class Case:
     @property
     def document(self) -> Object:
         """The object whose demands count."""
-        return self.shelf.objects.get(self.demand, {})
+        return self.store.objects.get(self.demand, {})
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
@@ -95,9 +95,9 @@ class Case:
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
         """The objects of a kind in the family."""
-        for ref in self.family.members:
+        for ref in self.ownership.members:
             if (ref.group, ref.kind) == kind.key:
-                yield ref, self.shelf.objects[ref]
+                yield ref, self.store.objects[ref]
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """All levels that count for a workload: those of its topology, else the labels that it names itself."""
@@ -159,22 +159,22 @@ def asked(groups: Iterable[Group]) -> tuple[Level, ...]:
     return tuple(dict.fromkeys((*required, *preferred)))
 
 
-def open_case(snapshot: Snapshot, shelf: Shelf, family: Family) -> Case:
+def build_context(snapshot: Snapshot, store: ObjectStore, ownership: Ownership) -> Context:
     """Look at what the family asks for. Never raises."""
-    own = {(pod.namespace, pod.name) for pod in family.pods}
+    own = {(pod.namespace, pod.name) for pod in ownership.pods}
     others = tuple(pod for pod in snapshot.pods if (pod.namespace, pod.name) not in own) if snapshot.pods else None
     pods = snapshot.pods if snapshot.pods is None else others or ()
-    checker = Checker(replace(snapshot, pods=pods), own=family.pods)
+    checker = Checker(replace(snapshot, pods=pods), own=ownership.pods)
     found: list[tuple[Ref, tuple[Checked, ...]]] = []
-    for ref in reversed(family.chain):
-        document = shelf.objects.get(ref)
+    for ref in reversed(ownership.chain):
+        document = store.objects.get(ref)
         if document is not None:
             # The object exists, so it is what it was: rules for new objects do not count.
             checked = checker.check(document, document)
             found += [(ref, checked)] * bool(checked)
     telling = [each for each in found if any(_tells(checked) for checked in each[1])]
-    demand, checked = next(iter(telling or found), (family.top, ()))
-    return Case(snapshot, shelf, family, demand, checked, checker)
+    demand, checked = next(iter(telling or found), (ownership.top, ()))
+    return Context(snapshot, store, ownership, demand, checked, checker)
 
 
 def _tells(checked: Checked) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from toposcope.explain.context import Case
-from toposcope.explain.observed_placement import Sitting, sittings
-from toposcope.explain.scheduler_messages import Saying, sayings
+from toposcope.explain.context import Context
+from toposcope.explain.observed_placement import ObservedPlacement, placements
+from toposcope.explain.scheduler_messages import SchedulerMessage, messages
 from toposcope.explain.step import Outcome, Step
 from toposcope.explain.steps import availability, drift, features, hierarchy, labels, levels, room, rules, topology
 
-STEPS: Final[tuple[Callable[[Case], Step], ...]] = (
+STEPS: Final[tuple[Callable[[Context], Step], ...]] = (
     topology.look,
     levels.look,
     hierarchy.look,
@@ -27,11 +27,11 @@ STEPS: Final[tuple[Callable[[Case], Step], ...]] = (
 class Diagnosis:
     """Everything that was found."""
 
-    case: Case
+    context: Context
     steps: tuple[Step, ...]
-    sittings: tuple[Sitting, ...]
+    placements: tuple[ObservedPlacement, ...]
     """Where its pods run, for each group that is to be kept together."""
-    sayings: tuple[Saying, ...]
+    messages: tuple[SchedulerMessage, ...]
     """What schedulers and operators said."""
 
     @property
@@ -42,10 +42,10 @@ class Diagnosis:
     @property
     def well(self) -> bool:
         """Whether nothing failed, and what runs sits as it was asked."""
-        return self.answer is None and all(sitting.honoured is not False for sitting in self.sittings)
+        return self.answer is None and all(placement.respected is not False for placement in self.placements)
 
 
-def diagnose(case: Case) -> Diagnosis:
+def diagnose(context: Context) -> Diagnosis:
     """Ask everything. Never raises."""
-    steps = tuple(look(case) for look in STEPS)
-    return Diagnosis(case, steps, tuple(sittings(case)), tuple(sayings(case)))
+    steps = tuple(look(context) for look in STEPS)
+    return Diagnosis(context, steps, tuple(placements(context)), tuple(messages(context)))

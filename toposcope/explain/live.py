@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
-from toposcope.explain.object_store import Shelf
+from toposcope.explain.object_store import ObjectStore
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.snapshot.problems import Progress, silent
@@ -16,13 +16,13 @@ _TRIES: Final = 3
 UNLISTED: Final = " may not be listed with these credentials"
 
 
-def shelf_of(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> Shelf:
+def load_objects(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> ObjectStore:
     """Everything that may matter for a workload in this namespace (None: that of the context).
 
     `pod` is the pod that is asked about, if one is: others are told by the snapshot. Raises KubeError when the server
-    does not answer; what may not be read goes to `Shelf.unseen`.
+    does not answer; what may not be read goes to `ObjectStore.unseen`.
     """
-    found = Shelf(namespace=namespace or client.namespace or "default")
+    found = ObjectStore(namespace=namespace or client.namespace or "default")
     for kind in (*SUBJECTS, *AROUND):
         _take(client, kind, found, progress)
     if pod is not None:
@@ -31,7 +31,7 @@ def shelf_of(client: ApiClient, namespace: str | None, pod: str | None, progress
 
 
 def _take(
-    client: ApiClient, kind: Kind, into: Shelf, progress: Progress, query: Mapping[str, str] | None = None
+    client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, query: Mapping[str, str] | None = None
 ) -> None:
     """All objects of a kind in the version that is served; a kind that is not served has none."""
     progress(kind.name, 0)

@@ -6,20 +6,20 @@ from typing import Final
 
 from toposcope.api.conditions import LEVELS_AVAILABLE
 from toposcope.controller.assess.availability import said_unavailable
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.object_store import condition
 
 _WORD: Final = r"(?<![\w./-]){}(?![\w./-])"
 
 
-def lost_levels(case: Case) -> Mapping[str, str]:
+def lost_levels(context: Context) -> Mapping[str, str]:
     """Domains that are no longer available, with the message of the ClusterTopology that says so.
 
     Where a workload names a topology that is not known, those of all ClusterTopologies count.
     """
     found = {}
-    for topology in case.snapshot.topologies:
-        if case.topologies and topology.name not in case.topologies:
+    for topology in context.snapshot.topologies:
+        if context.topologies and topology.name not in context.topologies:
             continue
         said = condition({"status": topology.status}, LEVELS_AVAILABLE)
         if said is None:
@@ -29,7 +29,7 @@ def lost_levels(case: Case) -> Mapping[str, str]:
     return found
 
 
-def mentions(case: Case, text: str, domain: str) -> bool:
+def mentions(context: Context, text: str, domain: str) -> bool:
     """Whether a message is about a level: its domain, or a label key that usually carries it."""
-    keys = case.snapshot.catalogue.keys.get(domain, ())
+    keys = context.snapshot.catalogue.keys.get(domain, ())
     return any(re.search(_WORD.format(re.escape(name)), text) for name in (domain, *keys))

@@ -30,7 +30,7 @@ class Ref:
 
 
 @dataclass(slots=True)
-class Shelf:
+class ObjectStore:
     """Objects by their place. `unseen` says of which kinds nothing is known, and why: those are not absent."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class Shelf:
         return words[0] if all(words) else ""
 
 
-class FromFiles:
+class FileCollector:
     """Fills a shelf with what passes by while files are read; of pods only the one that is asked about."""
 
     def __init__(self, pod: str | None) -> None:
         self._pod = pod
-        self._shelf = Shelf()
+        self._store = ObjectStore()
 
     def wants(self, group: str, kind: str) -> bool:
         """Whether objects of the kind are kept at all: then `put` is called with each."""
@@ -73,15 +73,15 @@ class FromFiles:
         """Keep an object."""
         place = place_of(document)
         if (place.group, place.kind) != POD.key or place.name == self._pod:
-            self._shelf.put(document)
+            self._store.put(document)
 
-    def shelf(self) -> Shelf:
+    def store(self) -> ObjectStore:
         """All that was kept. Files that hold nothing of a kind say nothing about it."""
-        seen = {(ref.group, ref.kind) for ref in self._shelf.objects}
+        seen = {(ref.group, ref.kind) for ref in self._store.objects}
         for kind in _KEPT.values():
             if kind.key not in seen:
-                self._shelf.unseen[kind.key] = f"there is no {kind.kind} in the files (kubectl get {kind.name} -A)"
-        return self._shelf
+                self._store.unseen[kind.key] = f"there is no {kind.kind} in the files (kubectl get {kind.name} -A)"
+        return self._store
 
 
 def place_of(document: Object) -> Ref:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.copies import copies_of
 from toposcope.explain.kinds import CLIQUE_SET
 from toposcope.integrations.framework.constraints import Group, Workload
@@ -17,7 +17,7 @@ _NO_LABEL = "no label"
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class ObservedPlacement:
     """One copy of a group that is to be kept together, as far as it runs."""
 
     group: str
@@ -28,41 +28,43 @@ class Sitting:
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
     """Domains and how many of the pods are in each, the fullest first."""
-    honoured: bool | None
+    respected: bool | None
     """None: not known, or no pod has a node yet, or nothing is broken by it as it is only preferred."""
     note: str = ""
     """Why it is not known, or what is wrong besides."""
 
 
-def sittings(case: Case) -> Iterator[Sitting]:
+def placements(context: Context) -> Iterator[ObservedPlacement]:
     """Every copy of every group that has a level, outermost groups first; none where no pod has a node."""
-    if not case.placed:
+    if not context.placed:
         return
-    for workload in _trees(case):
-        levels = case.levels(workload)
+    for workload in _trees(context):
+        levels = context.levels(workload)
         for top in workload.groups:
             for group, _ in top.everything():
-                yield from _group(case, workload, levels, top, group)
+                yield from _group(context, workload, levels, top, group)
 
 
-def _trees(case: Case) -> Sequence[Workload]:
+def _trees(context: Context) -> Sequence[Workload]:
     """What Grove was told of a Dynamo deployment is nearer to its pods than the deployment itself."""
     found = []
-    for _, document in case.members(CLIQUE_SET):
-        found += [each.reading.workload for each in case.checker.check(document, document) if each.reading.workload]
-    return found or case.workloads
+    for _, document in context.members(CLIQUE_SET):
+        found += [each.reading.workload for each in context.checker.check(document, document) if each.reading.workload]
+    return found or context.workloads
 
 
-def _group(case: Case, workload: Workload, levels: Sequence[Level], top: Group, group: Group) -> Iterator[Sitting]:
+def _group(
+    context: Context, workload: Workload, levels: Sequence[Level], top: Group, group: Group
+) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
     if level is None or level not in levels:
         return
     required = group.required is not None
-    copies = copies_of(workload.system, group, case.placed, whole=group is top)
+    copies = copies_of(workload.system, group, context.placed, whole=group is top)
     if copies is None:
-        yield Sitting(group.name, "", level, required, (), None, "which pods belong to it cannot be told")
+        yield ObservedPlacement(group.name, "", level, required, (), None, "which pods belong to it cannot be told")
         return
-    found = [_copy(case.snapshot, levels, level, group.name, copy, pods, required) for copy, pods in copies.items()]
+    found = [_copy(context.snapshot, levels, level, group.name, copy, pods, required) for copy, pods in copies.items()]
     if not group.apart:
         yield from found
         return
@@ -70,7 +72,7 @@ def _group(case: Case, workload: Workload, levels: Sequence[Level], top: Group, 
     holders = Counter(domain for each in found for domain, _ in each.domains)
     for each in found:
         shared = [domain for domain, _ in each.domains if holders[domain] > 1]
-        yield replace(each, honoured=False, note=f"shares {shared[0]} with another one") if shared else each
+        yield replace(each, respected=False, note=f"shares {shared[0]} with another one") if shared else each
 
 
 def _copy(
@@ -81,7 +83,7 @@ def _copy(
     copy: str,
     pods: Iterable[PodView],
     required: bool,
-) -> Sitting:
+) -> ObservedPlacement:
     """Domains are told apart by all values from the broadest level down, as schedulers do."""
     upto = levels[: list(levels).index(level) + 1]
     counts = Counter(_path(snapshot, pod.node, upto) for pod in pods)
@@ -91,7 +93,9 @@ def _copy(
         for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
     together = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-    return Sitting(group, copy, level, required, domains, together if required else True if together else None)
+    return ObservedPlacement(
+        group, copy, level, required, domains, together if required else True if together else None
+    )
 
 
 def _path(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> Path:

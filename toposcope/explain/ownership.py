@@ -6,7 +6,7 @@ from typing import Final
 
 from toposcope.errors import ToposcopeError
 from toposcope.explain.kinds import POD, POD_GROUP, Kind
-from toposcope.explain.object_store import Ref, Shelf, names, owner_of
+from toposcope.explain.object_store import ObjectStore, Ref, names, owner_of
 from toposcope.integrations.kai.pod_group_members import GROUP_OF
 from toposcope.snapshot.snapshot import PodView, Snapshot
 
@@ -19,7 +19,7 @@ class ObjectNotFoundError(ToposcopeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Ownership:
     """An object with everything that belongs to it."""
 
     subject: Ref
@@ -38,10 +38,10 @@ class Family:
         return self.chain[-1]
 
 
-def subject_of(shelf: Shelf, snapshot: Snapshot, kind: Kind, name: str, namespace: str | None) -> Ref:
+def subject_of(store: ObjectStore, snapshot: Snapshot, kind: Kind, name: str, namespace: str | None) -> Ref:
     """The object that is meant. Raises NoSuchObject."""
-    wanted = namespace or shelf.namespace
-    there = {ref for ref, _ in shelf.of_kind(kind)}
+    wanted = namespace or store.namespace
+    there = {ref for ref, _ in store.of_kind(kind)}
     if kind is POD:
         there |= {_pod_ref(pod) for pod in snapshot.pods or ()}
     found = sorted({ref.namespace for ref in there if ref.name == name and wanted in (None, ref.namespace)})
@@ -50,7 +50,7 @@ def subject_of(shelf: Shelf, snapshot: Snapshot, kind: Kind, name: str, namespac
     called = f"{kind.kind.lower()}/{name}"
     if found:
         raise ObjectNotFoundError(f"there are several {called}; choose a namespace with -n: {', '.join(found)}")
-    hidden = shelf.hidden(kind)
+    hidden = store.hidden(kind)
     if hidden:
         raise ObjectNotFoundError(f"{called} cannot be looked at: {hidden}")
     where = f" in namespace {wanted}" if wanted else ""
@@ -61,11 +61,11 @@ def subject_of(shelf: Shelf, snapshot: Snapshot, kind: Kind, name: str, namespac
     raise ObjectNotFoundError(f"there is no {called}{where}{offer}")
 
 
-def family_of(shelf: Shelf, snapshot: Snapshot, subject: Ref) -> Family:
+def ownership_of(store: ObjectStore, snapshot: Snapshot, subject: Ref) -> Ownership:
     """Everything that belongs to the subject, or together with it to the same owner."""
-    tree = _Tree(shelf, snapshot)
+    tree = _Tree(store, snapshot)
     chain = tree.chain(subject)
-    members = tuple(ref for ref in shelf.objects if _is_member(ref) and tree.chain(ref)[-1] == chain[-1])
+    members = tuple(ref for ref in store.objects if _is_member(ref) and tree.chain(ref)[-1] == chain[-1])
     groups = {ref.name for ref in members if (ref.group, ref.kind) == POD_GROUP.key}
     namespace = subject.namespace
     pods = tuple(
@@ -75,7 +75,7 @@ def family_of(shelf: Shelf, snapshot: Snapshot, subject: Ref) -> Family:
         and (tree.chain(_pod_ref(pod))[-1] == chain[-1] or pod.annotations.get(GROUP_OF) in groups)
     )
     beyond = tree.owner(chain[-1])
-    return Family(subject, chain, members, pods, beyond)
+    return Ownership(subject, chain, members, pods, beyond)
 
 
 def _is_member(ref: Ref) -> bool:
@@ -89,13 +89,13 @@ def _pod_ref(pod: PodView) -> Ref:
 class _Tree:
     """Owners by what they own."""
 
-    def __init__(self, shelf: Shelf, snapshot: Snapshot) -> None:
+    def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
         self._owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():
             owner = pod.owner
             group = owner.api_version.rpartition("/")[0] if owner else ""
             self._owners[_pod_ref(pod)] = Ref(group, owner.kind, pod.namespace, owner.name) if owner else None
-        for ref, document in shelf.objects.items():
+        for ref, document in store.objects.items():
             self._owners[ref] = owner_of(document)
 
     def owner(self, ref: Ref) -> Ref | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
@@ -14,7 +14,7 @@ from toposcope.snapshot.snapshot import NOTHING, NodeView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RemainingVerdict:
     """A verdict on a workload, or on what is left of it. `whole`: its pods that run count as still to be placed."""
 
     workload: Workload
@@ -23,30 +23,30 @@ class Judged:
     whole: bool
 
 
-def judged(case: Case) -> Iterator[Judged]:
+def remaining_verdicts(context: Context) -> Iterator[RemainingVerdict]:
     """The verdict for each system that asks for anything that can be placed."""
-    for checked in case.checked:
+    for checked in context.checked:
         workload, verdict = checked.reading.workload, checked.verdict
         if workload is None or verdict is None:
             continue
-        rest = _rest(workload, len(case.placed))
+        rest = _rest(workload, len(context.placed))
         if rest:
-            checker = Checker(_beside_own(case))
+            checker = Checker(_beside_own(context))
             again = checker.verdict(rest)
             if again:
-                yield Judged(rest, again, checker, whole=False)
+                yield RemainingVerdict(rest, again, checker, whole=False)
                 continue
-        yield Judged(workload, verdict, case.checker, whole=bool(case.placed))
+        yield RemainingVerdict(workload, verdict, context.checker, whole=bool(context.placed))
 
 
-def _beside_own(case: Case) -> Snapshot:
+def _beside_own(context: Context) -> Snapshot:
     """The cluster as if what its own pods hold were not there at all: no drain of others brings that back."""
-    own = replace(case.snapshot, pods=case.placed).requested
-    gone = {(pod.namespace, pod.name) for pod in case.placed}
+    own = replace(context.snapshot, pods=context.placed).requested
+    gone = {(pod.namespace, pod.name) for pod in context.placed}
     return replace(
-        case.snapshot,
-        nodes=tuple(_less(node, own.get(node.name, NOTHING)) for node in case.snapshot.nodes),
-        pods=tuple(pod for pod in case.snapshot.pods or () if (pod.namespace, pod.name) not in gone),
+        context.snapshot,
+        nodes=tuple(_less(node, own.get(node.name, NOTHING)) for node in context.snapshot.nodes),
+        pods=tuple(pod for pod in context.snapshot.pods or () if (pod.namespace, pod.name) not in gone),
     )
 
 

@@ -1,4 +1,4 @@
-"""`toposcope ui`: one read-only page that shows a cluster as it is wired. A program of its own, which writes nothing.
+"""`toposcope ui`: one read-only page that shows how a cluster is wired. It is a separate program and writes nothing.
 
-A source fills `Facts`; a `Teller` turns what changes there into a snapshot and deltas; the server hands them to pages.
+A source fills `Facts`; a `Broadcaster` turns changes into a snapshot and deltas; the server sends them to open pages.
 """

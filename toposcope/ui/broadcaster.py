@@ -20,9 +20,9 @@ from toposcope.kube.reflector import Stop
 from toposcope.snapshot.snapshot import NodeView, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.changes import Lately, Moment
-from toposcope.ui.facts import Dirt, Facts
+from toposcope.ui.facts import Changes, Facts
 from toposcope.ui.nodes import Describer
-from toposcope.ui.views import Sight, footing_of, sights_of
+from toposcope.ui.views import View, view_inputs, views_of
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Event:
     data: bytes
 
 
-class Teller:
+class Broadcaster:
     """What pages are told of `facts`. `epoch` tells one run of the server from the next."""
 
     def __init__(
@@ -62,9 +62,9 @@ class Teller:
         self._source = source
         self._now = now
         self._monotonic = monotonic
-        self._sights: tuple[Sight, ...] = ()
+        self._views: tuple[View, ...] = ()
         self._describer = Describer(())
-        self._footing = footing_of(())
+        self._inputs = view_inputs(())
         self._free: dict[str, int | None] = {}
         self._others: set[str] = set()
         self._lately = Lately()
@@ -81,7 +81,7 @@ class Teller:
         self.health = 0
         """Grows when staleness or warnings change."""
         self.listeners: set[Callable[[], None]] = set()
-        """Called after every event and change of health, from the teller's thread."""
+        """Called after every event and change of health, from the broadcaster's thread."""
 
     def run(self, stop: Stop, wake: threading.Event) -> None:
         """Tell until `stop` is set; `wake` is set by the facts after each change."""
@@ -100,16 +100,16 @@ class Teller:
         """Tell what has changed since the last call."""
         if not self.ready and not self.facts.complete:
             return
-        dirt = self.facts.dirt()
+        changed = self.facts.take_changes()
         if not self.ready or self._pods_known != self.facts.pods_known:
-            self._begin(dirt)
-        elif dirt.before or dirt.topologies or dirt.pods:
-            self._tell(dirt)
-        if dirt.health:
+            self._begin(changed)
+        elif changed.before or changed.topologies or changed.pods:
+            self._tell(changed)
+        if changed.health:
             self.health += 1
             self._call()
 
-    def _begin(self, dirt: Dirt) -> None:
+    def _begin(self, changed: Changes) -> None:
         again = self.ready
         self._pods_known = self.facts.pods_known
         nodes = self.facts.nodes()
@@ -117,35 +117,35 @@ class Teller:
         self._free = {node.name: self.facts.free_gpus(node) for node in nodes}
         self._others = {node.name for node in nodes if not self._describer.concerns(node)}
         self.ready = True
-        if again or dirt.health:
+        if again or changed.health:
             self._reset("everything was read anew")
 
-    def _look(self, nodes: Iterable[NodeView], before: Sequence[Sight] = ()) -> None:
+    def _look(self, nodes: Iterable[NodeView], before: Sequence[View] = ()) -> None:
         """Take the views anew; `before` are those whose nodes count as they did."""
         facts = self.facts
         found = Snapshot(facts.source, None, tuple(nodes), None, facts.topologies(), catalogue=facts.catalogue)
-        self._sights = sights_of(found, before)
-        self._describer = Describer(self._sights)
-        self._footing = footing_of(self._sights)
+        self._views = views_of(found, before)
+        self._describer = Describer(self._views)
+        self._inputs = view_inputs(self._views)
 
-    def _tell(self, dirt: Dirt) -> None:
-        before = self._sights
+    def _tell(self, changed: Changes) -> None:
+        before = self._views
         changes: list[protocol.Change] = []
         keys = self._describer.keys
-        shifted = any(self._matters(old, dirt.nodes.get(name)) for name, old in dirt.before.items())
-        if shifted or dirt.topologies:
-            self._look((dirt.nodes[name] for name in sorted(dirt.nodes)), () if shifted else before)
-        if dirt.before or dirt.topologies:
-            changes = self._note(before, dirt)
-        views = [sight.view for sight in self._sights]
-        moved = views != [sight.view for sight in before]
+        shifted = any(self._matters(old, changed.nodes.get(name)) for name, old in changed.before.items())
+        if shifted or changed.topologies:
+            self._look((changed.nodes[name] for name in sorted(changed.nodes)), () if shifted else before)
+        if changed.before or changed.topologies:
+            changes = self._note(before, changed)
+        views = [view.summary for view in self._views]
+        moved = views != [view.summary for view in before]
         # Which nodes a view takes, and which labels a row has, follow from its selector and levels.
-        if self._describer.keys != keys or _selectors(self._sights) != _selectors(before):
-            self._free = {name: self.facts.free_gpus(node) for name, node in dirt.nodes.items()}
-            self._others = {name for name, node in dirt.nodes.items() if not self._describer.concerns(node)}
+        if self._describer.keys != keys or _selectors(self._views) != _selectors(before):
+            self._free = {name: self.facts.free_gpus(node) for name, node in changed.nodes.items()}
+            self._others = {name for name, node in changed.nodes.items() if not self._describer.concerns(node)}
             self._reset("the levels or selectors of the topologies changed")
             return
-        put, gone = self._rows(dirt)
+        put, gone = self._rows(changed)
         if len(put) + len(gone) > _MOST_ROWS:
             self._reset("many nodes changed at once")
         elif put or gone or changes or moved:
@@ -154,32 +154,32 @@ class Teller:
 
     def _matters(self, old: NodeView | None, new: NodeView | None) -> bool:
         """Whether the views may be others now. To look at all nodes again takes a second of CPU for 100,000 of them."""
-        return old is None or new is None or self._footing(old) != self._footing(new)
+        return old is None or new is None or self._inputs(old) != self._inputs(new)
 
-    def _note(self, before: tuple[Sight, ...], dirt: Dirt) -> list[protocol.Change]:
+    def _note(self, before: tuple[View, ...], changed: Changes) -> list[protocol.Change]:
         """What is new in the list of changes."""
-        came_or_went = any(old is None or name not in dirt.nodes for name, old in dirt.before.items())
+        came_or_went = any(old is None or name not in changed.nodes for name, old in changed.before.items())
         if came_or_went:
             # Whether a whole domain has gone is told by those that stay.
-            now = {name: node for name, node in dirt.nodes.items() if node.has_gpus}
-            was = {name: node for name, node in now.items() if name not in dirt.before}
-            was |= {name: old for name, old in dirt.before.items() if old is not None and old.has_gpus}
+            now = {name: node for name, node in changed.nodes.items() if node.has_gpus}
+            was = {name: node for name, node in now.items() if name not in changed.before}
+            was |= {name: old for name, old in changed.before.items() if old is not None and old.has_gpus}
         else:
-            was = {name: old for name, old in dirt.before.items() if old is not None}
-            now = {name: dirt.nodes[name] for name in was}
+            was = {name: old for name, old in changed.before.items() if old is not None}
+            now = {name: changed.nodes[name] for name in was}
         at = self._stamp()
-        for name, old in dirt.before.items():
-            new = dirt.nodes.get(name)
+        for name, old in changed.before.items():
+            new = changed.nodes.get(name)
             if new is None:
                 self._since.pop(name, None)
             elif old is not None and old.state != new.state:
                 self._since[name] = at
-        return self._lately.note(Moment(before, was), Moment(self._sights, now), at)
+        return self._lately.note(Moment(before, was), Moment(self._views, now), at)
 
-    def _rows(self, dirt: Dirt) -> tuple[list[protocol.Row], list[str]]:
+    def _rows(self, changed: Changes) -> tuple[list[protocol.Row], list[str]]:
         put: list[protocol.Row] = []
         gone: list[str] = []
-        for name in sorted(dirt.before.keys() | dirt.pods):
+        for name in sorted(changed.before.keys() | changed.pods):
             node = self.facts.node(name)
             if node is None or not self._describer.concerns(node):
                 shown = name in self._free and name not in self._others
@@ -192,7 +192,7 @@ class Teller:
                 continue
             self._others.discard(name)
             free = self.facts.free_gpus(node)
-            if name in dirt.before or self._free.get(name) != free:
+            if name in changed.before or self._free.get(name) != free:
                 self._free[name] = free
                 put.append(self._describer.row(node, free))
         return put, gone
@@ -243,9 +243,9 @@ class Teller:
             return [event for event in self._ring if event.number > number]
 
     @property
-    def sights(self) -> tuple[Sight, ...]:
+    def views(self) -> tuple[View, ...]:
         """The views."""
-        return self._sights
+        return self._views
 
     def since(self, name: str) -> str | None:
         """RFC 3339: when the node's state was seen to become what it is; None where it was so from the beginning."""
@@ -264,7 +264,7 @@ class Teller:
 
     def snapshot(self) -> protocol.Snapshot:
         """Everything. What changes while it is made may be in it; the delta then says it again."""
-        number, sights, describer = self._number, self._sights, self._describer
+        number, views, describer = self._number, self._views, self._describer
         nodes, others = describer.columns(self.facts.nodes(), self.facts.free_gpus)
         return protocol.Snapshot(
             version=protocol.VERSION,
@@ -274,7 +274,7 @@ class Teller:
             status=self.status(),
             nodes=nodes,
             other_nodes=others,
-            views=[sight.view for sight in sights],
+            views=[view.summary for view in views],
             changes=self._lately.newest_first,
         )
 
@@ -295,13 +295,13 @@ def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _selectors(sights: Iterable[Sight]) -> list[tuple[object, ...]]:
+def _selectors(views: Iterable[View]) -> list[tuple[object, ...]]:
     """What decides which nodes are in which view."""
     return [
         (
-            sight.view.id,
-            sight.scope.topology.selector if sight.scope.topology else sight.takes,
-            [level.key for level in sight.scope.levels],
+            view.summary.id,
+            view.scope.topology.selector if view.scope.topology else view.takes,
+            [level.key for level in view.scope.levels],
         )
-        for sight in sights
+        for view in views
     ]

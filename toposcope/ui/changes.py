@@ -12,7 +12,7 @@ from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.hierarchy import some_names
 from toposcope.topology.levels import Level
 from toposcope.ui import protocol
-from toposcope.ui.views import Sight, levels_of
+from toposcope.ui.views import View, levels_of
 
 KEPT: Final = 200
 """Entries in the list of changes."""
@@ -25,7 +25,7 @@ _WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
 class Moment:
     """What a list of changes compares: the views, and the nodes that may differ."""
 
-    sights: Sequence[Sight]
+    views: Sequence[View]
     nodes: Mapping[str, NodeView]
 
 
@@ -44,19 +44,19 @@ class Lately:
     def note(self, before: Moment, after: Moment, at: str) -> list[protocol.Change]:
         """What changed from one moment to the next, the newest first; it is kept."""
         found = []
-        for view, change in _between(before, after):
+        for view_id, change in _between(before, after):
             self._number += 1
-            found.append(_told(self._number, at, view, change, after))
+            found.append(_told(self._number, at, view_id, change, after))
         self._kept.extend(found)
         return found[::-1]
 
 
 def _between(before: Moment, after: Moment) -> Iterator[tuple[str | None, Change]]:
     """Levels and conditions of each view, then the nodes of the whole cluster, told by the levels of all views."""
-    was = {sight.view.id: sight for sight in before.sights}
-    now = {sight.view.id: sight for sight in after.sights}
+    was = {view.summary.id: view for view in before.views}
+    now = {view.summary.id: view for view in after.views}
     for identity in [each for each in was if each in now]:
-        old, new = (_bare(sights[identity].scope) for sights in (was, now))
+        old, new = (_bare(views[identity].scope) for views in (was, now))
         yield from ((identity, change) for change in changes(old, new))
     yield from ((None, change) for change in changes(_whole(before), _whole(after)) if change.kind is not Kind.LEVEL)
 
@@ -68,19 +68,19 @@ def _bare(scope: Scope) -> Scope:
 
 def _whole(moment: Moment) -> Scope:
     levels: dict[str, Level] = {}
-    for sight in moment.sights:
-        for level in levels_of(sight):
+    for view in moment.views:
+        for level in levels_of(view):
             levels.setdefault(level.key, level)
     return Scope(None, Origin.INFERRED, tuple(levels.values()), tuple(moment.nodes.values()))
 
 
-def _told(number: int, at: str, view: str | None, change: Change, after: Moment) -> protocol.Change:
+def _told(number: int, at: str, view_id: str | None, change: Change, after: Moment) -> protocol.Change:
     names = some_names(change.nodes)
-    about = f"{view}: " if view else ""
+    about = f"{view_id}: " if view_id else ""
     return protocol.Change(
         id=number,
         at=at,
-        view=view,
+        view=view_id,
         kind=cast("Literal['level']", change.kind.value),
         subject=change.subject,
         before=change.before,

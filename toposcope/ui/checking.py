@@ -21,7 +21,7 @@ from toposcope.snapshot.problems import InputError, Problem
 from toposcope.snapshot.snapshot import Published, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.deadline import DeadlineError, within
-from toposcope.ui.views import Sight
+from toposcope.ui.views import View
 
 LARGEST: Final = 256 << 10
 """Bytes of a request."""
@@ -59,14 +59,14 @@ class Checks:
         self._seconds = seconds
         self._lock = threading.Lock()
 
-    def check(self, text: str, sights: Sequence[Sight], as_of: str | None) -> protocol.CheckAnswer:
+    def check(self, text: str, views: Sequence[View], as_of: str | None) -> protocol.CheckAnswer:
         """What each system says of what is in the text. Raises Busy, TookTooLong and KubeError."""
         if not self._lock.acquire(blocking=False):
             raise BusyError
         try:
             published, warnings = self._published()
             snapshot = replace(self._snapshot(), published=published)
-            found = within(self._seconds, lambda: _checked(text, snapshot, sights))
+            found = within(self._seconds, lambda: _checked(text, snapshot, views))
         except DeadlineError:
             raise CheckTimeoutError from None
         finally:
@@ -74,17 +74,17 @@ class Checks:
         return protocol.CheckAnswer(as_of, found[0], found[1], [*snapshot.warnings, *warnings])
 
 
-def _checked(text: str, snapshot: Snapshot, sights: Sequence[Sight]) -> tuple[list[protocol.Check], list[str]]:
+def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list[protocol.Check], list[str]]:
     problems: list[Problem] = []
     wanted = list(_objects(text, problems))
     checker = Checker(snapshot, [values for _, values in wanted])
-    views = {sight.view.id for sight in sights}
+    view_ids = {view.summary.id for view in views}
     answers: list[protocol.Check] = []
     for document, values in wanted:
         found = checker.check(values)
         if not found and not document.kind:
             problems.append(kindless(document))
-        answers += [_told(checker, document, each, views) for each in found]
+        answers += [_told(checker, document, each, view_ids) for each in found]
     told = [str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ") for problem in problems]
     if not wanted and not told:
         told = ["there is no object in the text; paste a workload as you would give it to kubectl apply"]
@@ -137,7 +137,7 @@ def written_out(values: Any) -> float:
         return float("inf")
 
 
-def _told(checker: Checker, document: Document, checked: Checked, views: set[str]) -> protocol.Check:
+def _told(checker: Checker, document: Document, checked: Checked, view_ids: set[str]) -> protocol.Check:
     workload, verdict = checked.reading.workload, checked.verdict
     found = checker.fittings(workload) if workload and verdict else None
     topology = workload.topology if workload else None
@@ -146,7 +146,7 @@ def _told(checker: Checker, document: Document, checked: Checked, views: set[str
         workload=workload.handle if workload else document.kind,
         system=workload.system if workload else checked.reading.subject,
         topology=topology,
-        view=_view(topology, views),
+        view=_view(topology, view_ids),
         well=checked.well,
         verdict=_verdict(checked),
         answer=answer(verdict) if verdict else "",
@@ -165,11 +165,11 @@ def _told(checker: Checker, document: Document, checked: Checked, views: set[str
     )
 
 
-def _view(topology: str | None, views: set[str]) -> str | None:
+def _view(topology: str | None, view_ids: set[str]) -> str | None:
     """The view that a topology is; without any ClusterTopology what labels say goes by the name `cluster`."""
-    if topology in views:
+    if topology in view_ids:
         return topology
-    return "" if topology == "cluster" and "" in views else None
+    return "" if topology == "cluster" and "" in view_ids else None
 
 
 def _verdict(checked: Checked) -> Verdicts:

@@ -15,7 +15,7 @@ from toposcope.ui import protocol
 from toposcope.ui.facts import left
 from toposcope.ui.nodes import domain_path
 from toposcope.ui.source import Seen
-from toposcope.ui.views import Sight
+from toposcope.ui.views import View
 
 _Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
 _NO_ANNOTATION: Final = (
@@ -26,13 +26,13 @@ _TOO_LARGE: Final = "the matrix was too large for the annotation; toposcope disc
 
 
 def detail(
-    seen: Seen, sights: Sequence[Sight], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
+    seen: Seen, views: Sequence[View], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
 ) -> protocol.Node:
     """All about one node. `pods` are its own, None where nobody knows; `since`: when its state was seen to change."""
     node = seen.node
     found, problem = _matrix(node)
     links = found.links if found else None
-    mine = [sight for sight in sights if sight.takes(node)]
+    mine = [view for view in views if view.takes(node)]
     return protocol.Node(
         name=node.name,
         as_of=as_of,
@@ -52,8 +52,8 @@ def detail(
         labels=node.labels,
         taints=[f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in node.taints],
         conditions=dict(node.conditions),
-        domains={sight.view.id: list(domain_path(node, sight)) for sight in mine},
-        lacking=[each for sight in mine for each in _lacking(node, sight)],
+        domains={view.summary.id: list(domain_path(node, view)) for view in mine},
+        lacking=[each for view in mine for each in _lacking(node, view)],
         devices=_devices(found.devices) if found else [],
         matrix=[list(row) for row in links.cells] if links else None,
         classes=_classes(links) if links else [],
@@ -101,13 +101,13 @@ def _resources(node: NodeView, pods: Sequence[PodView] | None) -> dict[str, list
     }
 
 
-def _lacking(node: NodeView, sight: Sight) -> Iterator[protocol.Lacking]:
-    missing = lacking(sight.scope, node)
-    for level in sight.scope.levels:
+def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
+    missing = lacking(view.scope, node)
+    for level in view.scope.levels:
         if level.domain in missing:
             value = node.label(level.key)
             why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
-            yield protocol.Lacking(sight.view.id, level.domain, level.key, why)
+            yield protocol.Lacking(view.summary.id, level.domain, level.key, why)
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:

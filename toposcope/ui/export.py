@@ -14,7 +14,7 @@ import msgspec
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.snapshot import NodeView, Snapshot
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import SCRIPT, STYLE, Bundle
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
@@ -51,17 +51,17 @@ def document(snapshot: Snapshot, kind: str, largest: int = _LARGEST_DETAILS) -> 
     facts.taken_at = snapshot.taken_at
     facts.catalogue = snapshot.catalogue
     fill(facts, snapshot)
-    teller = Teller(facts, "files", "export")
-    teller.tick()
+    broadcaster = Broadcaster(facts, "files", "export")
+    broadcaster.tick()
     nodes: dict[str, protocol.Node] = {}
     left_out = 0
     room = largest
     for node in _unwell_first(snapshot.nodes):
         found = detail(
             Seen(node, ""),
-            teller.sights,
+            broadcaster.views,
             facts.pods_on(node.name) if facts.pods_known else None,
-            teller.status().as_of,
+            broadcaster.status().as_of,
             None,
         )
         room -= len(msgspec.json.encode(found))
@@ -69,7 +69,7 @@ def document(snapshot: Snapshot, kind: str, largest: int = _LARGEST_DETAILS) -> 
             left_out += 1
         else:
             nodes[node.name] = found
-    shown = teller.snapshot()
+    shown = broadcaster.snapshot()
     shown.source = "files" if kind == "files" else "cluster"
     return protocol.Export(protocol.VERSION, shown, nodes, left_out)
 

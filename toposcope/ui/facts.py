@@ -1,4 +1,4 @@
-"""What is known of the cluster just now: filled by a source from its threads, read by the `Teller`.
+"""What is known of the cluster just now: filled by a source from its threads, read by the `Broadcaster`.
 
 Pods are kept by node, so that what is free on one node is a sum over its own pods.
 """
@@ -19,7 +19,7 @@ Pods = Mapping[str, PodView]
 
 
 @dataclass(frozen=True, slots=True)
-class Dirt:
+class Changes:
     """What has changed since somebody asked last."""
 
     before: Mapping[str, NodeView | None]
@@ -219,13 +219,13 @@ class Facts:
         """How many nodes are known so far."""
         return len(self._nodes)
 
-    def dirt(self) -> Dirt:
+    def take_changes(self) -> Changes:
         """What has changed since the last call."""
         with self._lock:
             self._touched.discard("")
             moved = self._was or self._topologies_moved
             now = dict(self._nodes) if moved else {}
-            found = Dirt(self._was, now, frozenset(self._touched), self._topologies_moved, self._health_moved)
+            found = Changes(self._was, now, frozenset(self._touched), self._topologies_moved, self._health_moved)
             self._was, self._touched = {}, set()
             self._topologies_moved = self._health_moved = False
         return found

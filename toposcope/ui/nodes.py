@@ -10,7 +10,7 @@ from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import ITS_NAME
 from toposcope.ui import protocol
-from toposcope.ui.views import Sight, keys_of
+from toposcope.ui.views import View, keys_of
 
 FACTS: Final[Mapping[str, str]] = {
     "product": label_keys.GPU_PRODUCT,
@@ -35,40 +35,40 @@ Free = Callable[[NodeView], int | None]
 class Describer:
     """Describes nodes for one set of views."""
 
-    def __init__(self, sights: Sequence[Sight]) -> None:
-        self._sights = sights
-        self._placeholders = (sights[0].scope.catalogue if sights else BUILT_IN).placeholders
-        self.keys = keys_of(sights)
+    def __init__(self, views: Sequence[View]) -> None:
+        self._views = views
+        self._placeholders = (views[0].scope.catalogue if views else BUILT_IN).placeholders
+        self.keys = keys_of(views)
 
     def concerns(self, node: NodeView) -> bool:
         """Whether the node is on the page at all: it has GPUs, or a view takes it."""
-        return node.has_gpus or any(sight.takes(node) for sight in self._sights)
+        return node.has_gpus or any(view.takes(node) for view in self._views)
 
     def row(self, node: NodeView, free: int | None) -> protocol.Row:
         """The node as it is now."""
-        views = self._views(node)
+        in_views = self._views_of(node)
         return protocol.Row(
             name=node.name,
             gpus=node.gpus,
             free=free,
             marks=list(marks(node)),
-            views=list(views),
+            views=list(in_views),
             facts={name: value for name, key in FACTS.items() if (value := node.label(key)) is not None},
             labels={key: value for key in self.keys if (value := _value(node, key, self._placeholders)) is not None},
             reasons=list(reasons(node.matrix)),
-            apart="" if views else self._apart(node),
+            apart="" if in_views else self._apart(node),
         )
 
     def columns(self, nodes: Iterable[NodeView], free: Free) -> tuple[protocol.Nodes, int]:
         """All nodes that concern the page, and how many others there are."""
         shown: list[NodeView] = []
-        views: list[tuple[str, ...]] = []
+        in_views: list[tuple[str, ...]] = []
         others = 0
         for node in nodes:
-            found = self._views(node)
+            found = self._views_of(node)
             if found or node.has_gpus:
                 shown.append(node)
-                views.append(found)
+                in_views.append(found)
             else:
                 others += 1
         frees = [free(node) for node in shown]
@@ -79,17 +79,17 @@ class Describer:
                 gpus=[node.gpus for node in shown],
                 free=None if None in frees else [each or 0 for each in frees],
                 marks=_lists(map(marks, shown)),
-                views=_lists(views),
+                views=_lists(in_views),
                 facts={name: _column(shown, names, key, frozenset()) for name, key in FACTS.items()},
                 labels={key: _column(shown, names, key, self._placeholders) for key in self.keys},
                 reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
-                apart={str(i): self._apart(node) for i, node in enumerate(shown) if not views[i]},
+                apart={str(i): self._apart(node) for i, node in enumerate(shown) if not in_views[i]},
             ),
             others,
         )
 
-    def _views(self, node: NodeView) -> tuple[str, ...]:
-        return tuple([sight.view.id for sight in self._sights if sight.takes(node)])
+    def _views_of(self, node: NodeView) -> tuple[str, ...]:
+        return tuple([view.summary.id for view in self._views if view.takes(node)])
 
     def _apart(self, node: NodeView) -> str:
         return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
@@ -125,10 +125,10 @@ def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:
     return protocol.ListColumn([list(number) for number in numbers], codes)
 
 
-def domain_path(node: NodeView, sight: Sight) -> Iterator[str]:
+def domain_path(node: NodeView, view: View) -> Iterator[str]:
     """The node's domain values in a view from the broadest level down, as far as they go."""
-    for level in sight.scope.levels:
-        value = _value(node, level.key, sight.scope.catalogue.placeholders)
+    for level in view.scope.levels:
+        value = _value(node, level.key, view.scope.catalogue.placeholders)
         if value is None:
             return
         yield value

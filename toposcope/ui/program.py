@@ -1,4 +1,4 @@
-"""Wires a source, a teller and a server together and runs them: the program behind `toposcope ui`."""
+"""Wires a source, a broadcaster and a server together and runs them: the program behind `toposcope ui`."""
 
 import logging
 import secrets
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from toposcope.kube.config import load
 from toposcope.ui import live, saved
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
@@ -26,7 +26,7 @@ class Program:
         self._source = source
         self._wake = wake
         self._stop = threading.Event()
-        self._teller = Teller(facts, source.kind, secrets.token_hex(4))
+        self._broadcaster = Broadcaster(facts, source.kind, secrets.token_hex(4))
 
     def serve(
         self, listener: socket.socket, names: Iterable[str] = (), started: Callable[[], None] = lambda: None
@@ -37,9 +37,11 @@ class Program:
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._source.start()
-        threading.Thread(target=self._teller.run, args=(self._stop, self._wake), name="teller", daemon=True).start()
-        stream = Stream(self._teller)
-        app = application(self._teller, self._source, self.bundle, stream, (*LOCAL, *names))
+        threading.Thread(
+            target=self._broadcaster.run, args=(self._stop, self._wake), name="broadcaster", daemon=True
+        ).start()
+        stream = Stream(self._broadcaster)
+        app = application(self._broadcaster, self._source, self.bundle, stream, (*LOCAL, *names))
         try:
             Server(app, stream, started).run(sockets=[listener])
         finally:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.checking import LARGEST, BusyError, Checks, CheckTimeoutError
 from toposcope.ui.detail import detail
@@ -48,15 +48,20 @@ class Answers:
     """Answers for one cluster."""
 
     def __init__(
-        self, teller: Teller, source: Source, bundle: Bundle, stream: Stream, body_seconds: float | None = None
+        self,
+        broadcaster: Broadcaster,
+        source: Source,
+        bundle: Bundle,
+        stream: Stream,
+        body_seconds: float | None = None,
     ) -> None:
-        self._teller = teller
+        self._broadcaster = broadcaster
         self._source = source
         self._bundle = bundle
         self._stream = stream
         self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
-        self._checks = Checks(teller.facts.snapshot, source.published)
-        self._searcher = Searcher(teller.facts)
+        self._checks = Checks(broadcaster.facts.snapshot, source.published)
+        self._searcher = Searcher(broadcaster.facts)
         # Those who wait for a server that does not answer must not take the threads of everybody else.
         self._asking = CapacityLimiter(_ASKING)
 
@@ -91,9 +96,9 @@ class Answers:
         return Response(body, media_type=kind, headers={"cache-control": "no-cache"})
 
     async def _snapshot(self, request: Request) -> Response:
-        if not self._teller.ready:
+        if not self._broadcaster.ready:
             return self._not_ready()
-        tag, packed = await run_in_threadpool(self._teller.packed)
+        tag, packed = await run_in_threadpool(self._broadcaster.packed)
         headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -102,7 +107,7 @@ class Answers:
         return Response(await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON)
 
     def _not_ready(self) -> Response:
-        facts = self._teller.facts
+        facts = self._broadcaster.facts
         stale = facts.stale()
         text = (
             f"the cluster cannot be read: {'; '.join(stale[1])}"
@@ -119,7 +124,7 @@ class Answers:
         return _json(found)
 
     def _detail(self, name: str) -> protocol.Node | None:
-        facts, teller = self._teller.facts, self._teller
+        facts, broadcaster = self._broadcaster.facts, self._broadcaster
         known = facts.node(name)
         if known is None:  # also: no name out of a URL reaches the API server unless it is a node's
             return None
@@ -136,7 +141,7 @@ class Answers:
         if seen is None:
             return None
         pods = facts.pods_on(name) if facts.pods_known else None
-        found = detail(seen, teller.sights, pods, teller.status().as_of, teller.since(name))
+        found = detail(seen, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
         if trouble:
             found.problem = trouble
         return found
@@ -145,16 +150,16 @@ class Answers:
         query = request.query_params.get("q", "")
         if len(query) > LONGEST:
             return problem(HTTPStatus.BAD_REQUEST, f"q is longer than {LONGEST} characters")
-        return _json(await run_in_threadpool(self._searcher.search, self._teller.sights, query))
+        return _json(await run_in_threadpool(self._searcher.search, self._broadcaster.views, query))
 
     async def _check(self, request: Request) -> Response:
-        if not self._teller.ready:
+        if not self._broadcaster.ready:
             return self._not_ready()
         text = await self._workload(request)
         if isinstance(text, Response):
             return text
-        as_of = self._teller.status().as_of
-        check = functools.partial(self._checks.check, text, self._teller.sights, as_of)
+        as_of = self._broadcaster.status().as_of
+        check = functools.partial(self._checks.check, text, self._broadcaster.views, as_of)
         try:
             return _json(await run_in_threadpool(check))
         except BusyError:
@@ -195,7 +200,7 @@ class Answers:
         return bytes(parts)
 
     async def _ready(self, _request: Request) -> Response:
-        if self._teller.ready:
+        if self._broadcaster.ready:
             return PlainTextResponse("ok\n")
         return PlainTextResponse("the cluster has not been read yet\n", HTTPStatus.SERVICE_UNAVAILABLE)
 

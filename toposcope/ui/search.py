@@ -7,7 +7,7 @@ from typing import Final
 from toposcope.ui import protocol
 from toposcope.ui.facts import Facts
 from toposcope.ui.nodes import domain_path
-from toposcope.ui.views import Sight
+from toposcope.ui.views import View
 
 MOST: Final = 50
 LONGEST: Final = 256
@@ -21,15 +21,15 @@ class Searcher:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._domains: tuple[Sequence[Sight], list[protocol.Found]] = ((), [])
+        self._domains: tuple[Sequence[View], list[protocol.Found]] = ((), [])
 
-    def search(self, sights: Sequence[Sight], query: str) -> protocol.Search:
+    def search(self, views: Sequence[View], query: str) -> protocol.Search:
         """Nodes, domains and GPUs that have the text in them: whole, then at the beginning, then anywhere."""
         text = query.strip().lower()
         if not text:
             return protocol.Search(query, [], more=False)
-        if self._domains[0] is not sights:
-            self._domains = sights, [domain for sight in sights for domain in _domains(sight)]
+        if self._domains[0] is not views:
+            self._domains = views, [domain for view in views for domain in _domains(view)]
         found = [domain for domain in self._domains[1] if text in domain.text.lower()]
         found += [
             protocol.Found("node", name, None, [], "", name) for name in self._facts.names() if text in name.lower()
@@ -44,16 +44,16 @@ def _rank(found: protocol.Found, text: str) -> int:
     return 0 if lower == text else 1 if lower.startswith(text) else 2
 
 
-def _domains(sight: Sight) -> Iterator[protocol.Found]:
+def _domains(view: View) -> Iterator[protocol.Found]:
     """Every domain of a view, but for those that are a node: they are found as such."""
-    levels = sight.scope.levels
+    levels = view.scope.levels
     seen: set[tuple[str, ...]] = set()
-    for node in sight.scope.nodes:
-        path = tuple(domain_path(node, sight))
+    for node in view.scope.nodes:
+        path = tuple(domain_path(node, view))
         for depth, value in enumerate(path, 1):
             if value != node.name and path[:depth] not in seen:
                 seen.add(path[:depth])
-                yield protocol.Found("domain", value, sight.view.id, list(path[:depth]), levels[depth - 1].domain, "")
+                yield protocol.Found("domain", value, view.summary.id, list(path[:depth]), levels[depth - 1].domain, "")
 
 
 def _gpus(facts: Facts, text: str) -> Iterator[protocol.Found]:

@@ -10,7 +10,7 @@ from h11 import IDLE
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.guard import LOCAL, Guard
 from toposcope.ui.routes import Answers
@@ -25,10 +25,10 @@ _ENDING_SECONDS: Final = 2
 
 
 def application(
-    teller: Teller, source: Source, bundle: Bundle, stream: Stream, hosts: Iterable[str] = LOCAL
+    broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream, hosts: Iterable[str] = LOCAL
 ) -> ASGIApp:
     """The whole application, guarded."""
-    return Guard(Answers(teller, source, bundle, stream).application(), hosts)
+    return Guard(Answers(broadcaster, source, bundle, stream).application(), hosts)
 
 
 class _Patient(H11Protocol):

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 
 MOST: Final = 100
 """Streams at a time."""
@@ -19,16 +19,16 @@ _SEND_SECONDS: Final = 30.0
 
 
 class Stream:
-    """Serves every stream of one teller. Each holds a place in the teller's ring, and no queue."""
+    """Serves every stream of one broadcaster. Each holds a place in the broadcaster's ring, and no queue."""
 
     def __init__(
         self,
-        teller: Teller,
+        broadcaster: Broadcaster,
         most: int = MOST,
         status_seconds: float = STATUS_SECONDS,
         send_seconds: float = _SEND_SECONDS,
     ) -> None:
-        self._teller = teller
+        self._broadcaster = broadcaster
         self._most = most
         self._status_seconds = status_seconds
         self._send_seconds = send_seconds
@@ -67,7 +67,7 @@ class Stream:
                 loop.call_soon_threadsafe(news.set)
 
         self._wakes.add(wake)
-        self._teller.listeners.add(wake)
+        self._broadcaster.listeners.add(wake)
         gone = asyncio.create_task(_gone(receive, news))
         try:
             await self._send(
@@ -87,31 +87,31 @@ class Stream:
             return
         finally:
             gone.cancel()
-            self._teller.listeners.discard(wake)
+            self._broadcaster.listeners.discard(wake)
             self._wakes.discard(wake)
             self._open -= 1
 
     async def _talk(self, send: Send, identity: str, news: asyncio.Event, gone: "asyncio.Task[None]") -> None:
-        teller = self._teller
+        broadcaster = self._broadcaster
         await self._write(send, b"retry: 2000\n\n")
-        place = teller.number_of(identity)
+        place = broadcaster.number_of(identity)
         if place is None:
-            place = teller.number
+            place = broadcaster.number
             await self._write(send, _event(b"reset", b'{"why":"this is another run of the server"}', ""))
         health = -1
         while not (self.ending or gone.done()):
             news.clear()
-            events = teller.after(place)
+            events = broadcaster.after(place)
             if events is None:
-                place = teller.number
+                place = broadcaster.number
                 await self._write(send, _event(b"reset", b'{"why":"too much happened meanwhile"}', ""))
                 events = []
             for event in events:
-                await self._write(send, _event(event.name.encode(), event.data, teller.identity(event.number)))
+                await self._write(send, _event(event.name.encode(), event.data, broadcaster.identity(event.number)))
                 place = event.number
-            if teller.health != health or not events:
-                health = teller.health
-                await self._write(send, _event(b"status", msgspec.json.encode(teller.status()), ""))
+            if broadcaster.health != health or not events:
+                health = broadcaster.health
+                await self._write(send, _event(b"status", msgspec.json.encode(broadcaster.status()), ""))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), self._status_seconds)
         with contextlib.suppress(TimeoutError, OSError):

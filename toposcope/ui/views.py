@@ -24,32 +24,32 @@ _ALWAYS: Final = frozenset({GPUS, GPU_PRODUCT})
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class View:
     """One view: what the page is told of it, and which nodes are in it."""
 
-    view: protocol.View
+    summary: protocol.View
     scope: Scope
     takes: Takes
 
 
-def sights_of(snapshot: Snapshot, before: Sequence[Sight] = ()) -> tuple[Sight, ...]:
+def views_of(snapshot: Snapshot, before: Sequence[View] = ()) -> tuple[View, ...]:
     """All views of a cluster, the one that is meant when none is named first.
 
-    `before` are views of nodes that have the same footing (see `footing_of`): what was counted for them still holds.
+    `before` are views of nodes that have the same footing (see `view_inputs`): what was counted for them still holds.
     """
-    known = {sight.view.id: sight for sight in before}
+    known = {view.summary.id: view for view in before}
     if not snapshot.topologies:
         found = scope(snapshot)
         labelled = any(node.label(GPUS) is not None for node in found.nodes)
         takes: Takes = _labelled if labelled else _has_gpus
-        return (Sight(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
+        return (View(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
-    found_all: list[Sight] = []
+    found_all: list[View] = []
     for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
         parent = names.get(topology.owner) if topology.owner else None
         here = known.get(topology.name)
-        found_all.append(_sight(snapshot, topology, topology.name, "topology", parent, here))
+        found_all.append(_topology_view(snapshot, topology, topology.name, "topology", parent, here))
         # With Auto each segment has a ClusterTopology, which is a view of its own.
         found_all += () if topology.divided else _segments(snapshot, topology, known)
     return tuple(found_all)
@@ -69,7 +69,7 @@ def _has_gpus(node: NodeView) -> bool:
     return node.has_gpus
 
 
-def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, Sight]) -> Iterator[Sight]:
+def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, View]) -> Iterator[View]:
     """The segments that the controller has written down for a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
         name = str(entry["name"])
@@ -81,7 +81,7 @@ def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, Sight]
             log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
 
 
-def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
+def _suggested(snapshot: Snapshot) -> Iterator[View]:
     """Where no controller has been: the kinds of nodes that there are, when there are several."""
     found = suggest(snapshot.nodes, snapshot.catalogue).found
     if len(found) > 1:
@@ -90,47 +90,47 @@ def _suggested(snapshot: Snapshot) -> Iterator[Sight]:
 
 
 def _as_if(
-    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], before: Sight | None = None
-) -> Sight:
+    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], before: View | None = None
+) -> View:
     """A view as if there were a ClusterTopology with this spec."""
     topology = read({"metadata": {"name": identity}, "spec": spec})
-    return _sight(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent, before)
+    return _topology_view(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent, before)
 
 
-def _sight(
+def _topology_view(
     snapshot: Snapshot,
     topology: Topology,
     name: str,
     kind: Literal["topology", "segment"],
     parent: str | None,
-    before: Sight | None,
-) -> Sight:
+    before: View | None,
+) -> View:
     was = before.scope.topology if before else None
     if before and was and was.selector == topology.selector:
-        found, gpus = again(before.scope, topology), before.view.gpus
+        found, gpus = again(before.scope, topology), before.summary.gpus
     else:
         found, gpus = scope(snapshot, topology.name), None
-    return Sight(_view(topology.name, name, kind, parent, found, gpus), found, topology.selects)
+    return View(_view(topology.name, name, kind, parent, found, gpus), found, topology.selects)
 
 
-def footing_of(sights: Sequence[Sight]) -> Callable[[NodeView], object]:
+def view_inputs(views: Sequence[View]) -> Callable[[NodeView], object]:
     """What of a node the views are made of: as long as it is equal, the node changes none of them.
 
     Most changes leave it: of state, of hardware, of any label that is no level and in no selector.
     """
     tracked = set(_ALWAYS)
-    for sight in sights:
-        tracked |= sight.scope.catalogue.level_keys
-        tracked.update(level.key for level in sight.scope.levels)
-        if sight.scope.topology:
-            tracked |= sight.scope.topology.label_keys()
-            tracked.update(level.key for level in sight.scope.topology.last_levels)
+    for view in views:
+        tracked |= view.scope.catalogue.level_keys
+        tracked.update(level.key for level in view.scope.levels)
+        if view.scope.topology:
+            tracked |= view.scope.topology.label_keys()
+            tracked.update(level.key for level in view.scope.topology.last_levels)
 
-    def footing(node: NodeView) -> object:
+    def inputs(node: NodeView) -> object:
         labels = {key: node.values[place] for key, place in node.places.items() if key in tracked}
         return labels, node.gpus, node.has_gpus, node.usable
 
-    return footing
+    return inputs
 
 
 def _view(
@@ -186,11 +186,11 @@ def conditions_of(topology: Topology) -> Iterator[protocol.ConditionView]:
         )
 
 
-def keys_of(sights: Sequence[Sight]) -> tuple[str, ...]:
+def keys_of(views: Sequence[View]) -> tuple[str, ...]:
     """The label keys that are a level of any view, each once."""
-    return tuple(dict.fromkeys(level.key for sight in sights for level in levels_of(sight)))
+    return tuple(dict.fromkeys(level.key for view in views for level in levels_of(view)))
 
 
-def levels_of(sight: Sight) -> tuple[Level, ...]:
+def levels_of(view: View) -> tuple[Level, ...]:
     """The levels of a view, broadest first."""
-    return sight.scope.levels
+    return view.scope.levels

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
-from toposcope.ui.broadcaster import Teller
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
@@ -103,11 +103,11 @@ class Shown:
 
     def _begin(self) -> None:
         self._life += 1
-        self.teller = Teller(self.facts, self._kind, f"life{self._life}")
-        self.teller.tick()
-        stream = Stream(self.teller)
+        self.broadcaster = Broadcaster(self.facts, self._kind, f"life{self._life}")
+        self.broadcaster.tick()
+        stream = Stream(self.broadcaster)
         answering = threading.Event()
-        app = application(self.teller, self.source, Bundle(), stream, LOCAL)
+        app = application(self.broadcaster, self.source, Bundle(), stream, LOCAL)
         self._server = Server(app, stream, answering.set)
         self._thread = threading.Thread(target=self._server.run, args=([self._listener],), daemon=True)
         self._thread.start()
@@ -117,7 +117,7 @@ class Shown:
         """Another state of the cluster."""
         self._save(objects)
         self.source.look_again()
-        self.teller.tick()
+        self.broadcaster.tick()
 
     def spoil(self, text: str) -> None:
         """Something that cannot be read."""
@@ -125,7 +125,7 @@ class Shown:
         self._path.write_text(text)
         os.utime(self._path, (self._times, self._times))
         self.source.look_again()
-        self.teller.tick()
+        self.broadcaster.tick()
 
     def stop(self) -> None:
         """End the server."""

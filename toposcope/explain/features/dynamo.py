@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.features import NAME
 from toposcope.explain.kinds import CLIQUE_SET, DEPLOYMENT_GRAPH
 from toposcope.explain.step import Step, passed, unknown
 
 
-def look(case: Case) -> Iterator[Step]:
+def look(context: Context) -> Iterator[Step]:
     """Whether the PodCliqueSet of a constrained deployment is there."""
-    graphs = list(case.members(DEPLOYMENT_GRAPH))
-    if not graphs or not case.topologies:
+    graphs = list(context.members(DEPLOYMENT_GRAPH))
+    if not graphs or not context.topologies:
         return
     ref, _ = graphs[0]
-    if any(case.members(CLIQUE_SET)):
+    if any(context.members(CLIQUE_SET)):
         yield passed(NAME, "Dynamo has handed it to Grove")
         return
-    hidden = case.shelf.hidden(CLIQUE_SET)
+    hidden = context.store.hidden(CLIQUE_SET)
     yield unknown(
         NAME,
         hidden or "Dynamo has made no PodCliqueSet of it yet",

@@ -7,7 +7,7 @@ reads no node, so its condition is quoted and not taken for the truth about leve
 from collections.abc import Iterator
 from typing import Any, Final
 
-from toposcope.explain.context import Case, asked
+from toposcope.explain.context import Context, asked
 from toposcope.explain.features import NAME
 from toposcope.explain.kinds import CLIQUE_SET, GANG
 from toposcope.explain.object_store import Condition, Ref, condition
@@ -20,14 +20,14 @@ _MISSING: Final = frozenset({"TopologyNameMissing", "ClusterTopologyNotFound", "
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
 
 
-def look(case: Case) -> Iterator[Step]:
+def look(context: Context) -> Iterator[Step]:
     """What Grove says about the PodCliqueSet, and what it made of it."""
-    if not asked(group for workload in case.workloads for group in workload.groups):
+    if not asked(group for workload in context.workloads for group in workload.groups):
         return
-    for ref, document in case.members(CLIQUE_SET):
+    for ref, document in context.members(CLIQUE_SET):
         said = condition(document, CONDITION)
         yield _condition(ref, said)
-        yield from _gangs(case, said)
+        yield from _gangs(context, said)
 
 
 def _condition(ref: Ref, said: Condition | None) -> Step:
@@ -59,11 +59,11 @@ def _condition(ref: Ref, said: Condition | None) -> Step:
     return passed(NAME, "Grove's topology-aware scheduling is on")
 
 
-def _gangs(case: Case, said: Condition | None) -> Iterator[Step]:
+def _gangs(context: Context, said: Condition | None) -> Iterator[Step]:
     """A PodGang that was made while topology or level were gone lacks the constraint, and keeps lacking it."""
     if said and said.reason == _OFF:
         return
-    for ref, document in case.members(GANG):
+    for ref, document in context.members(GANG):
         root = Part(document)
         named = (root / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
         if not named and not _packs(root.value):

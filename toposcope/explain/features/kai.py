@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from toposcope.explain.context import Case, published_as
+from toposcope.explain.context import Context, published_as
 from toposcope.explain.features import NAME
 from toposcope.explain.kinds import KAI_TOPOLOGY
 from toposcope.explain.step import Step, failed, passed, unknown
@@ -10,18 +10,18 @@ from toposcope.explain.steps.drift import kai_name, named_kai
 from toposcope.snapshot.snapshot import Published
 
 
-def look(case: Case) -> Iterator[Step]:
+def look(context: Context) -> Iterator[Step]:
     """Whether KAI has a Topology for each binding that the workload uses."""
-    for workload in case.workloads:
+    for workload in context.workloads:
         if workload.topology is None or workload.system not in ("Dynamo", "Grove"):
             continue
-        binding = case.resource(workload)
+        binding = context.resource(workload)
         if binding is None:
             continue
         name = kai_name(binding)
-        if published_as(case.snapshot, name, (KAI_TOPOLOGY,)):
+        if published_as(context.snapshot, name, (KAI_TOPOLOGY,)):
             yield passed(NAME, f"KAI has the Topology {name}")
-        elif hidden := case.shelf.hidden(KAI_TOPOLOGY):
+        elif hidden := context.store.hidden(KAI_TOPOLOGY):
             yield unknown(NAME, f"whether KAI has the Topology {name} is not known: {hidden}")
         else:
             yield failed(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.features import NAME
 from toposcope.explain.kinds import CLUSTER_QUEUE, FLAVOR, KUEUE_WORKLOAD, LOCAL_QUEUE
 from toposcope.explain.object_store import Object, condition
@@ -12,23 +12,23 @@ from toposcope.integrations.framework.document import Part
 from toposcope.integrations.kueue.workload import QUEUE_NAME
 
 
-def is_managed(case: Case) -> bool:
+def is_managed(context: Context) -> bool:
     """Whether Kueue has made a Workload of it."""
-    return any(case.members(KUEUE_WORKLOAD))
+    return any(context.members(KUEUE_WORKLOAD))
 
 
-def look(case: Case) -> Iterator[Step]:
+def look(context: Context) -> Iterator[Step]:
     """From the queue's name to the flavors of its ClusterQueue."""
-    if not any(workload.system == "Kueue" for workload in case.workloads):
+    if not any(workload.system == "Kueue" for workload in context.workloads):
         return
-    name = _queue(case)
-    namespace = case.demand.namespace
+    name = _queue(context)
+    namespace = context.demand.namespace
     if name is None:
         yield unknown(NAME, "the workload names no queue, so which flavors Kueue would use is not known")
         return
-    queue = case.shelf.find(LOCAL_QUEUE, name, namespace)
+    queue = context.store.find(LOCAL_QUEUE, name, namespace)
     if queue is None:
-        hidden = case.shelf.hidden(LOCAL_QUEUE)
+        hidden = context.store.hidden(LOCAL_QUEUE)
         command = f"kubectl get {LOCAL_QUEUE.name} -n {namespace}"
         if hidden:
             yield unknown(NAME, f"the queue {name} cannot be seen: {hidden}", commands=(command,))
@@ -36,24 +36,24 @@ def look(case: Case) -> Iterator[Step]:
             yield failed(NAME, f"there is no LocalQueue {name} in namespace {namespace}", commands=(command,))
         return
     cluster_queue = (Part(queue) / "spec" / "clusterQueue").text() or ""
-    yield from _cluster_queue(case, cluster_queue)
+    yield from _cluster_queue(context, cluster_queue)
 
 
-def _queue(case: Case) -> str | None:
-    root = Part(case.document)
+def _queue(context: Context) -> str | None:
+    root = Part(context.document)
     own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
-    made = [(Part(document) / "spec" / "queueName").text() for _, document in case.members(KUEUE_WORKLOAD)]
+    made = [(Part(document) / "spec" / "queueName").text() for _, document in context.members(KUEUE_WORKLOAD)]
     return own or next(iter(filter(None, made)), None)
 
 
 _ACTIVE: Final = "Active"
 
 
-def _cluster_queue(case: Case, name: str) -> Iterator[Step]:
-    found = case.shelf.find(CLUSTER_QUEUE, name)
+def _cluster_queue(context: Context, name: str) -> Iterator[Step]:
+    found = context.store.find(CLUSTER_QUEUE, name)
     describe = (f"kubectl describe {CLUSTER_QUEUE.name} {name}",)
     if found is None:
-        hidden = case.shelf.hidden(CLUSTER_QUEUE)
+        hidden = context.store.hidden(CLUSTER_QUEUE)
         if hidden:
             yield unknown(NAME, f"the ClusterQueue {name} cannot be seen: {hidden}", commands=describe)
         else:
@@ -63,18 +63,18 @@ def _cluster_queue(case: Case, name: str) -> Iterator[Step]:
     if active and active.status == "False":
         yield failed(NAME, f"ClusterQueue {name} is not active ({active.reason}): {active.message}", commands=describe)
         return
-    yield _flavors(case, name, found)
+    yield _flavors(context, name, found)
 
 
-def _flavors(case: Case, name: str, queue: Object) -> Step:
+def _flavors(context: Context, name: str, queue: Object) -> Step:
     groups = (Part(queue) / "spec" / "resourceGroups").items()
     flavors = {text for group in groups for each in (group / "flavors").items() if (text := (each / "name").text())}
-    hidden = case.shelf.hidden(FLAVOR)
+    hidden = context.store.hidden(FLAVOR)
     if hidden:
         return unknown(NAME, f"whether the flavors of ClusterQueue {name} have a topology is not known: {hidden}")
     having = {}
     for flavor in sorted(flavors):
-        document = case.shelf.find(FLAVOR, flavor)
+        document = context.store.find(FLAVOR, flavor)
         topology = (Part(document) / "spec" / "topologyName").text() if document else None
         if topology:
             having[flavor] = topology

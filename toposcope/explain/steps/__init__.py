@@ -1,1 +1,1 @@
-"""One file per question. Each has `look(case) -> Step`; `toposcope.explain.diagnosis` asks them in their order."""
+"""One file per question. Each has `look(context) -> Step`; `toposcope.explain.diagnosis` asks them in their order."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from toposcope.explain.context import Case, asked
+from toposcope.explain.context import Context, asked
 from toposcope.explain.lost import lost_levels, mentions
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps.levels import RULES, in_the_dark
@@ -15,29 +15,29 @@ from toposcope.topology.text import plural
 NAME: Final = "availability"
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """The ClusterTopology's condition, and the nodes as they are now."""
-    wanted = tuple(asked(group for workload in case.workloads for group in workload.groups))
-    gone = _lost(case, wanted)
+    wanted = tuple(asked(group for workload in context.workloads for group in workload.groups))
+    gone = _lost(context, wanted)
     if gone:
         return gone
-    if dark := in_the_dark(case):
+    if dark := in_the_dark(context):
         return unknown(NAME, dark)
     if not wanted:
         return passed(NAME, "it asks for no level")
-    if not case.snapshot.nodes:
+    if not context.snapshot.nodes:
         return unknown(NAME, "no node can be seen")
     names = ", ".join(dict.fromkeys(level.domain for level in wanted))
-    return _out_of_reach(case, wanted) or passed(NAME, f"nodes that take pods carry {names}")
+    return _out_of_reach(context, wanted) or passed(NAME, f"nodes that take pods carry {names}")
 
 
-def _lost(case: Case, wanted: Collection[Level]) -> Step | None:
+def _lost(context: Context, wanted: Collection[Level]) -> Step | None:
     """A level that the ClusterTopology says it has lost, and that is asked for."""
-    complaints = [finding.message for finding in case.findings(*RULES)]
-    for domain, message in lost_levels(case).items():
+    complaints = [finding.message for finding in context.findings(*RULES)]
+    for domain, message in lost_levels(context).items():
         named = any(level.domain == domain for level in wanted)
-        if named or any(mentions(case, text, domain) for text in complaints):
-            topology = case.topologies[0] if case.topologies else message.split()[1].rstrip(":")
+        if named or any(mentions(context, text, domain) for text in complaints):
+            topology = context.topologies[0] if context.topologies else message.split()[1].rstrip(":")
             return failed(
                 NAME,
                 message,
@@ -48,11 +48,11 @@ def _lost(case: Case, wanted: Collection[Level]) -> Step | None:
     return None
 
 
-def _out_of_reach(case: Case, wanted: Collection[Level]) -> Step | None:
+def _out_of_reach(context: Context, wanted: Collection[Level]) -> Step | None:
     """A level that is asked for and that no node carries that takes pods."""
-    for workload in case.workloads:
-        levels = case.levels(workload)
-        table = table_of(case.nodes(workload), frozenset(level.key for level in levels))
+    for workload in context.workloads:
+        levels = context.levels(workload)
+        table = table_of(context.nodes(workload), frozenset(level.key for level in levels))
         for coverage in cover(levels, table):
             level = coverage.level
             if level not in wanted or coverage.usable:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from toposcope.explain.context import Case, published_as
+from toposcope.explain.context import Context, published_as
 from toposcope.explain.kinds import BINDING, KAI_TOPOLOGY
 from toposcope.explain.object_store import condition
 from toposcope.explain.step import Step, failed, passed, unknown
@@ -15,19 +15,19 @@ NAME: Final = "drift"
 _DRIFT: Final = "SchedulerTopologyDrift"
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """Levels of the published resources against the ClusterTopology's, and what Grove says of its own comparison."""
     told, open_questions = [], []
-    for workload in case.workloads:
-        if workload.topology is None or not case.reads(workload):
+    for workload in context.workloads:
+        if workload.topology is None or not context.reads(workload):
             continue
-        resource = case.resource(workload)
+        resource = context.resource(workload)
         if resource is None:
-            kinds = case.reads(workload)
-            open_questions.append(case.shelf.hidden(*kinds) or f"there is no {kinds[0].kind} {workload.topology}")
+            kinds = context.reads(workload)
+            open_questions.append(context.store.hidden(*kinds) or f"there is no {kinds[0].kind} {workload.topology}")
             continue
-        scope = case.scope(workload)
-        chain = list(_resources(case, resource))
+        scope = context.scope(workload)
+        chain = list(_resources(context, resource))
         for each in chain:
             if scope and not _says(each, scope):
                 return _drifted(each, scope)
@@ -44,11 +44,11 @@ def look(case: Case) -> Step:
     return passed(NAME, "; ".join(dict.fromkeys(told)) or "it asks for no topology")
 
 
-def _resources(case: Case, resource: Published) -> Iterator[Published]:
+def _resources(context: Context, resource: Published) -> Iterator[Published]:
     """The resource that the system reads; for Grove also the KAI Topology that it schedules by."""
     yield resource
     if (resource.api_version.rpartition("/")[0], resource.kind) == BINDING.key:
-        kai = published_as(case.snapshot, kai_name(resource), (KAI_TOPOLOGY,))
+        kai = published_as(context.snapshot, kai_name(resource), (KAI_TOPOLOGY,))
         if kai:
             yield kai
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from toposcope.api.label_keys import PREFIX
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps import topology
 from toposcope.integrations.framework.constraints import Workload
@@ -15,19 +15,19 @@ NAME: Final = "labels"
 _AGENTS: Final = "kubectl get pods -A -o wide -l app.kubernetes.io/component=agent"
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """Nodes that lack a label of some level that others carry. They count against it only where room is short."""
-    if dark := topology.in_the_dark(case):
+    if dark := topology.in_the_dark(context):
         return unknown(NAME, dark)
-    if not case.snapshot.nodes:
+    if not context.snapshot.nodes:
         return unknown(NAME, "no node can be seen")
-    gaps = [(workload, each) for workload in case.workloads for each in partly_covered(case, workload)]
+    gaps = [(workload, each) for workload in context.workloads for each in partly_covered(context, workload)]
     if not gaps:
-        anything = any(case.levels(workload) for workload in case.workloads)
+        anything = any(context.levels(workload) for workload in context.workloads)
         return passed(NAME, "no level is on some nodes only" if anything else "it asks for no level")
-    told = [_sentence(coverage, len(case.nodes(workload))) for workload, coverage in gaps]
-    short = any(each.verdict and each.verdict.kind in {"full", "never"} for each in case.checked)
-    if case.settled or case.finished or not short:
+    told = [_sentence(coverage, len(context.nodes(workload))) for workload, coverage in gaps]
+    short = any(each.verdict and each.verdict.kind in {"full", "never"} for each in context.checked)
+    if context.settled or context.finished or not short:
         return passed(NAME, "some nodes lack a level, but there is room without them", *dict.fromkeys(told))
     workload, first = gaps[0]
     name = workload.topology or ""
@@ -48,9 +48,9 @@ def look(case: Case) -> Step:
     )
 
 
-def partly_covered(case: Case, workload: Workload) -> list[Coverage]:
+def partly_covered(context: Context, workload: Workload) -> list[Coverage]:
     """The levels that some nodes carry and others lack."""
-    levels, nodes = case.levels(workload), case.nodes(workload)
+    levels, nodes = context.levels(workload), context.nodes(workload)
     table = table_of(nodes, frozenset(level.key for level in levels))
     return [each for each in cover(levels, table) if each.missing and each.nodes]
 

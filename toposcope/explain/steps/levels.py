@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from toposcope.explain.context import Case, asked
+from toposcope.explain.context import Context, asked
 from toposcope.explain.lost import lost_levels, mentions
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps import topology
@@ -22,29 +22,31 @@ RULES: Final = (
 )
 
 
-def wrong_levels(case: Case) -> list[Finding]:
+def wrong_levels(context: Context) -> list[Finding]:
     """What is said against the levels that are named, but for those that the topology has lost."""
-    lost = lost_levels(case)
+    lost = lost_levels(context)
     return [
         finding
-        for finding in case.findings(*RULES)
-        if not any(mentions(case, finding.message, domain) for domain in lost)
+        for finding in context.findings(*RULES)
+        if not any(mentions(context, finding.message, domain) for domain in lost)
     ]
 
 
-def in_the_dark(case: Case) -> str:
+def in_the_dark(context: Context) -> str:
     """Why nothing can be said about the levels that are asked for: topology or levels are wrong. Empty otherwise."""
-    return topology.in_the_dark(case) or ("not to be told before the levels are right" if wrong_levels(case) else "")
+    return topology.in_the_dark(context) or (
+        "not to be told before the levels are right" if wrong_levels(context) else ""
+    )
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """Every level that is named is one of the topology's; near misses are offered."""
-    if dark := topology.in_the_dark(case):
+    if dark := topology.in_the_dark(context):
         return unknown(NAME, dark)
-    findings = wrong_levels(case)
+    findings = wrong_levels(context)
     if findings:
         first, others = findings[0], findings[1:]
-        name = case.topologies[0] if case.topologies else ""
+        name = context.topologies[0] if context.topologies else ""
         return failed(
             NAME,
             f"{first.field}: {first.message}",
@@ -52,12 +54,12 @@ def look(case: Case) -> Step:
             *(f"{other.field}: {other.message}; {other.fix}" for other in others),
             commands=(f"toposcope levels {name}".rstrip(),),
         )
-    named = [level.domain for level in asked(group for workload in case.workloads for group in workload.groups)]
+    named = [level.domain for level in asked(group for workload in context.workloads for group in workload.groups)]
     if named:
         return passed(NAME, f"the topology has what it asks for: {', '.join(dict.fromkeys(named))}")
-    if any(case.findings(*RULES)):
+    if any(context.findings(*RULES)):
         return passed(NAME, "what it asks for was a level of the topology")
-    unread = [workload for workload in case.workloads if not workload.placeable and workload.notes]
+    unread = [workload for workload in context.workloads if not workload.placeable and workload.notes]
     if unread:
         return unknown(NAME, unread[0].notes[0])
     return passed(NAME, "it asks for no level")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from toposcope.explain.context import Case
-from toposcope.explain.remaining_demand import Judged, judged
+from toposcope.explain.context import Context
+from toposcope.explain.remaining_demand import RemainingVerdict, remaining_verdicts
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps.levels import in_the_dark
 from toposcope.integrations.framework.constraints import Workload
@@ -17,35 +17,35 @@ NAME: Final = "room"
 _MOST: Final = 8
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """The verdict of `toposcope check`, with its own pods left aside, and the domains that were considered."""
-    if case.finished:
+    if context.finished:
         return passed(NAME, "it has run to its end")
-    if case.settled:
-        count = len(case.family.pods)
+    if context.settled:
+        count = len(context.ownership.pods)
         return passed(NAME, "its only pod has a node" if count == 1 else f"all its {count} pods have a node")
-    if not case.snapshot.nodes:
+    if not context.snapshot.nodes:
         return unknown(NAME, "no node can be seen")
-    if dark := in_the_dark(case):
+    if dark := in_the_dark(context):
         return unknown(NAME, dark)
-    found = list(judged(case))
-    return next(filter(None, (_short(case, each) for each in found)), None) or _roomy(case, found)
+    found = list(remaining_verdicts(context))
+    return next(filter(None, (_short(context, each) for each in found)), None) or _roomy(context, found)
 
 
-def _roomy(case: Case, found: Sequence[Judged]) -> Step:
+def _roomy(context: Context, found: Sequence[RemainingVerdict]) -> Step:
     """The step where nothing is known to be short."""
-    notes = [note for workload in case.workloads for note in workload.notes]
+    notes = [note for workload in context.workloads for note in workload.notes]
     if not found:
         return unknown(NAME, notes[0]) if notes else passed(NAME, "it asks for no pods")
-    if case.snapshot.pods is None:
+    if context.snapshot.pods is None:
         return unknown(NAME, "the pods of the cluster cannot be seen, so what is free is not known")
     unclear = next((each.verdict for each in found if each.verdict.kind == "unclear"), None)
     if unclear:
         return unknown(NAME, answer(unclear), *left_out(unclear))
-    return passed(NAME, answer(found[0].verdict), *notes, *_aside(case, found[0]))
+    return passed(NAME, answer(found[0].verdict), *notes, *_aside(context, found[0]))
 
 
-def _short(case: Case, found: Judged) -> Step | None:
+def _short(context: Context, found: RemainingVerdict) -> Step | None:
     """The step where there is too little room for one system's demands."""
     verdict = found.verdict
     if verdict.kind not in {"full", "never"}:
@@ -57,13 +57,13 @@ def _short(case: Case, found: Judged) -> Step | None:
         *advice(verdict),
         *(_considered(verdict.shortage, offers) if verdict.shortage else ()),
         *left_out(verdict),
-        *_aside(case, found),
-        commands=tuple(_commands(case, found.workload, verdict)),
+        *_aside(context, found),
+        commands=tuple(_commands(context, found.workload, verdict)),
     )
 
 
-def _aside(case: Case, found: Judged) -> Iterator[str]:
-    count = len(case.placed)
+def _aside(context: Context, found: RemainingVerdict) -> Iterator[str]:
+    count = len(context.placed)
     if found.whole:
         have = "1 pod has a node already and counts" if count == 1 else f"{count} pods have nodes already and count"
         yield f"{have} as if still to be placed, because all of them belong together"
@@ -85,11 +85,11 @@ def _considered(shortage: Shortage, offers: Sequence[Offer]) -> Iterator[str]:
         yield f"  and {len(offers) - _MOST} with less"
 
 
-def _commands(case: Case, workload: Workload, verdict: Verdict) -> Iterator[str]:
+def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterator[str]:
     level = verdict.shortage.level if verdict.shortage else None
-    topology = workload.topology if case.scope(workload) else None
+    topology = workload.topology if context.scope(workload) else None
     tree = " ".join(filter(None, ("toposcope tree", topology, f"--level {level.domain}" if level else "")))
-    yield tree if level is None or case.scope(workload) else "toposcope tree"
+    yield tree if level is None or context.scope(workload) else "toposcope tree"
     for remedy in verdict.remedies:
         yield from _remedy(remedy)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.step import Step, failed, passed
 from toposcope.explain.steps import features, hierarchy, levels, topology
 
@@ -10,11 +10,11 @@ NAME: Final = "rules"
 _ELSEWHERE: Final = frozenset((*topology.RULES, *levels.RULES, *hierarchy.RULES, *features.RULES))
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """The rest of what `toposcope check` would say."""
     findings = [
         finding
-        for checked in case.checked
+        for checked in context.checked
         for finding in checked.reading.findings
         if finding.rule.partition("/")[2] not in _ELSEWHERE
     ]
@@ -27,8 +27,8 @@ def look(case: Case) -> Step:
     if errors:
         first = errors[0]
         more = [f"{error.field}: {error.message}; {error.fix}" for error in errors[1:]]
-        kind = f"{case.demand.kind.lower()}/{case.demand.name}"
-        where = f" -n {case.demand.namespace}" if case.demand.namespace else ""
+        kind = f"{context.demand.kind.lower()}/{context.demand.name}"
+        where = f" -n {context.demand.namespace}" if context.demand.namespace else ""
         return failed(
             NAME,
             f"{first.field}: {first.message}",

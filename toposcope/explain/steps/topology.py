@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from toposcope.explain.context import Case
+from toposcope.explain.context import Context
 from toposcope.explain.kinds import Kind
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.integrations.framework.constraints import Workload
@@ -19,49 +19,49 @@ RULES: Final = (
 )
 
 
-def in_the_dark(case: Case) -> str:
+def in_the_dark(context: Context) -> str:
     """Why nothing can be said about levels: the topology itself is not known. Empty where it is."""
-    return "not to be told before the topology is right" if any(case.findings(*RULES)) else ""
+    return "not to be told before the topology is right" if any(context.findings(*RULES)) else ""
 
 
-def look(case: Case) -> Step:
+def look(context: Context) -> Step:
     """The topology exists, in the shape that the system of the workload reads."""
-    kinds = [kind for workload in case.workloads for kind in case.reads(workload)[:1]]
-    for finding in case.findings(*RULES):
+    kinds = [kind for workload in context.workloads for kind in context.reads(workload)[:1]]
+    for finding in context.findings(*RULES):
         return failed(
             NAME,
             f"{finding.field}: {finding.message}",
             finding.fix,
             commands=(*(f"kubectl get {kind.name}" for kind in kinds), "kubectl get gtopo"),
         )
-    for finding in case.findings("no-topology", severity="warning"):
+    for finding in context.findings("no-topology", severity="warning"):
         return failed(NAME, f"{finding.field}: {finding.message}", finding.fix)
     told, open_questions = [], []
-    for workload in case.workloads:
+    for workload in context.workloads:
         name = workload.topology
         if name is None:
             continue
-        kinds = list(case.reads(workload))
-        there = case.resource(workload)
+        kinds = list(context.reads(workload))
+        there = context.resource(workload)
         if there:
             told.append(f"{there.handle} exists")
-        elif hidden := case.shelf.hidden(*kinds):
+        elif hidden := context.store.hidden(*kinds):
             open_questions.append(f"whether {workload.system} has a {kinds[0].kind} {name} is not known: {hidden}")
         else:
-            return _unpublished(case, workload, kinds[0])
+            return _unpublished(context, workload, kinds[0])
     if open_questions:
         return unknown(NAME, open_questions[0])
     return passed(NAME, "; ".join(dict.fromkeys(told)) or "it asks for no topology")
 
 
-def _unpublished(case: Case, workload: Workload, kind: Kind) -> Step:
+def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
     """A topology of this name is known, but not in the shape that the scheduler reads."""
     name = workload.topology or ""
     message = f"there is no {kind.kind} {name} for {workload.system} to read"
     commands = (f"kubectl get {kind.name}", f"kubectl describe gtopo {name}")
-    scope = case.scope(workload)
+    scope = context.scope(workload)
     if scope is None or scope.topology is None:
-        others = [each.handle for each in case.snapshot.published if each.name == name]
+        others = [each.handle for each in context.snapshot.published if each.name == name]
         return failed(NAME, message, f"{', '.join(others)} is there, which it does not read", commands=commands[:1])
     told = _of_this_kind((Part(scope.topology.status) / "published").value, kind)
     never = scope.topology.publish.get(_TARGETS.get(kind.key, ""))

@@ -11,12 +11,12 @@ from tests.snapshot.clusters import pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod
 from tests.ui.pages import Page, decoded, fetched
-from tests.ui.serving import Ticks, facts_of, rack_nodes, teller_of
+from tests.ui.serving import Ticks, broadcaster_of, facts_of, rack_nodes
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.ui import broadcaster as module
 from toposcope.ui.facts import Facts
-from toposcope.ui.views import sights_of
+from toposcope.ui.views import views_of
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
 
@@ -51,16 +51,16 @@ def _turn(dice: random.Random, facts: Facts) -> None:
 def test_pages_that_follow_know_what_new_ones_know() -> None:
     dice = random.Random(8)
     facts = facts_of(rack_nodes(8))
-    teller = teller_of(facts)
-    pages = [Page(teller), Page(teller)]
+    broadcaster = broadcaster_of(facts)
+    pages = [Page(broadcaster), Page(broadcaster)]
     for turn in range(300):
         for _ in range(dice.randrange(4)):
             _turn(dice, facts)
-        teller.tick()
+        broadcaster.tick()
         for page in pages[: 1 + turn % 2]:  # the second one hears of two turns at once
             page.follow()
     pages[1].follow()
-    new = fetched(teller_of(facts))
+    new = fetched(broadcaster_of(facts))
 
     for page in pages:
         assert page.rows == decoded(new)
@@ -71,18 +71,18 @@ def test_pages_that_follow_know_what_new_ones_know() -> None:
 
 def test_what_changed_is_told_in_words_and_kept() -> None:
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
-    page = Page(teller)
+    broadcaster = broadcaster_of(facts)
+    page = Page(broadcaster)
 
     _put(facts, "n1", state="degraded")
-    teller.tick()
+    broadcaster.tick()
     _put(facts, "n1")
-    teller.tick()
+    broadcaster.tick()
     facts.node_gone("n2")
     facts.node_gone("n3")
-    teller.tick()
+    broadcaster.tick()
     _put(facts, "n0", "r7")
-    teller.tick()
+    broadcaster.tick()
     page.follow()
 
     assert page.changes == [
@@ -91,63 +91,63 @@ def test_what_changed_is_told_in_words_and_kept() -> None:
         "rack z/b1/r1 is gone with 2 nodes: n2, n3",
         "1 node moved from rack r0 to r7: n0",
     ]
-    assert [each["text"] for each in fetched(teller)["changes"]] == page.changes[::-1]
-    assert [each["bad"] for each in fetched(teller)["changes"]] == [False, True, False, True]
-    assert teller.since("n1") == "2026-01-02T03:04:05Z"
+    assert [each["text"] for each in fetched(broadcaster)["changes"]] == page.changes[::-1]
+    assert [each["bad"] for each in fetched(broadcaster)["changes"]] == [False, True, False, True]
+    assert broadcaster.since("n1") == "2026-01-02T03:04:05Z"
 
 
 def test_a_level_that_goes_and_comes_back_is_told() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
-    teller = teller_of(facts)
-    page = Page(teller)
+    broadcaster = broadcaster_of(facts)
+    page = Page(broadcaster)
 
     facts.put_topology(read(cluster_topology(levels=levels[1:])))
-    teller.tick()
+    broadcaster.tick()
     page.follow()
     facts.put_topology(read(cluster_topology(levels=levels)))
-    teller.tick()
+    broadcaster.tick()
     page.follow()
 
     assert page.resets == 2
-    assert [each["text"] for each in fetched(teller)["changes"]] == [
+    assert [each["text"] for each in fetched(broadcaster)["changes"]] == [
         f"cluster: level rack: none -> {RACK}",
         f"cluster: level rack: {RACK} -> none",
     ]
     assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
 
 
-def test_nodes_are_counted_anew_only_where_their_footing_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_are_counted_anew_only_where_their_view_inputs_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = facts_of(rack_nodes(), cluster_topology())
-    teller = teller_of(facts)
+    broadcaster = broadcaster_of(facts)
     looks: list[int] = []
 
     def look(found: Any, before: Any = ()) -> Any:
         looks.append(len(before))
-        return sights_of(found, before)
+        return views_of(found, before)
 
-    monkeypatch.setattr(module, "sights_of", look)
+    monkeypatch.setattr(module, "views_of", look)
     _put(facts, "n1", state="degraded")
-    teller.tick()
+    broadcaster.tick()
     assert looks == []
 
     facts.put_topology(read(cluster_topology({"conditions": [CONDITION]})))
     _put(facts, "n1")
-    teller.tick()
+    broadcaster.tick()
     assert looks == [1]
 
     _put(facts, "n1", cordoned=True)
-    teller.tick()
+    broadcaster.tick()
     assert looks == [1, 0]
-    assert teller.number == 3
+    assert broadcaster.number == 3
 
 
 def test_a_selector_that_changes_alone_is_counted_anew() -> None:
     facts = facts_of((*rack_nodes(), view("n9", "r9")), cluster_topology())
-    teller = teller_of(facts)
-    page = Page(teller)
+    broadcaster = broadcaster_of(facts)
+    page = Page(broadcaster)
     facts.put_topology(read(cluster_topology(nodeSelector={"matchLabels": {RACK: "r9"}})))
-    teller.tick()
+    broadcaster.tick()
     page.follow()
 
     assert page.resets == 1
@@ -156,33 +156,33 @@ def test_a_selector_that_changes_alone_is_counted_anew() -> None:
 
 def test_heartbeats_and_the_like_are_no_news() -> None:
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
+    broadcaster = broadcaster_of(facts)
     for i in range(4):
         facts.put_node(view(f"n{i}", f"r{i // 2}"), "")
     facts.put_pod("train/p", None)
-    teller.tick()
+    broadcaster.tick()
 
-    assert teller.number == 0
+    assert broadcaster.number == 0
 
 
 def test_a_pod_that_takes_no_gpu_is_no_news() -> None:
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
+    broadcaster = broadcaster_of(facts)
     facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
-    teller.tick()
-    assert teller.number == 0
+    broadcaster.tick()
+    assert broadcaster.number == 0
 
     facts.put_pod("train/q", pod_of(pod("q", "n1", 3)))
-    teller.tick()
-    assert teller.number == 1
+    broadcaster.tick()
+    assert broadcaster.number == 1
 
 
 def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
-    page = Page(teller)
+    broadcaster = broadcaster_of(facts)
+    page = Page(broadcaster)
     facts.replace_pods(None)
-    teller.tick()
+    broadcaster.tick()
     page.follow()
 
     assert page.resets == 1
@@ -192,74 +192,74 @@ def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
 def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_ROWS", 3)
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
-    page = Page(teller)
+    broadcaster = broadcaster_of(facts)
+    page = Page(broadcaster)
     for i in range(4):
         _put(facts, f"n{i}", state="degraded")
-    teller.tick()
+    broadcaster.tick()
     page.follow()
 
     assert page.resets == 1
-    assert page.rows == decoded(fetched(teller))
+    assert page.rows == decoded(fetched(broadcaster))
 
 
 def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RING", 5)
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
+    broadcaster = broadcaster_of(facts)
     for turn in range(12):
         _put(facts, "n1", state="degraded" if turn % 2 else "unknown")
-        teller.tick()
+        broadcaster.tick()
 
-    assert [event.number for event in teller.after(7) or ()] == [8, 9, 10, 11, 12]
-    assert teller.after(12) == []
-    assert teller.after(6) is None
-    assert teller.after(13) is None
+    assert [event.number for event in broadcaster.after(7) or ()] == [8, 9, 10, 11, 12]
+    assert broadcaster.after(12) == []
+    assert broadcaster.after(6) is None
+    assert broadcaster.after(13) is None
     monkeypatch.setattr(module, "_RING_BYTES", 1)
     _put(facts, "n1")
-    teller.tick()
-    assert [event.number for event in teller.after(12) or ()] == [13]
-    assert teller.after(11) is None
+    broadcaster.tick()
+    assert [event.number for event in broadcaster.after(12) or ()] == [13]
+    assert broadcaster.after(11) is None
 
 
 @pytest.mark.parametrize("identity", ["", "7", "other-7", "e1-", "e1-x", "e1--1", "e1-\u0667", "e1-1-1"])
 def test_an_id_of_another_run_is_none(identity: str) -> None:
-    assert teller_of(facts_of(rack_nodes())).number_of(identity) is None
+    assert broadcaster_of(facts_of(rack_nodes())).number_of(identity) is None
 
 
 def test_what_is_stale_says_since_when_and_why() -> None:
     clock = Ticks()
     facts = facts_of(rack_nodes(), clock=clock)
-    teller = teller_of(facts)
-    assert teller.status().stale is None
-    assert teller.status().as_of == "2026-01-02T03:04:05Z"
+    broadcaster = broadcaster_of(facts)
+    assert broadcaster.status().stale is None
+    assert broadcaster.status().as_of == "2026-01-02T03:04:05Z"
 
     clock.now = 50
     facts.heard("all")
     clock.now = 60
     facts.failing("all", "https://cluster.test does not answer")
-    teller.tick()
+    broadcaster.tick()
     clock.now = 95
-    status = teller.status()
+    status = broadcaster.status()
     assert status.stale is not None
     assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
     assert status.as_of == "2026-01-02T03:03:20Z"
-    assert teller.health == 1
+    assert broadcaster.health == 1
 
     facts.looked("all")
-    teller.tick()
-    assert teller.status().stale is None
-    assert teller.health == 2
+    broadcaster.tick()
+    assert broadcaster.status().stale is None
+    assert broadcaster.health == 2
 
 
 def test_a_snapshot_is_made_once_for_each_state_of_things(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = facts_of(rack_nodes())
-    teller = teller_of(facts)
-    first = teller.packed()
-    monkeypatch.setattr(teller, "snapshot", lambda: pytest.fail("made again"))
-    assert teller.packed() is not first
-    assert teller.packed() == first
+    broadcaster = broadcaster_of(facts)
+    first = broadcaster.packed()
+    monkeypatch.setattr(broadcaster, "snapshot", lambda: pytest.fail("made again"))
+    assert broadcaster.packed() is not first
+    assert broadcaster.packed() == first
     monkeypatch.undo()
     _put(facts, "n1", state="degraded")
-    teller.tick()
-    assert teller.packed()[0] != first[0]
+    broadcaster.tick()
+    assert broadcaster.packed()[0] != first[0]

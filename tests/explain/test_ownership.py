@@ -6,13 +6,13 @@ import pytest
 
 from tests.explain.waiting import named, of_grove, owned, pod_clique_set
 from toposcope.explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
-from toposcope.explain.object_store import FromFiles, Object, Ref, Shelf, owner_of
-from toposcope.explain.ownership import ObjectNotFoundError, family_of, subject_of
+from toposcope.explain.object_store import FileCollector, Object, ObjectStore, Ref, owner_of
+from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.snapshot.snapshot import NOTHING, Owner, PodView, Snapshot
 
 
-def shelf(*documents: Object) -> Shelf:
-    found = Shelf()
+def store(*documents: Object) -> ObjectStore:
+    found = ObjectStore()
     for document in documents:
         found.put(document)
     return found
@@ -51,14 +51,14 @@ def test_kinds_are_called_as_kubectl_calls_them(word: str, kind: str | None) -> 
 
 
 def test_what_is_there_is_found_in_its_namespace() -> None:
-    assert subject_of(shelf(pod_clique_set()), snapshot(), CLIQUE_SET, "llm", None) == SET
-    assert subject_of(Shelf(), snapshot(view("p")), POD, "p", "ml") == Ref("", "Pod", "ml", "p")
+    assert subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, "llm", None) == SET
+    assert subject_of(ObjectStore(), snapshot(view("p")), POD, "p", "ml") == Ref("", "Pod", "ml", "p")
 
 
 def test_several_of_one_name_need_a_namespace() -> None:
     other = pod_clique_set()
     other["metadata"] = {"name": "llm", "namespace": "test"}
-    both = shelf(pod_clique_set(), other)
+    both = store(pod_clique_set(), other)
     with pytest.raises(ObjectNotFoundError, match="choose a namespace with -n: ml, test"):
         subject_of(both, snapshot(), CLIQUE_SET, "llm", None)
     assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
@@ -74,20 +74,20 @@ def test_several_of_one_name_need_a_namespace() -> None:
 )
 def test_what_is_not_there(name: str, namespace: str | None, words: str) -> None:
     with pytest.raises(ObjectNotFoundError) as caught:
-        subject_of(shelf(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
+        subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
     assert str(caught.value) == words
 
 
 def test_a_kind_that_cannot_be_seen_is_not_absent() -> None:
-    found = Shelf(unseen={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
+    found = ObjectStore(unseen={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
     with pytest.raises(ObjectNotFoundError, match="cannot be looked at: podcliquesets"):
         subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
 
 
 def test_files_say_nothing_about_kinds_that_they_do_not_hold() -> None:
-    collector = FromFiles(None)
+    collector = FileCollector(None)
     collector.put(pod_clique_set())
-    found = collector.shelf()
+    found = collector.store()
     assert not found.hidden(CLIQUE_SET)
     assert found.hidden(POD_GROUP) == "there is no PodGroup in the files (kubectl get podgroups.scheduling.run.ai -A)"
 
@@ -96,7 +96,7 @@ def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
     root, clique, gang, *_ = of_grove(pod_clique_set())
     owner = Owner("grove.io/v1alpha1", "PodClique", "llm-0-worker")
     pods = view("a", owner), view("b", owner), view("stranger")
-    found = family_of(shelf(root, clique, gang), snapshot(*pods), Ref("", "Pod", "ml", "a"))
+    found = ownership_of(store(root, clique, gang), snapshot(*pods), Ref("", "Pod", "ml", "a"))
     assert [ref.kind for ref in found.chain] == ["Pod", "PodClique", "PodCliqueSet"]
     assert [ref.kind for ref in found.members] == ["PodCliqueSet", "PodClique", "PodGang"]
     assert [pod.name for pod in found.pods] == ["a", "b"]
@@ -106,19 +106,19 @@ def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
 def test_pods_name_their_group_to_kai() -> None:
     group = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
     subject = Ref("scheduling.run.ai", "PodGroup", "ml", "pg")
-    found = family_of(shelf(group), snapshot(view("a", pod_group_name="pg"), view("b", pod_group_name="q")), subject)
+    found = ownership_of(store(group), snapshot(view("a", pod_group_name="pg"), view("b", pod_group_name="q")), subject)
     assert [pod.name for pod in found.pods] == ["a"]
 
 
 def test_an_owner_that_is_not_seen_is_named() -> None:
     document = owned(pod_clique_set(), named("example.com/v1", "Thing", "above"))
-    found = family_of(shelf(document), snapshot(), SET)
+    found = ownership_of(store(document), snapshot(), SET)
     assert (found.top, found.beyond) == (SET, Ref("example.com", "Thing", "ml", "above"))
 
 
 def test_owners_that_own_each_other_come_to_an_end() -> None:
     one, two = named("batch/v1", "Job", "one"), named("batch/v1", "Job", "two")
-    found = family_of(shelf(owned(one, two), owned(two, one)), snapshot(), Ref("batch", "Job", "ml", "one"))
+    found = ownership_of(store(owned(one, two), owned(two, one)), snapshot(), Ref("batch", "Job", "ml", "one"))
     assert [ref.name for ref in found.chain] == ["one", "two"]
 
 
