@@ -195,13 +195,31 @@ def test_a_virtual_function_is_no_nic_of_its_own_and_odd_names_are_kept(tmp_path
     assert sorted(nic.name for nic in topology.nics) == ["dark0", "mlx5_bond_0", "rail_b", "storage0"]
 
 
-def test_nics_come_in_the_order_of_their_addresses(tmp_path: Path) -> None:
-    """Names are no order: mlx5_10 would come before mlx5_2, and firmware numbers them as it likes."""
+def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
+    """By name, its numbers as numbers: storage NICs and firmware give addresses another order."""
     for profile in (H200, A100, TRAY):
-        addresses = [nic.pci for nic in discovered(load_profile(profile), tmp_path / profile).nics]
-        assert addresses == sorted(addresses)
-    renamed = described(NICS, tmp_path, ("rail_b", "a_rail"))
-    assert [nic.pci for nic in renamed.nics] == [nic.pci for nic in described(NICS, tmp_path / "x").nics]
+        names = [nic.name for nic in discovered(load_profile(profile), tmp_path / profile).nics]
+        assert names == [f"mlx5_{i}" for i in range(len(names))]
+    addresses = [nic.pci for nic in described(NICS, tmp_path).nics]
+    assert addresses != sorted(addresses)
+
+
+@pytest.mark.parametrize(
+    "legend",
+    [
+        ["mlx5_2", "mlx5_9", "mlx5_10", "mlx5_bond_0", "mlx5_bond_1"],
+        ["ibp14s0", "ibp71s0", "ibp134s0", "ibp195s0", "rocep32s0f0"],
+        ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"],
+    ],
+)
+def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
+    """Each is the legend of a machine that somebody published."""
+    machine = load_profile(H200)
+    names = [*reversed(legend)]
+    renamed = replace(
+        machine, nics=tuple(replace(nic, name=name) for nic, name in zip(machine.nics, names, strict=False))
+    )
+    assert [nic.name for nic in discovered(renamed, tmp_path).nics] == legend
 
 
 def test_a_storage_port_or_one_that_is_down_is_no_rail(tmp_path: Path) -> None:

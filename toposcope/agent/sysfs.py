@@ -19,6 +19,7 @@ _LARGEST: Final = 1 << 16
 _DELETED: Final = " (deleted)"
 """What the kernel adds to the name of something that went away meanwhile."""
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
 
 
 class Files:
@@ -123,7 +124,7 @@ class Sysfs:
         return self._files.exists(f"{self._root}/module/nvidia")
 
     def nics(self) -> tuple[RawNic, ...]:
-        """InfiniBand and RoCE devices by PCI address; virtual functions are left out, they are a card's own copies."""
+        """InfiniBand and RoCE devices as `nvidia-smi topo -m` numbers them, without virtual functions."""
         found = []
         for name in self._files.names(f"{self._root}/class/infiniband"):
             folder = f"{self._root}/class/infiniband/{name}"
@@ -132,7 +133,7 @@ class Sysfs:
                 continue
             guid = self._files.text(f"{folder}/node_guid")
             found.append(RawNic(name, self._function(device), guid, self._ports(f"{folder}/ports")))
-        return tuple(sorted(found, key=lambda nic: (nic.pci.address, nic.name)))
+        return tuple(sorted(found, key=lambda nic: _natural(nic.name)))
 
     def _ports(self, folder: str) -> tuple[RawPort, ...]:
         return tuple(
@@ -169,3 +170,13 @@ class Sysfs:
             local_cpus=self._files.text(f"{real}/local_cpulist"),
             driver=driver and os.path.basename(driver),
         )
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    """Sorts as nvidia-smi's NIC legend does: numbers as numbers, letters whatever their case.
+
+    NVIDIA does not document it. Published legends run mlx5_9, mlx5_10, mlx5_bond_0; ibp134s0, rocep32s0f0;
+    rocep1s0f1, roceP2p1s0f0.
+    """
+    # Words and numbers alternate, a word first: no number is ever compared with a word.
+    return [int(part) if part.isdecimal() else part for part in _NUMBERS.split(name.casefold())], name

@@ -12,7 +12,7 @@ _DIGITS: Final = 10
 def shape(matrix: LinkMatrix, numa: Sequence[int | None]) -> str:
     """Ten hex digits over the link matrix and the NUMA layout; `numa[i]` is the NUMA node of device i, None: unknown.
 
-    Device order must not matter (GPU indices can change at a reboot, NIC names are no order), so the matrix is
+    Device order must not matter (GPU indices and NIC names can change at a reboot), so the matrix is
     reduced by colour refinement (Weisfeiler-Leman): each device starts as its kind, then takes a name from the sorted
     multiset of (path, NUMA relation, other's name) until the names split the devices no further. NUMA *numbers* do
     not enter, only which devices share a node: firmware numbers equal boards differently.
