@@ -12,7 +12,7 @@ from tests.docs.guide import ROOT
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)
 FIRST_CELLS = [span for span in re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE) if span.count(" ") > 3]
-ROOMS = ("agent", "controller", "demand", "explain", "placement", "topology")
+PACKAGES = ("agent", "controller", "explain", "integrations", "placement", "topology")
 WORDS = 4
 """How many words in a row have to be those of the code; names and numbers stand between them."""
 PUT_TOGETHER = {
@@ -25,7 +25,7 @@ PUT_TOGETHER = {
 @cache
 def code() -> str:
     """All sources, with strings that are broken over lines put together, and what tests expect to be printed."""
-    files = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    files = [path for package in PACKAGES for path in sorted((ROOT / "toposcope" / package).rglob("*.py"))]
     files += sorted((ROOT / "tests" / "explain" / "pages").glob("*.txt"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     return re.sub(r'"\s*\n\s*f?"', "", text)
