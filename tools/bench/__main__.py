@@ -1,16 +1,12 @@
-"""`python -m bench [NAME ...]`: measure and print. A figure that misses its target is news, not a failure."""
+"""`make bench ARGS="[NAME ...]"`: measure and print. A figure that misses its target is news, not a failure."""
 
 import argparse
-import os
-import platform
 import sys
-import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
+from tools import figures
 from tools.bench.agent import memory_figures, start_figures
 from tools.bench.agents import agents_figures
 from tools.bench.controller import change_figures, sync_figures
@@ -20,7 +16,7 @@ from tools.bench.page import page_figures
 from tools.bench.probe import probe_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
-from tools.bench.report import Figure, table
+from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
 from tools.bench.scale import scale_report
 from tools.bench.snapshot_commands import look_figures
 from tools.bench.soak import soak_figures
@@ -45,7 +41,7 @@ SUBJECTS: Final[dict[str, Callable[..., Iterator[Figure]]]] = {
     "soak": soak_figures,
 }
 
-REPORTS: Final[dict[str, Callable[..., str]]] = {"scale": scale_report}
+REPORTS: Final[dict[str, Callable[..., Rows]]] = {"scale": scale_report}
 """Subjects with a table of their own."""
 
 LONG: Final = frozenset({"agents", "scale", "soak"})
@@ -54,7 +50,7 @@ LONG: Final = frozenset({"agents", "scale", "soak"})
 
 def main() -> int:
     """Measure what was asked for; 1 when a measurement itself failed."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
     known = [*SUBJECTS, *REPORTS]
     parser.add_argument(
         "names",
@@ -63,42 +59,32 @@ def main() -> int:
         help=f"one of {', '.join(known)}; default: all but {', '.join(sorted(LONG))}",
     )
     parser.add_argument("--quick", action="store_true", help="fewer runs and smaller clusters")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/figures/performance.json")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - set(known))
     if unknown:
         parser.error(f"no such measurement: {', '.join(unknown)}; there are {', '.join(known)}")
-    print(_machine())
+    if arguments.quick and arguments.write:
+        parser.error("--write is for whole runs: leave out --quick")
+    print(figures.machine())
     failed = False
     for name in arguments.names or [name for name in known if name not in LONG]:
         began = time.monotonic()
-        text, figures = "", list[Figure]()
+        rows, error = [HEAD], ""
         try:
             if name in REPORTS:
-                text = REPORTS[name](quick=arguments.quick)
+                rows = REPORTS[name](quick=arguments.quick)
             else:
-                figures.extend(SUBJECTS[name](quick=arguments.quick))
-        except Exception as error:  # noqa: BLE001 - the others are still worth measuring
+                for figure in SUBJECTS[name](quick=arguments.quick):
+                    rows += rows_of(figure)  # what was measured before a failure took its time too
+        except Exception as failure:  # noqa: BLE001 - the others are still worth measuring
             failed = True
-            text = f"failed: {type(error).__name__}: {error}"
-        # What was measured before a failure took its time too.
-        text = "\n".join(filter(None, [table(figures) if figures else "", text]))
+            error = f"failed: {type(failure).__name__}: {failure}"
+        text = "\n".join(filter(None, [aligned(rows) if rows[1:] else "", error]))
         print(f"\n{name} ({time.monotonic() - began:.0f} s)\n{text}", flush=True)
+        if arguments.write and rows[1:] and not error:
+            figures.write("performance", "bench", {name: rows})
     return 1 if failed else 0
-
-
-def _machine() -> str:
-    """When and on what this run was made."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
-    python = f"Python {platform.python_version()} ({_build()})"
-    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), {python}"
-
-
-def _build() -> str:
-    """How the interpreter was configured; that of the image has profile-guided and link-time optimization."""
-    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    found = [name for name, flag in (("PGO", "--enable-optimizations"), ("LTO", "--with-lto")) if flag in arguments]
-    return " and ".join(found) or "configured without PGO and LTO"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 
-from tools.bench.report import Sample, aligned, number
+from tools.bench.report import Rows, Sample, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ def exponent(line: Sequence[tuple[float, float]]) -> float | None:
     return sum((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)) / sum((a - x) ** 2 for a in xs)
 
 
-def curve_table(curves: Sequence[Curve]) -> str:
-    """A row a curve, a column a size, and the exponents over all sizes and over the larger half."""
+def curve_rows(curves: Sequence[Curve]) -> Rows:
+    """A head, then a row a curve, a column a size, and the exponents over all sizes and over the larger half."""
     sizes = sorted({size for curve in curves for size in curve.points})
-    rows = [("nodes", *(f"{size:,}" for size in sizes), "exponent", "larger half")]
+    rows: Rows = [("nodes", *(f"{size:,}" for size in sizes), "exponent", "larger half")]
     for curve in curves:
         cells = [number(curve.points[size].value) if size in curve.points else "" for size in sizes]
         name = f"{curve.name}, {curve.unit}" if curve.unit else curve.name
         rows.append((("  " if curve.limit else "") + name, *cells, _shown(curve.exponent), _shown(curve.tail)))
-    return aligned(rows)
+    return rows
 
 
 def _shown(value: float | None) -> str:

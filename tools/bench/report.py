@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +69,20 @@ class Figure:
     peers: tuple[Peer, ...] = ()
 
 
-_HEAD = ("figure", "measured", "target", "limit or peer", "ratio")
+Rows = list[Sequence[str]]
+HEAD: Final[Sequence[str]] = ("figure", "measured", "target", "limit or peer", "ratio")
+
+
+def rows_of(figure: Figure) -> Rows:
+    """The figure's lines under `HEAD`; the ratio is measured / peer."""
+    peers = [(f"{peer.name}: {peer.sample}", _ratio(figure, peer)) for peer in figure.peers]
+    first, *others = peers or [("", "")]
+    return [(figure.name, str(figure.sample), _target(figure), *first), *(("", "", "", *other) for other in others)]
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """Figures as aligned text; the ratio is measured / peer."""
-    rows = [_HEAD]
-    for figure in figures:
-        lines = [(str(peer.name) + ": " + str(peer.sample), _ratio(figure, peer)) for peer in figure.peers]
-        first, *others = lines or [("", "")]
-        rows.append((figure.name, str(figure.sample), _target(figure), *first))
-        rows += [("", "", "", *other) for other in others]
-    return aligned(rows)
+    """Figures as aligned text."""
+    return aligned([HEAD, *(row for figure in figures for row in rows_of(figure))])
 
 
 def _target(figure: Figure) -> str:

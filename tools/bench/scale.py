@@ -27,9 +27,9 @@ from tools.bench.controller import (
     topology,
     until_done,
 )
-from tools.bench.curves import Curve, curve_table
+from tools.bench.curves import Curve, curve_rows
 from tools.bench.recompute import event_rate
-from tools.bench.report import Sample
+from tools.bench.report import Rows, Sample
 from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import ApiServer, MeasurementError, Program, program
@@ -78,7 +78,7 @@ class Curves:
         self.all[name] = Curve(name, unit, {**old.points, nodes: sample}, limit)
 
 
-def scale_report(*, quick: bool) -> str:
+def scale_report(*, quick: bool) -> Rows:
     """The table of all curves; the full run writes the picture too."""
     curves = Curves()
     compile_programs()
@@ -98,9 +98,7 @@ def scale_report(*, quick: bool) -> str:
     if not quick:
         _PICTURE.parent.mkdir(exist_ok=True)
         _PICTURE.write_text(picture(curves), encoding="utf-8")
-    ours = [curve for curve in curves.all.values() if not curve.limit]
-    limits = [curve for curve in curves.all.values() if curve.limit]
-    return f"{curve_table(ours)}\n\nbeside them, in the same run\n{curve_table(limits)}"
+    return curve_rows(sorted(curves.all.values(), key=lambda curve: curve.limit))
 
 
 def _controller(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: int, *, quick: bool) -> None:

@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 from tests.support.real_apiserver import Binaries, UnavailableError, find_binaries
+from tools import figures
 from tools.chaos import report
 from tools.chaos.actors import Scale
 from tools.chaos.faults import FAULTS
@@ -58,7 +59,7 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long to go on; default: 10")
     parser.add_argument("--seed", type=int, help="default: one that is drawn and printed")
@@ -78,6 +79,7 @@ def _arguments() -> argparse.Namespace:
         )
     parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
     parser.add_argument("--sabotage", action="store_true", help="plant violations first: each has to be found")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     return parser.parse_args()
 
@@ -87,7 +89,7 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     scale = Scale(arguments.agents, arguments.agent_speed, arguments.controller_speed)
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
-    print(f"{report.machine()}\n{report.command()}, seed {seed}", flush=True)
+    print(f"{figures.machine()}\n{figures.command('chaos')}, seed {seed}", flush=True)
     if arguments.sabotage and not _finds_saboteurs(binaries):
         return 1
     outcomes: list[Outcome] = []
@@ -112,7 +114,7 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
                 break
         world.leaks.judge(world.findings)
         grown = world.findings.take()
-        _print(world, outcomes, time.monotonic() - began)
+        _print(world, outcomes, time.monotonic() - began, write=arguments.write)
     for violation in grown:
         print(f"VIOLATION {violation}")
     bad = outcomes[-1].violations if outcomes else []
@@ -178,18 +180,18 @@ def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
     print(f'again: make chaos ARGS="--agents {scale.agents} {speeds} --schedule {written(smallest)}"', flush=True)
 
 
-def _print(world: World, outcomes: list[Outcome], seconds: float) -> None:
+def _print(world: World, outcomes: list[Outcome], seconds: float, *, write: bool) -> None:
     speeds = {
         actor.name: world.scale.agent_speed if actor.machine else world.scale.controller_speed
         for actor in world.actors.values()
     }
-    trends = world.leaks.trends()
-    print(f"\n{len(outcomes)} rounds in {seconds / 60:.1f} minutes\n")
-    print(report.invariants_table(outcomes, world.findings.checks), end="\n\n")
-    print(report.faults_table(outcomes))
-    if trends:
-        print(f"\n{report.sizes_table(trends, speeds, seconds)}")
+    tables = report.tables(outcomes, world.findings.checks, world.leaks.trends(), speeds, seconds)
+    print(f"\n{len(outcomes)} rounds in {seconds / 60:.1f} minutes")
+    for head, *rows in tables.values():
+        print(f"\n{figures.markdown(head, rows)}")
     print(flush=True)
+    if write:
+        figures.write("reliability", "chaos", tables)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m reference`: write the generated parts of docs/. `--check` writes nothing and names what would change."""
+"""Write the generated parts of docs/. `--check` writes nothing and names the pages that would change."""
 
 import sys
 
@@ -8,7 +8,7 @@ from tools.docgen.pages import DOCS, outdated
 def main(arguments: list[str]) -> int:
     """Write, or only look; 1 where `--check` finds a page that is not what the code says."""
     if arguments not in ([], ["--check"]):
-        print("usage: python -m reference [--check]", file=sys.stderr)
+        print("usage: python -m tools.docgen [--check]", file=sys.stderr)
         return 2
     found = outdated()
     for name, text in found.items():

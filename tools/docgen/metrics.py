@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from tools.docgen.markdown import code, listed, table
+from tools.docgen.tables import code, listed
+from tools.figures import markdown
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
@@ -121,4 +122,4 @@ def _table(families: Iterable[Family], *, series: bool) -> str:
                 raise ForgottenNoteError(f"{NOTES.name}: how many series does {family.name} have?")
             row.append(note["series"])
         rows.append(row)
-    return table(["metric", "type", "labels", "meaning", *(["series"] if series else [])], rows)
+    return markdown(["metric", "type", "labels", "meaning", *(["series"] if series else [])], rows)

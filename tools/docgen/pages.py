@@ -2,19 +2,32 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tools.docgen import commands, diagrams, fields, labels, levels, metrics
+from tools import figures
+from tools.docgen import diagrams, metrics, tables
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 
+_MEASURED_ALONE: Final = ("real", "look", "ui", "page", "scale", "agents", "fleet", "soak")
+
 PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
-    "labels.md": {"labels": labels.labels, "annotations": labels.annotations},
+    "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
     "metrics.md": {"agent": metrics.agent, "topologies": metrics.topologies, "work": metrics.work},
-    "levels.md": {"catalogue": levels.catalogue, "retired": levels.retired, "mistaken": levels.mistaken},
-    "commands.md": {"commands": commands.overview, "flags": commands.flags},
-    "fields.md": {"spec": fields.spec, "status": fields.status},
+    "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
+    "commands.md": {"commands": tables.overview, "flags": tables.flags},
+    "fields.md": {"spec": tables.spec, "status": tables.status},
+    "performance.md": {
+        "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),
+        "controller": partial(figures.part, "performance", "sync", "events", "recompute", "change"),
+        **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
+    },
+    "reliability.md": {
+        name: partial(figures.part, "reliability", name)
+        for name in ("invariants", "faults", "processes", "input", "large input")
+    },
 }
 """Page to its generated parts."""
 

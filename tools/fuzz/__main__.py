@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from tools import figures
 from tools.bench.report import aligned, number
 from tools.fuzz.child import Ending, guided_in_child, in_child
 from tools.fuzz.engine import Result
@@ -21,13 +22,14 @@ _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what h
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz what was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)")
     parser.add_argument("--seed", type=int, help="where the cases begin; printed when it is not given")
     parser.add_argument("--batches", type=int, help="so many batches of 100 cases instead of seconds")
     parser.add_argument("--no-guided", action="store_true", help="without the coverage-guided part (atheris)")
     parser.add_argument("--no-sizes", action="store_true", help="without the inputs that are bad by being large")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.names) - set(SUBJECTS))
     if unknown:
@@ -42,14 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows.append(_row(name, ending))
         findings += _finding(name, ending)
     print(aligned(rows), flush=True)
+    tables = {"input": rows}
     if not given.no_guided and given.batches is None:
         findings += _guided([name for name in names if SUBJECTS[name].guided], given.seconds, seed)
     if not given.no_sizes and not given.names:
         print()
-        wrong = size_rows()
+        tables["large input"], wrong = size_rows()
+        print(aligned(tables["large input"]), flush=True)
         findings += wrong
     for finding in findings:
         print(f"\n{finding}")
+    if given.write:
+        figures.write("reliability", "fuzz", tables)
     return 1 if findings else 0
 
 
@@ -69,7 +75,8 @@ def _finding(name: str, ending: Ending) -> list[str]:
     if not ending.finding:
         return []
     seed = ending.result.seed if ending.result else ending.seed
-    return [f"{name}: {ending.finding}\nagain: python -m fuzz {name} --seed {seed} --batches 1"]
+    again = f'make fuzz ARGS="{name} --seed {seed} --batches 1"'
+    return [f"{name}: {ending.finding}\nagain: {again}"]
 
 
 def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:

@@ -17,7 +17,7 @@ from typing import IO, Any, Final, cast
 
 import msgspec
 
-from tools.bench.report import aligned, number
+from tools.bench.report import number
 from tools.bench.usage import peak_memory
 from tools.fuzz.subject import held, refusal
 
@@ -217,16 +217,16 @@ SIZES: Final = (
 )
 
 
-def size_rows(sizes: tuple[Size, ...] = SIZES) -> list[str]:
-    """Print the table; the findings, if any."""
-    findings, rows = [], [("large input", "seconds", "peak", "may have", "what came of it")]
+def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], list[str]]:
+    """A table, its head first, and the findings if there are any."""
+    findings = list[str]()
+    rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "what came of it")]
     for index, size in enumerate(sizes):
         told, seconds, peak = _in_child(index)
         wrong = told if told.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""
         rows.append((size.name, number(seconds), f"{number(peak)} MiB", f"{size.peak} MiB", wrong or told)[:5])
         findings += [f"{size.name}: {wrong}"] if wrong else []
-    print(aligned([tuple(cell.splitlines()[0] for cell in row) for row in rows]), flush=True)
-    return findings
+    return [tuple(cell.splitlines()[0] for cell in row) for row in rows], findings
 
 
 def _in_child(index: int) -> tuple[str, float, float]:

@@ -4,8 +4,8 @@ from itertools import pairwise
 import pytest
 
 from tools.bench.chart import Line, Panel, chart
-from tools.bench.curves import Curve, curve_table, exponent
-from tools.bench.report import Sample
+from tools.bench.curves import Curve, curve_rows, exponent
+from tools.bench.report import Sample, aligned
 
 
 def curve(name: str, values: dict[int, float], unit: str = "s", *, limit: bool = False) -> Curve:
@@ -34,8 +34,8 @@ def test_value_of_nothing_is_no_point_of_a_curve() -> None:
 
 
 def test_table_has_a_column_a_size() -> None:
-    text = curve_table([curve("sync", {1_000: 1, 10_000: 10}), curve("limit", {1_000: 1}, limit=True)])
-    assert text.splitlines() == [
+    rows = curve_rows([curve("sync", {1_000: 1, 10_000: 10}), curve("limit", {1_000: 1}, limit=True)])
+    assert aligned(rows).splitlines() == [
         "nodes       1,000  10,000  exponent  larger half",
         "sync, s     1      10      1.00",
         "  limit, s  1",

@@ -7,11 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tools.docgen import labels, metrics, pages
+from tools.docgen import metrics, pages, tables
 from tools.docgen.__main__ import main
 from tools.docgen.diagrams import PICTURES
-from tools.docgen.fields import spec, status
-from tools.docgen.labels import described
 from tools.docgen.pages import MissingMarkError, outdated, put
 from toposcope.agent.labels import ALL
 from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, PREFIX, REFERENCE
@@ -57,16 +55,16 @@ def test_a_page_without_its_marks_is_an_error(page: str) -> None:
 
 
 def test_every_key_of_ours_is_explained() -> None:
-    assert labels.meanings().keys() == {*ALL, MATRIX, REFERENCE}
-    assert all(key.startswith(PREFIX) for key in labels.meanings())
+    assert tables.meanings().keys() == {*ALL, MATRIX, REFERENCE}
+    assert all(key.startswith(PREFIX) for key in tables.meanings())
 
 
 def test_the_examples_show_every_label() -> None:
     seen: set[str] = set()
-    for profile in labels.EXAMPLES.values():
-        seen |= described(profile).labels.known.keys()
+    for profile in tables.EXAMPLES.values():
+        seen |= tables.described(profile).labels.known.keys()
     assert seen == ALL
-    assert described("gb200-nvl72-tray").labels.known[NVLINK_DOMAIN].endswith(".32766")
+    assert tables.described("gb200-nvl72-tray").labels.known[NVLINK_DOMAIN].endswith(".32766")
 
 
 def test_labels_of_metrics_are_those_of_their_samples() -> None:
@@ -89,9 +87,9 @@ def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_every_field_of_the_crd_has_a_row() -> None:
-    assert "| `spec.levels[].domain` | string |" in spec()
-    assert "| `status.conditions[].lastTransitionTime` | date-time |" in status()
-    assert "Default: `10m`." in spec()
+    assert "| `spec.levels[].domain` | string |" in tables.spec()
+    assert "| `status.conditions[].lastTransitionTime` | date-time |" in tables.status()
+    assert "Default: `10m`." in tables.spec()
 
 
 def test_pictures_are_whole_and_stay_inside_their_page() -> None:

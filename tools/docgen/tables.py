@@ -1,0 +1,204 @@
+"""Tables of docs/ that come from the code: labels, levels, fields of a ClusterTopology, commands and flags."""
+
+import argparse
+import ast
+import importlib
+import inspect
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tools.figures import markdown
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.labels import ALL
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
+from toposcope.cli.main import COMMANDS
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.platforms import KEYS, MISTAKEN, RETIRED, UNKNOWN
+
+EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4 x L40S": "l40s-4"}
+"""Head of a column to the profile that it shows."""
+NODE: Final = "node-7"
+
+
+CRD: Final = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+_LIMITS: Final = {
+    "maxItems": "at most {} entries",
+    "maxLength": "at most {} characters",
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "pattern": "pattern `{}`",
+}
+
+
+def code(text: str) -> str:
+    """Text as code in Markdown."""
+    return f"`{text}`"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Texts as code, with commas between them."""
+    return ", ".join(map(code, texts))
+
+
+@cache
+def described(profile: str) -> Description:
+    """What the production agent says of a simulated machine."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "sys"
+        machine = load_profile(profile)
+        write_sysfs(machine, root)
+        nvml = Nvml(SimulatedNvml(machine))
+        return describe(probe(nvml, Sysfs(root), nvml.start()), NODE)
+
+
+def meanings() -> dict[str, str]:
+    """Each key of Toposcope's own to what `toposcope/api/label_keys.py` says below it, in the order of that file."""
+    return dict(_documented(ast.parse(inspect.getsource(label_keys)).body))
+
+
+def labels() -> str:
+    """Every label that an agent can write, with what it is on the machines of `EXAMPLES`."""
+    shown = [described(profile).labels.known for profile in EXAMPLES.values()]
+    rows = (
+        [code(key), meaning, *(code(known[key]) if key in known else "" for known in shown)]
+        for key, meaning in meanings().items()
+        if key in ALL
+    )
+    return markdown(["label", "meaning", *EXAMPLES], rows)
+
+
+def annotations() -> str:
+    """Every annotation."""
+    return markdown(
+        ["annotation", "meaning"], ([code(key), text] for key, text in meanings().items() if key not in ALL)
+    )
+
+
+def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for name, text in pairwise(body):
+        match name, text:
+            case ast.AnnAssign(target=ast.Name(id=constant)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                key = getattr(label_keys, constant)
+                if key.startswith(label_keys.PREFIX):
+                    yield key, meaning
+
+
+def catalogue() -> str:
+    """Domains, broadest first, with their keys, preferred first."""
+    return markdown(["domain", "keys"], ([code(domain), listed(keys)] for domain, keys in KEYS.items()))
+
+
+def retired() -> str:
+    """Keys that have a successor."""
+    return markdown(
+        ["key", "successor", "written by"],
+        ([code(key), code(instead), writer] for key, (instead, writer) in RETIRED.items()),
+    )
+
+
+def mistaken() -> str:
+    """Keys that are no level."""
+    known = ([code(key), code(instead), why] for key, (instead, why) in MISTAKEN.items())
+    unknown = ([code(key), "", why] for key, why in UNKNOWN.items())
+    return markdown(["key", "what was meant", "why it is none"], [*known, *unknown])
+
+
+def spec() -> str:
+    """What an admin writes."""
+    return _part("spec")
+
+
+def status() -> str:
+    """What the controller writes."""
+    return _part("status")
+
+
+def _part(name: str) -> str:
+    schema = _schema()["properties"][name]
+    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, name))
+    return markdown(["field", "type", "meaning"], rows)
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
+    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, field in schema.get("properties", {}).items():
+        at = f"{path}.{name}"
+        yield at, field
+        yield from _fields(field, at)
+        items = field.get("items", {})
+        yield from _fields(items, f"{at}[]")
+
+
+def _type(field: dict[str, Any]) -> str:
+    if field["type"] == "array":
+        return f"list of {_type(field['items'])}"
+    if "additionalProperties" in field:
+        return f"map to {_type(field['additionalProperties'])}"
+    return str(field.get("format", field["type"]))
+
+
+def _meaning(field: dict[str, Any]) -> str:
+    words = [" ".join(field["description"].split())]
+    if "enum" in field:
+        words.append(f"One of {listed(map(str, field['enum']))}.")
+    if field.get("default"):
+        words.append(f"Default: {code(str(field['default']))}.")
+    # That a count is not negative goes without saying.
+    limits = [text.format(field[name]) for name, text in _LIMITS.items() if field.get(name)]
+    if limits:
+        words.append(", ".join(limits).capitalize() + ".")
+    words += [f"Rule: {rule['message']}." for rule in field.get("x-kubernetes-validations", [])]
+    return " ".join(words)
+
+
+def overview() -> str:
+    """Every command with its line of `toposcope --help`."""
+    return markdown(["command", ""], ([f"[`toposcope {name}`](#{name})", text] for name, text in COMMANDS.items()))
+
+
+def flags() -> str:
+    """A section for each command: what it does and all that it takes."""
+    return "\n\n".join(_section(name) for name in COMMANDS)
+
+
+def _section(name: str) -> str:
+    command = importlib.import_module(f"toposcope.cli.{name}")
+    parser = argparse.ArgumentParser(prog=f"toposcope {name}", add_help=False)
+    command.add_arguments(parser)
+    text = " ".join((command.__doc__ or COMMANDS[name]).split())
+    actions = parser._actions  # noqa: SLF001 - argparse has no public list of what a parser takes
+    rows = [[_form(action), _help(action)] for action in actions if action.help != argparse.SUPPRESS]
+    return f"### {name}\n\n{text}" + ("\n\n" + markdown(["takes", "meaning"], rows) if rows else "")
+
+
+def _form(action: argparse.Action) -> str:
+    """As in a usage line: `-l KEY=VALUE`, `--all`, `TOPOLOGY`."""
+    metavar = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
+    if isinstance(metavar, tuple):
+        metavar = " ".join(metavar)
+    if not action.option_strings:
+        return code(metavar)
+    value = "" if action.nargs == 0 else f" {metavar}"
+    return ", ".join(code(option + value) for option in action.option_strings)
+
+
+def _help(action: argparse.Action) -> str:
+    text = (action.help or "") % vars(action)
+    return text + (" (required)" if action.required and action.option_strings else "")

@@ -1,0 +1,96 @@
+"""Measured tables in docs/figures/*.json: bench, chaos and fuzz write them, tools.docgen puts them on pages."""
+
+import json
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FOLDER: Final = Path(__file__).parents[1] / "docs" / "figures"
+
+
+Rows = Sequence[Sequence[str]]
+"""Rows of cells, the first is the head."""
+
+
+class Table(NamedTuple):
+    """The table of one subject, and the run that it is from."""
+
+    measured: str
+    """Date and machine."""
+    command: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def machine() -> str:
+    """Today's date and this machine: CPUs, kernel, Python and how its interpreter was built."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    # The interpreter of the image has profile-guided and link-time optimization.
+    configured = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    flags = (("PGO", "--enable-optimizations"), ("LTO", "--with-lto"))
+    build = " and ".join(name for name, flag in flags if flag in configured) or "without PGO and LTO"
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs ({model}), Linux {platform.release()}, "
+        f"Python {platform.python_version()} ({build})"
+    )
+
+
+def command(target: str) -> str:
+    """How to make this run again, as a call of make."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--write"]
+    return f'make {target} ARGS="{" ".join(arguments)}"' if arguments else f"make {target}"
+
+
+def read(page: str) -> dict[str, Table]:
+    """Subject to table, as measured last; `page` is the name of a page of docs/ without its suffix."""
+    return {subject: Table(**table) for subject, table in json.loads(_file(page).read_text(encoding="utf-8")).items()}
+
+
+def write(page: str, target: str, tables: Mapping[str, Rows]) -> None:
+    """Replace the tables of these subjects with those of this run of a target of make, and keep the others."""
+    known = read(page) if _file(page).exists() else {}
+    for subject, (head, *rows) in tables.items():
+        known[subject] = Table(machine(), command(target), list(head), [list(row) for row in rows])
+    FOLDER.mkdir(exist_ok=True)
+    _file(page).write_text("{\n" + ",\n".join(_lines(known)) + "\n}\n", encoding="utf-8")
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; a bar or a line break in a cell would end it."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["|" + "|".join(f" {_cell(text)} " if text else " " for text in row) + "|" for row in rows]
+    return "\n".join(lines)
+
+
+def part(page: str, *subjects: str) -> str:
+    """The tables of some subjects as Markdown: one table for neighbours with the same columns, then the runs."""
+    tables = [read(page)[subject] for subject in subjects]
+    parts = [
+        markdown(head, (row for table in group for row in table.rows))
+        for head, group in groupby(tables, lambda table: table.head)
+    ]
+    runs = dict.fromkeys(f"`{table.command}`, {table.measured}" for table in tables)
+    return "\n\n".join((*parts, *(f"<small>{run}</small>" for run in runs)))
+
+
+def _file(page: str) -> Path:
+    return FOLDER / f"{page}.json"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def _lines(tables: dict[str, Table]) -> Iterable[str]:
+    """A row of a table a line, so that a new run reads well as a diff."""
+    for subject, table in tables.items():
+        about = json.dumps({"measured": table.measured, "command": table.command, "head": table.head})
+        rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in table.rows)
+        yield f'{json.dumps(subject)}: {about[:-1]}, "rows": [\n  {rows}\n]}}'
