@@ -5,7 +5,7 @@ from __future__ import annotations
 from toposcope.explain.copies import copies_of
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.exclusive import GROUP_KEY, SUBGROUP_KEY
-from toposcope.snapshot.snapshot import NOTHING, PodView
+from toposcope.snapshot.model import NOTHING, PodView
 from toposcope.topology.levels import Level
 
 RACK = Level("rack", "example.com/rack")

@@ -8,7 +8,7 @@ from tests.explain.waiting import named, of_grove, owned, pod_clique_set
 from toposcope.explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
 from toposcope.explain.object_store import FileCollector, Object, ObjectStore, Ref, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
-from toposcope.snapshot.snapshot import NOTHING, Owner, PodView, Snapshot
+from toposcope.snapshot.model import NOTHING, Owner, PodView, Snapshot
 
 
 def store(*documents: Object) -> ObjectStore:

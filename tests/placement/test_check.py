@@ -5,7 +5,7 @@ import pytest
 from tests.support.workloads import HOST, RACK, ZONE, Object, job, jobset, leader_worker_set, replicated
 from toposcope.integrations.framework.document import Part
 from toposcope.placement.check import Checked, Checker
-from toposcope.snapshot.snapshot import NodeView, Owner, PodView, Published, Snapshot
+from toposcope.snapshot.model import NodeView, Owner, PodView, Published, Snapshot
 from toposcope.topology.levels import Level
 
 LABELS = (ZONE.key, RACK.key, HOST.key)

@@ -12,8 +12,8 @@ from tests.support.saved import cluster_topology
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.snapshot.decode import Decoder
+from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.snapshot.scope import Scope, scope
-from toposcope.snapshot.snapshot import NodeView, PodView, Snapshot
 
 DECODE = Decoder()
 

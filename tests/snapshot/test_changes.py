@@ -4,8 +4,8 @@ from tests.snapshot.clusters import scoped, snapshot, view
 from tests.support.saved import cluster_topology
 from toposcope.api import label_keys
 from toposcope.snapshot.changes import Change, Kind, changes
+from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import scope
-from toposcope.snapshot.snapshot import Published
 from toposcope.topology.levels import Level
 
 

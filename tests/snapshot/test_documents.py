@@ -11,8 +11,8 @@ import yaml
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
-from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.yaml_text import locate
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]

@@ -4,7 +4,7 @@ from tests.snapshot.clusters import scoped, snapshot, view
 from tests.support.saved import cluster_topology
 from toposcope.api.cluster_topology import Requirement
 from toposcope.snapshot.filters import SelectorError, parse, picked, states
-from toposcope.snapshot.levels import Sizes, crossed, survey_levels
+from toposcope.snapshot.levels import Sizes, crossed, level_views
 from toposcope.snapshot.scope import scope
 
 
@@ -13,7 +13,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]}
     found = {
         level.domain: level
-        for level in survey_levels(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
+        for level in level_views(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
     }
     rack = found["rack"]
     # Two racks are called r2, in different blocks.
@@ -26,7 +26,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
 
 
 def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
-    found = survey_levels(scoped(view("a"), view("b", rack=None)))
+    found = level_views(scoped(view("a"), view("b", rack=None)))
     assert [each.domain for each in found if not each.in_topology] == ["rack"]
     assert found[-1].amiss == "no level of the topology, because 1 node lacks it"
     assert found[-1].missing_nodes == ("b",)
@@ -34,7 +34,7 @@ def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
 
 def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
     levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
-    [rack] = survey_levels(scoped(view("a"), view("b", rack=None), levels=levels))
+    [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=levels))
     assert rack.amiss == "1 node lacks it and falls out of the topology"
 
 

@@ -14,8 +14,8 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import scope
-from toposcope.snapshot.snapshot import Snapshot
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,15 +17,15 @@ from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE
 from toposcope.snapshot.decode import every, troubled
 from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, is_packed, read_packed, write_packed
 from toposcope.snapshot.packed_pods import PodColumns, pack_pods
 from toposcope.snapshot.problems import InputError
-from toposcope.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from toposcope.snapshot.snapshot import PodView
+    from toposcope.snapshot.model import PodView
 
 KAI = {
     "apiVersion": "kai.scheduler/v1alpha1",

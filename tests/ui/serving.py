@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.snapshot.clusters import snapshot, view
-from toposcope.snapshot.snapshot import NodeView, Published
+from toposcope.snapshot.model import NodeView, Published
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts

@@ -12,7 +12,7 @@ from tests.snapshot.clusters import pod_of, snapshot
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
-from toposcope.snapshot.snapshot import NodeView
+from toposcope.snapshot.model import NodeView
 from toposcope.ui import protocol
 from toposcope.ui.annotations import gpu_uuids, last_write
 from toposcope.ui.detail import detail

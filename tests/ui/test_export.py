@@ -17,7 +17,7 @@ from tests.support.saved import cluster_topology, demo_nodes, saved
 from tests.ui.serving import bundle, rack_nodes
 from toposcope.api import label_keys
 from toposcope.cli.main import main
-from toposcope.snapshot.snapshot import Snapshot
+from toposcope.snapshot.model import Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle, PageNotBuiltError
 from toposcope.ui.export import DATA, document, escaped, export

@@ -7,7 +7,7 @@ import random
 from tests.snapshot.clusters import pod_of, snapshot, view
 from tests.support.saved import pod
 from tests.ui.serving import Ticks
-from toposcope.snapshot.snapshot import PodView
+from toposcope.snapshot.model import PodView
 from toposcope.ui.facts import Facts
 
 

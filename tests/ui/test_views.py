@@ -12,7 +12,7 @@ from tests.support.saved import cluster_topology
 from tests.ui.pages import decoded, fetched
 from tests.ui.serving import broadcaster_of, facts_of, rack_nodes
 from toposcope.api import label_keys
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED
 from toposcope.ui.views import View, views_of
 

@@ -23,7 +23,7 @@ from toposcope.api.cluster_topology import read
 from toposcope.api.label_keys import STATE
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
-from toposcope.snapshot.snapshot import NodeView, PodView
+from toposcope.snapshot.model import NodeView, PodView
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts

@@ -14,8 +14,8 @@ from toposcope.cli.terminal import Screen
 from toposcope.cli.writing import counted
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import SAVE, load_files
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope, scope
-from toposcope.snapshot.snapshot import Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 
 _FEW: Final = 3

@@ -23,7 +23,7 @@ from toposcope.explain.object_store import FileCollector, ObjectStore
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.explain.step import Outcome, Step
-from toposcope.snapshot.snapshot import Snapshot
+from toposcope.snapshot.model import Snapshot
 
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 _MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}

@@ -12,8 +12,8 @@ from toposcope.integrations.nccl import export as nccl_format
 from toposcope.integrations.slurm import export as slurm_format
 from toposcope.integrations.slurm.hostlist import natural
 from toposcope.integrations.slurm.layout import Blocks, block_level, blocks, tree
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import Snapshot
 
 _ARCH = "kubernetes.io/arch"
 _NAMES = "nodes have their Kubernetes names: see that slurm.conf calls them the same"

@@ -1,8 +1,8 @@
 """How a command gives up."""
 
 from toposcope.errors import ToposcopeError
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import Snapshot
 
 
 class CommandError(ToposcopeError):

@@ -8,7 +8,7 @@ from toposcope.cli.documents import show_document
 from toposcope.cli.failing import CommandError, nothing
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen, columns
-from toposcope.snapshot.levels import LevelView, crossed, survey_levels
+from toposcope.snapshot.levels import LevelView, crossed, level_views
 from toposcope.snapshot.scope import Scope, scope
 
 
@@ -28,7 +28,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
         raise CommandError(nothing(snapshot, found))
-    levels = survey_levels(found)
+    levels = level_views(found)
     tangled = crossed(found)
     problems = list(found.topology.problems) if found.topology else []
     if arguments.output in ("json", "yaml"):

@@ -20,9 +20,9 @@ from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.kube.errors import ApiError, KubeError
 from toposcope.snapshot.files import unhurried_collection
 from toposcope.snapshot.filters import SelectorError
+from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import LevelNotFoundError, TopologyNotFoundError
-from toposcope.snapshot.snapshot import Collector, Snapshot
 from toposcope.topology.text import plural
 
 if TYPE_CHECKING:

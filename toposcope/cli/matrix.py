@@ -12,7 +12,7 @@ from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.matrix import nv_links
 from toposcope.topology.pci import PIX, PXB, SYS
 

@@ -22,8 +22,8 @@ from toposcope.snapshot.filters import (
     unknown_domains,
     value_at,
 )
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, scope
-from toposcope.snapshot.snapshot import NodeView, Snapshot
 
 _HARDWARE: Final = (
     ("PRODUCT", label_keys.GPU_PRODUCT),

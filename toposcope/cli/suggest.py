@@ -9,8 +9,8 @@ from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, lo
 from toposcope.cli.terminal import Screen, complain
 from toposcope.cli.writing import deliver, json_text, some, split_output, yaml_text
 from toposcope.integrations.slurm.hostlist import natural
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import MAIN
-from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.suggest import Suggestion, suggest
 from toposcope.topology.text import plural
 

@@ -14,9 +14,9 @@ from toposcope.cli.looking import FAILED, UNWELL, WELL, add_source_arguments, an
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.outline import HOST, Line, outline
 from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, chosen, scope
-from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.tree import Domain, left_out, tree
 from toposcope.topology.levels import Level
 

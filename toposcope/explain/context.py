@@ -12,8 +12,8 @@ from toposcope.integrations.framework.reading import Finding
 from toposcope.integrations.kubernetes.workload import Plain
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.known_topologies import scope_of
+from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, with_gpus
-from toposcope.snapshot.snapshot import NodeView, PodView, Published, Snapshot
 from toposcope.topology.levels import Level
 
 _READS: Final = {

@@ -9,7 +9,7 @@ from typing import Final
 
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY, SUBGROUP_KEY
-from toposcope.snapshot.snapshot import PodView
+from toposcope.snapshot.model import PodView
 
 _SET_COPY: Final = "grove.io/podcliqueset-replica-index"
 _SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"

@@ -8,7 +8,7 @@ from toposcope.explain.context import Context
 from toposcope.explain.copies import copies_of
 from toposcope.explain.kinds import CLIQUE_SET
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.snapshot.snapshot import PodView, Snapshot
+from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.levels import Level
 

@@ -8,7 +8,7 @@ from toposcope.errors import ToposcopeError
 from toposcope.explain.kinds import POD, POD_GROUP, Kind
 from toposcope.explain.object_store import ObjectStore, Ref, names, owner_of
 from toposcope.integrations.kai.pod_group_members import GROUP_OF
-from toposcope.snapshot.snapshot import PodView, Snapshot
+from toposcope.snapshot.model import PodView, Snapshot
 
 _DEEPEST: Final = 16
 """Owners of owners; owners that own each other must end somewhere."""

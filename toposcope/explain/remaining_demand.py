@@ -10,7 +10,7 @@ from toposcope.integrations.framework.constraints import Group, Workload, simpli
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
 from toposcope.placement.verdict import Verdict
-from toposcope.snapshot.snapshot import NOTHING, NodeView, Snapshot
+from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)

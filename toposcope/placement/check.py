@@ -14,7 +14,7 @@ from toposcope.placement.offers import Offer, offers
 from toposcope.placement.remedies import Remedy
 from toposcope.placement.room import Node, Room
 from toposcope.placement.verdict import Fittings, Kind, Shortage, Verdict, fittings, judge
-from toposcope.snapshot.snapshot import PodView, Snapshot
+from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.topology.levels import Level
 
 _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")

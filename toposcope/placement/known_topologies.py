@@ -12,8 +12,8 @@ from toposcope.integrations.framework.exclusive import MARKS
 from toposcope.integrations.framework.pod_templates import choice_of
 from toposcope.integrations.framework.reading import Holder, Known, Ladder
 from toposcope.integrations.kai.pod_group_members import GROUP_OF, SUB_GROUP_OF
+from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, scope
-from toposcope.snapshot.snapshot import PodView, Published, Snapshot
 from toposcope.topology.levels import Level
 
 

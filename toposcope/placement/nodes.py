@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from toposcope.placement.room import PODS, Node
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 
 MOST_PODS: Final = 110
 """The kubelet's default for how many pods a node takes, where a node does not say."""

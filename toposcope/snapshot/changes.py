@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from toposcope.api import label_keys
 from toposcope.snapshot.filters import marks
+from toposcope.snapshot.model import NodeView, Published
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import NodeView, Published
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.levels import Level
 

@@ -19,7 +19,7 @@ from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.integrations.kai.pod_group_members import GROUP_OF
 from toposcope.kube.pod_resources import ContainerRequests, Requests, pod_requests
 from toposcope.kube.quantities import amounts
-from toposcope.snapshot.snapshot import NOTHING, NodeView, Owner, PodView, Published
+from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State
 from toposcope.topology.levels import Level
 

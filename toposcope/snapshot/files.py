@@ -19,9 +19,9 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.bulk import BulkFile, UnsupportedLayoutError
 from toposcope.snapshot.decode import Decoder, KeepMatrix, Raw, published, topology_of, troubled
 from toposcope.snapshot.documents import STDIN, Document, decoder, documents, json_object
+from toposcope.snapshot.model import Collector, NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.packed import is_packed, read_packed
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
-from toposcope.snapshot.snapshot import Collector, NodeView, PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 
 PUBLISHED: Final = frozenset(

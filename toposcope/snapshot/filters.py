@@ -13,8 +13,8 @@ from typing import Final
 
 from toposcope.api.cluster_topology import Requirement
 from toposcope.errors import ToposcopeError
+from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import level_value
 

@@ -67,7 +67,7 @@ class LevelView:
         return ""
 
 
-def survey_levels(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
+def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all.
 
     `sized`: with `sizes`, for which every node is looked at.

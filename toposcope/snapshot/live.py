@@ -19,8 +19,8 @@ from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, KeepMatrix, published, topology_of, troubled
 from toposcope.snapshot.documents import decoder
 from toposcope.snapshot.files import unhurried_collection
+from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.problems import Progress, silent
-from toposcope.snapshot.snapshot import NodeView, PodView, Published, Snapshot
 
 if TYPE_CHECKING:
     from toposcope.api.cluster_topology import Topology

@@ -23,9 +23,9 @@ from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.label_keys import STATE
 from toposcope.integrations.framework.node_affinity import Taint
 from toposcope.snapshot.decode import KeepMatrix, topology_of
-from toposcope.snapshot.packed_pods import PackedPods, PodColumns, pack_pods, pod_views
+from toposcope.snapshot.model import NOTHING, NodeView, PodView, Published, Snapshot
+from toposcope.snapshot.packed_pods import PodColumns, SavedPods, pack_pods, pod_views
 from toposcope.snapshot.problems import InputError, Place, Problem
-from toposcope.snapshot.snapshot import NOTHING, NodeView, PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import State
 from toposcope.topology.levels import Level
@@ -304,7 +304,7 @@ def _snapshot(file: _File, keep_matrix: KeepMatrix) -> Snapshot:
         requested: dict[str, Mapping[str, int]] = {}
         for alike in packed.alike:
             requested.update(zip(alike.names, map(packed.resources.__getitem__, alike.taken), strict=True))
-        pods = PackedPods(requested, file.pods)
+        pods = SavedPods(requested, file.pods)
     return Snapshot(
         source=str(file.path),
         taken_at=file.index.taken_at,

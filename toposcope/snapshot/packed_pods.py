@@ -6,7 +6,7 @@ from typing import Any, overload
 import msgspec
 
 from toposcope.kube.pod_resources import Requests
-from toposcope.snapshot.snapshot import Owner, PodView, SummedPods
+from toposcope.snapshot.model import Owner, PodView, SummedPods
 
 
 class PodColumns(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +72,7 @@ def pack_pods(pods: Iterable[PodView]) -> PodColumns:
     )
 
 
-class PackedPods(SummedPods):
+class SavedPods(SummedPods):
     """The pods, read when they are first looked at. `requested`: what they ask for together, by node."""
 
     def __init__(self, requested: Mapping[str, Requests], read: Callable[[], Iterable[PodView]]) -> None:

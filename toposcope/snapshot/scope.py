@@ -11,7 +11,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.effective_levels import Absences, effective_levels
 from toposcope.api.label_keys import GPUS
 from toposcope.errors import ToposcopeError
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import fully_covered
 from toposcope.topology.levels import Level

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Requirement
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
+from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import MAIN, table_of
-from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level
 from toposcope.topology.segments import Segment, divide, whole

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, STATE
 from toposcope.snapshot.filters import Mark, marks
+from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import NOTHING, NodeView, Snapshot
 
 _TELLING: Final = (GPUS, GPU_PRESENT, STATE)
 """Labels that GPUs and marks are told from."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.snapshot.snapshot import NodeView
+from toposcope.snapshot.model import NodeView
 
 AGENT: Final = "toposcope-agent"
 """The agent's field manager."""

@@ -17,7 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from toposcope.kube.reflector import Stop
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.changes import Lately, Moment
 from toposcope.ui.facts import Changes, Facts

@@ -7,8 +7,8 @@ from typing import Final, Literal, cast
 
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.filters import FAULTS, marks
+from toposcope.snapshot.model import NodeView
 from toposcope.snapshot.scope import Origin, Scope
-from toposcope.snapshot.snapshot import NodeView
 from toposcope.topology.hierarchy import some_names
 from toposcope.topology.levels import Level
 from toposcope.ui import protocol

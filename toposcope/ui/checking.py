@@ -17,8 +17,8 @@ from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, unit
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
+from toposcope.snapshot.model import Published, Snapshot
 from toposcope.snapshot.problems import InputError, Problem
-from toposcope.snapshot.snapshot import Published, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.deadline import DeadlineError, within
 from toposcope.ui.views import View

@@ -7,7 +7,7 @@ from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import LEGEND, Device, MatrixError, NodeMatrix, parse
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import lacking, marks
-from toposcope.snapshot.snapshot import NodeView, PodView
+from toposcope.snapshot.model import NodeView, PodView
 from toposcope.topology.hardware import State
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links, nvlink_domains
 from toposcope.topology.pci import NEAREST_FIRST

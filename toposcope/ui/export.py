@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from toposcope.snapshot.filters import marks
-from toposcope.snapshot.snapshot import NodeView, Snapshot
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import SCRIPT, STYLE, Bundle

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.kube.pod_resources import gpu_count
-from toposcope.snapshot.snapshot import NodeView, PodView, Snapshot
+from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 
 Pods = Mapping[str, PodView]

@@ -16,7 +16,7 @@ from toposcope.kube.reflector import Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published
-from toposcope.snapshot.snapshot import NodeView, PodView, Published
+from toposcope.snapshot.model import NodeView, PodView, Published
 from toposcope.topology.hardware import State
 from toposcope.ui.annotations import gpu_uuids, last_write, without_matrix
 from toposcope.ui.facts import Facts

@@ -6,7 +6,7 @@ from typing import Final
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
 from toposcope.snapshot.filters import marks
-from toposcope.snapshot.snapshot import NodeView
+from toposcope.snapshot.model import NodeView
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import ITS_NAME
 from toposcope.ui import protocol

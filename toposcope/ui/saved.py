@@ -10,8 +10,8 @@ import msgspec
 
 from toposcope.kube.reflector import Stop
 from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import PodView, Published, Snapshot
 from toposcope.snapshot.problems import InputError
-from toposcope.snapshot.snapshot import PodView, Published, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.hardware import State
 from toposcope.ui.annotations import gpu_uuids, without_matrix

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from toposcope.snapshot.snapshot import NodeView, Published
+from toposcope.snapshot.model import NodeView, Published
 
 
 @dataclass(frozen=True, slots=True)

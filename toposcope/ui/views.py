@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, cast
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.conditions import ADVISORY
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
-from toposcope.snapshot.levels import crossed, survey_levels
+from toposcope.snapshot.levels import crossed, level_views
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, again, scope
-from toposcope.snapshot.snapshot import NodeView, Snapshot
 from toposcope.snapshot.suggest import suggest
 from toposcope.topology.levels import Level
 from toposcope.ui import protocol
@@ -158,7 +158,7 @@ def _view(
 
 
 def _levels(found: Scope) -> Iterator[protocol.LevelView]:
-    for level in survey_levels(found, sized=False):
+    for level in level_views(found, sized=False):
         yield protocol.LevelView(
             domain=level.domain,
             key=level.key,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE
 from toposcope.api.label_keys import GPU_PRESENT, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
-from toposcope.snapshot.snapshot import NOTHING, NodeView
+from toposcope.snapshot.model import NOTHING, NodeView
 from toposcope.snapshot.suggest import Suggestion, suggest
 from toposcope.topology.platforms import KEYS
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from toposcope.api.matrix_annotation import NodeMatrix
     from toposcope.controller.config import Config
     from toposcope.simulator.machine import Machine
-    from toposcope.snapshot.snapshot import NodeView, Snapshot
+    from toposcope.snapshot.model import NodeView, Snapshot
     from toposcope.topology.catalogue import Catalogue
     from toposcope.topology.hardware import NodeTopology
     from toposcope.topology.table import Table

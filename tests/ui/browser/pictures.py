@@ -23,7 +23,7 @@ from tests.ui.browser.shown import condition
 from tools.bench.page import served
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
-from toposcope.snapshot.snapshot import NodeView
+from toposcope.snapshot.model import NodeView
 from toposcope.ui.source import Seen
 
 NODES = 5_000

@@ -20,10 +20,10 @@ from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.snapshot.decode import every
 from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import TopologyNotFoundError, scope
-from toposcope.snapshot.snapshot import Snapshot
 from toposcope.snapshot.tree import tree
 
 _LENGTH: Final = 8

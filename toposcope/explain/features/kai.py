@@ -7,7 +7,7 @@ from toposcope.explain.features import NAME
 from toposcope.explain.kinds import KAI_TOPOLOGY
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps.drift import kai_name, named_kai
-from toposcope.snapshot.snapshot import Published
+from toposcope.snapshot.model import Published
 
 
 def look(context: Context) -> Iterator[Step]:

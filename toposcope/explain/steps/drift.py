@@ -8,8 +8,8 @@ from toposcope.explain.kinds import BINDING, KAI_TOPOLOGY
 from toposcope.explain.object_store import condition
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.integrations.framework.document import Part
+from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
-from toposcope.snapshot.snapshot import Published
 
 NAME: Final = "drift"
 _DRIFT: Final = "SchedulerTopologyDrift"
