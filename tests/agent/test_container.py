@@ -119,14 +119,14 @@ def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_pat
     whole.live(120)
     empty = Node(replace(whole.machine, gpus=()), tmp_path / "empty")
     empty.cluster.labels = dict(whole.cluster.labels)
-    empty.cluster.remembered = whole.cluster.remembered
+    empty.cluster.baseline = whole.cluster.baseline
     empty.live(120)
     assert empty.labels == {**whole.labels, "state": "unknown"}
     assert whole.machine.gpus[0].function.address in empty.cluster.writes[-1].problem
     assert "--accept-degraded" in empty.cluster.writes[-1].problem
     accepting = Node(empty.machine, tmp_path / "empty", once=True, accept_degraded=True)
-    accepting.cluster.remembered = whole.cluster.remembered
-    assert accepting.agent.turn()
+    accepting.cluster.baseline = whole.cluster.baseline
+    assert accepting.agent.sync()
     assert accepting.labels == {}
 
 

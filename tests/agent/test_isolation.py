@@ -249,15 +249,15 @@ def _ended(pid: int) -> None:
 
 @pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started afresh"])
 def test_a_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     agent = os.fork()
     if agent == 0:
         with contextlib.suppress(BaseException):
-            _agent_with_a_hanging_probe(sysfs, faults, crashes_before, tell)
+            _agent_with_a_hanging_probe(sysfs, faults, crashes_before, writer)
         os._exit(1)
-    os.close(tell)
+    os.close(writer)
     try:
-        with open(told, "rb") as pipe:  # noqa: PTH123 - a pipe
+        with open(reader, "rb") as pipe:  # noqa: PTH123 - a pipe
             worker = int(pipe.readline())
         handle = os.pidfd_open(worker)
     finally:
@@ -267,7 +267,7 @@ def test_a_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Pa
     os.close(handle)
 
 
-def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, tell: int) -> NoReturn:
+def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, writer: int) -> NoReturn:
     faults.write_text(CRASH)
     probe = ProbeProcess(partial(nvml.faulty, faults), sysfs)
     for _ in range(crashes):
@@ -278,7 +278,7 @@ def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, tell: i
     send(worker.socket, Frame(Kind.REQUEST))
     while "GPU 2" not in probe._step:
         os.sched_yield()
-    os.write(tell, f"{worker.pid}\n".encode())
+    os.write(writer, f"{worker.pid}\n".encode())
     while True:
         signal.pause()
 

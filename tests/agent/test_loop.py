@@ -27,7 +27,7 @@ def test_an_hour_at_rest_is_one_write_and_a_read_every_ten_minutes(node: Node) -
 
 def test_the_first_write_is_spread(tmp_path: Path) -> None:
     node = Node(load_profile("t4-1"), tmp_path)
-    node.agent.turn()
+    node.agent.sync()
     assert node.cluster.writes == []
     assert node.agent.ready() != ""
     node.live(30)
@@ -37,7 +37,7 @@ def test_the_first_write_is_spread(tmp_path: Path) -> None:
 
 def test_once_waits_for_nothing(tmp_path: Path) -> None:
     node = Node(load_profile("t4-1"), tmp_path, once=True)
-    assert node.agent.turn()
+    assert node.agent.sync()
     assert len(node.cluster.writes) == 1
 
 
@@ -46,7 +46,7 @@ def test_a_link_that_flaps_every_five_seconds_is_at_most_a_write_a_minute(node: 
     before = len(node.cluster.writes)
     for step in range(240):  # twenty minutes, an event each time
         node.faults = Faults(links_down={0: frozenset({step % 4})}) if step % 2 else Faults()
-        node.agent.turn()
+        node.agent.sync()
         node.seconds += 5
     assert len(node.cluster.writes) - before <= 20
 
@@ -100,12 +100,12 @@ def test_an_api_server_that_is_away_for_an_hour_is_not_hammered(node: Node) -> N
 
 def test_retry_after_is_honoured(node: Node) -> None:
     node.cluster.fails = ApiError(429, "TooManyRequests", "slow down", retry_after=45)
-    node.agent.turn()
+    node.agent.sync()
     began = node.seconds
     node.cluster.fails = None
     while not node.cluster.writes:
-        node.seconds += max(node.agent.rest(), 1)
-        node.agent.turn()
+        node.seconds += max(node.agent.seconds_until_sync(), 1)
+        node.agent.sync()
     assert node.seconds - began >= 45
 
 
@@ -116,7 +116,7 @@ def test_a_refusal_that_passes_is_forgotten_soon_and_one_that_stays_is_hardly_as
     node.live(120)
     node.cluster.fails = ApiError(status, "Refused", "no")
     node.faults = Faults(links_down={1: frozenset({2})})
-    node.agent.turn()
+    node.agent.sync()
     node.cluster.fails = None  # the token was renewed, or the server has read its roles
     writes = len(node.cluster.writes)
     node.live(70)
@@ -135,11 +135,11 @@ def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
     accepting = Node(node.machine, tmp_path, once=True, accept_degraded=True)
-    accepting.cluster.remembered = node.cluster.remembered
+    accepting.cluster.baseline = node.cluster.baseline
     accepting.faults = node.faults
-    assert accepting.agent.turn()
+    assert accepting.agent.sync()
     assert accepting.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
-    node.cluster.remembered = accepting.cluster.remembered
+    node.cluster.baseline = accepting.cluster.baseline
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
 
@@ -149,7 +149,7 @@ def test_without_its_annotation_a_degraded_node_begins_anew(node: Node) -> None:
     node.faults = Faults(links_down={0: None})
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "degraded"
-    node.cluster.remembered = None  # as the next read of the Node finds it once somebody deleted it
+    node.cluster.baseline = None  # as the next read of the Node finds it once somebody deleted it
     node.live(120)
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
     for faults, state in ((Faults(), "ok"), (Faults(links_down={0: None}), "degraded")):  # and learns again

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from toposcope.agent.describe import Description, unknown
-from toposcope.agent.events import News
+from toposcope.agent.events import NodeEvent
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.publish import MANAGER, Publisher
 from toposcope.api import label_keys
@@ -144,7 +144,7 @@ def test_after_a_cleanup_an_agent_labels_the_node_again(api: ApiUnderTest, publi
 
 def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
-    publisher.tell(News("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
+    publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
     found = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
     assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in found if e["reason"] == "NodeDegraded"] == [
         ("n1", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from tests.support.machines import probed
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description
-from toposcope.agent.events import News, news
+from toposcope.agent.events import NodeEvent, node_events
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeError
@@ -42,9 +42,9 @@ class Cluster:
     def __init__(self) -> None:
         self.reads = 0
         self.writes: list[Description] = []
-        self.told: list[News] = []
+        self.told: list[NodeEvent] = []
         self.fails: KubeError | None = None
-        self.remembered: str | None = None
+        self.baseline: str | None = None
         self.labels: dict[str, str] = {}
         """What the Node carries."""
         self._carried: Description | None = None
@@ -60,18 +60,18 @@ class Cluster:
     def pending(self, description: Description) -> bool:
         return self._carried is None or description.labels != self._carried.labels
 
-    def publish(self, description: Description) -> list[News]:
+    def publish(self, description: Description) -> list[NodeEvent]:
         self._answer()
         before = self._carried.labels.known if self._carried else {}
         self._carried = description
         kept = {key: value for key, value in self.labels.items() if key in description.labels.unknown}
         self.labels = {**kept, **description.labels.known}
         self.writes.append(description)
-        self.remembered = description.annotations.get(label_keys.REFERENCE, self.remembered)
+        self.baseline = description.annotations.get(label_keys.REFERENCE, self.baseline)
         because = description.topology.reasons if description.topology else (description.problem,)
-        return news(before, description.labels.known, because)
+        return node_events(before, description.labels.known, because)
 
-    def tell(self, item: News) -> None:
+    def record_event(self, item: NodeEvent) -> None:
         self._answer()
         self.told.append(item)
 
@@ -104,7 +104,7 @@ class Node:
             metrics,
             now=lambda: self.seconds + self.wall_offset,
             monotonic=lambda: self.seconds,
-            dice=random.Random(1),
+            rng=random.Random(1),
         )
 
     def probe(self) -> RawNode:
@@ -127,10 +127,10 @@ class Node:
         """Let so much time pass; nothing happens that would wake the agent early."""
         end = self.seconds + seconds
         while True:
-            self.agent.turn()
-            rest = self.agent.rest()
-            assert rest > 0
-            if self.seconds + rest > end:
+            self.agent.sync()
+            seconds = self.agent.seconds_until_sync()
+            assert seconds > 0
+            if self.seconds + seconds > end:
                 self.seconds = end
                 return
-            self.seconds += rest
+            self.seconds += seconds

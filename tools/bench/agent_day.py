@@ -21,21 +21,21 @@ from toposcope.kube.config import load
 from toposcope.telemetry.handler import page
 
 
-def serve(chosen: Options, probe: ProbeProcess, orders: Iterable[str], dice: random.Random) -> int:
+def serve(chosen: Options, probe: ProbeProcess, orders: Iterable[str], rng: random.Random) -> int:
     """Carry out orders until there are no more. Raises ValueError for one that is not known."""
     logging.disable()  # its news is no part of what is looked at
     clock = [0.0]
     metrics = AgentMetrics()
     publisher = Publisher(ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"]))), chosen.node_name)
-    agent = Agent(chosen, probe, publisher, metrics, now=lambda: clock[0], monotonic=lambda: clock[0], dice=dice)
+    agent = Agent(chosen, probe, publisher, metrics, now=lambda: clock[0], monotonic=lambda: clock[0], rng=rng)
     print('"ready"', flush=True)
     for line in orders:
         match msgspec.json.decode(line):
             case ["turns", int() as count]:
                 answer: Any = 0
                 for _ in range(count):
-                    clock[0] += agent.rest()
-                    answer += agent.turn()
+                    clock[0] += agent.seconds_until_sync()
+                    answer += agent.sync()
                 page(AgentCollector(metrics, lambda: probe.worker))
             case ["look"]:
                 worker = probe.worker

@@ -68,9 +68,9 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
             quiet = _quiet(servers)
             reads = _measure([publisher.refresh for publisher in fleet], servers, running.pid, 0.0)
             first = _publish(fleet, new, servers, running.pid, over, seen)
-            hurt = [describe(_hurt(raw), name, each.remembered) for name, each in zip(names, fleet, strict=True)]
+            hurt = [describe(_hurt(raw), name, each.baseline) for name, each in zip(names, fleet, strict=True)]
             spread = _publish(fleet, hurt, servers, running.pid, over, seen)
-            well = [describe(raw, name, each.remembered) for name, each in zip(names, fleet, strict=True)]
+            well = [describe(raw, name, each.baseline) for name, each in zip(names, fleet, strict=True)]
             burst = _publish(fleet, well, servers, running.pid, 0.0, seen)
     what = f"{agents} agents, {nodes:,} nodes, kube-apiserver"
     idling = Peer("the servers at rest, as long", Sample((1000 * quiet * reads.elapsed / agents,), "ms"))

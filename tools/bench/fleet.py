@@ -157,9 +157,9 @@ class Fleet:
         self.server = CountingServer(self.clock)
         self.spread = _options("node").spread
         self.interval = _options("node").interval
-        dice = random.Random(seed)  # noqa: S311 - jitter, not a secret
+        rng = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._waiting: list[tuple[float, int, Agent | None]] = [
-            (dice.uniform(0, starting), i, None) for i in range(agents)
+            (rng.uniform(0, starting), i, None) for i in range(agents)
         ]
         self._agents = agents
         self._hardware = cast("ProbeProcess", _Hardware(raw))
@@ -170,8 +170,8 @@ class Fleet:
         while self._waiting[0][0] <= end:
             self.clock[0], i, agent = heapq.heappop(self._waiting)
             agent = agent or self._agent(i)
-            agent.turn()
-            heapq.heappush(self._waiting, (self.clock[0] + max(agent.rest(), 1e-6), i, agent))
+            agent.sync()
+            heapq.heappush(self._waiting, (self.clock[0] + max(agent.seconds_until_sync(), 1e-6), i, agent))
         self.clock[0] = end
 
     def _agent(self, i: int) -> Agent:
@@ -182,7 +182,7 @@ class Fleet:
             AgentMetrics(),
             now=lambda: self.clock[0],
             monotonic=lambda: self.clock[0],
-            dice=random.Random(i),  # noqa: S311 - as above
+            rng=random.Random(i),  # noqa: S311 - as above
         )
 
 

@@ -41,12 +41,12 @@ def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour 
     clock = [0.0]
     with site_with(1) as site:
         agent = _simulated_agent(site, _KnownHardware(site.machine.raw), clock)
-        if not agent.turn():
+        if not agent.sync():
             raise MeasurementError("the agent could not publish")
         site.server.tell("forget")
         while clock[0] < _HOUR:
             clock[0] += _INTERVAL
-            agent.turn()
+            agent.sync()
         methods = [entry[0] for entry in site.server.tell("entries")]
     writes = sum(method != "GET" for method in methods)
     yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
@@ -77,19 +77,19 @@ def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an h
     with site_with(1) as site:
         hardware = _FlappingHardware(site.machine.raw)
         agent = _simulated_agent(site, hardware, clock)
-        if not agent.turn():
+        if not agent.sync():
             raise MeasurementError("the agent could not publish")
         site.server.tell("forget")
         turns, event = 0, _FLAP
         while clock[0] < _HOUR:
-            due = clock[0] + agent.rest()
+            due = clock[0] + agent.seconds_until_sync()
             if event <= due:
-                clock[0] = max(event, clock[0] + agent.hold())
+                clock[0] = max(event, clock[0] + agent.min_pause())
                 hardware.down = not hardware.down
                 event += _FLAP
             else:
                 clock[0] = due
-            agent.turn()
+            agent.sync()
             turns += 1
         entries = site.server.tell("entries")
     writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
@@ -110,7 +110,7 @@ def _simulated_agent(site: Site, hardware: _KnownHardware | _FlappingHardware, c
         AgentMetrics(),
         now=lambda: clock[0],
         monotonic=lambda: clock[0],
-        dice=random.Random(0),  # noqa: S311 - jitter, not a secret
+        rng=random.Random(0),  # noqa: S311 - jitter, not a secret
     )
 
 

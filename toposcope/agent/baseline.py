@@ -4,7 +4,7 @@
 
 `gpus` maps PCI addresses to active NVLinks, `paths` is the lower triangle of the GPUs' link matrix in that order,
 `fabric` is there when the node was in a multi-node NVLink fabric. GPU indices can change at a reboot, addresses only
-when hardware or firmware does. Deleting the annotation makes today's state the reference.
+when hardware or firmware does. Deleting the annotation makes today's state the baseline.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ from toposcope.topology.text import compact, parse
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
-"""A reference of 16 GPUs is 1 kB; a longer text was not written by us."""
+"""A baseline of 16 GPUs is 1 kB; a longer text was not written by us."""
 
 
-class Reference(NamedTuple):
+class Baseline(NamedTuple):
     """What the node is measured against."""
 
     product: str | None
@@ -33,11 +33,11 @@ class Reference(NamedTuple):
     """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down says that it has none."""
 
 
-def observed(topology: NodeTopology) -> Reference:
-    """Today's state as a reference."""
+def observed(topology: NodeTopology) -> Baseline:
+    """Today's state as a baseline."""
     gpus = topology.gpus
     cells = topology.matrix.cells
-    return Reference(
+    return Baseline(
         product=gpus[0].product if gpus else None,
         links={gpu.pci: gpu.links_active for gpu in gpus},
         paths={
@@ -47,25 +47,25 @@ def observed(topology: NodeTopology) -> Reference:
     )
 
 
-def best(reference: Reference | None, today: Reference, present: frozenset[str]) -> Reference:
-    """The reference after today: for each GPU and pair the better of both.
+def best(baseline: Baseline | None, today: Baseline, present: frozenset[str]) -> Baseline:
+    """The baseline after today: for each GPU and pair the better of both.
 
     `present` are the addresses of the GPUs on the PCI bus. Other hardware has no past here: when the product changed,
     or when none of the GPUs that are missing is where it was while as many others came (boards were moved, firmware
-    numbers buses anew), today's state is the reference.
+    numbers buses anew), today's state is the baseline.
     """
-    if reference is None or reference.product != today.product:
+    if baseline is None or baseline.product != today.product:
         return today
-    vanished = reference.links.keys() - present - today.links.keys()
-    if vanished and len(today.links) >= len(reference.links):
+    vanished = baseline.links.keys() - present - today.links.keys()
+    if vanished and len(today.links) >= len(baseline.links):
         return today
-    links = dict(reference.links)
+    links = dict(baseline.links)
     for gpu, count in today.links.items():
         links[gpu] = max(count, links.get(gpu, 0))
-    paths = dict(reference.paths)
+    paths = dict(baseline.paths)
     for pair, cell in today.paths.items():
         paths[pair] = min(cell, paths.get(pair, cell), key=_rank)
-    return Reference(today.product, links, paths, reference.fabric or today.fabric)
+    return Baseline(today.product, links, paths, baseline.fabric or today.fabric)
 
 
 def _pair(a: str, b: str) -> tuple[str, str]:
@@ -78,39 +78,39 @@ def _rank(cell: str) -> tuple[int, int]:
     return (0, -links) if links else (1, NEAREST_FIRST.index(cell) if cell in NEAREST_FIRST else len(NEAREST_FIRST))
 
 
-def degradations(reference: Reference, topology: NodeTopology) -> list[str]:
+def degradations(baseline: Baseline, topology: NodeTopology) -> list[str]:
     """What the node has less of than it has shown before, in plain words."""
     index = {gpu.pci: gpu.index for gpu in topology.gpus}
     today = observed(topology)
-    reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(reference.links.keys() - index.keys())]
-    if reference.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
+    reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(baseline.links.keys() - index.keys())]
+    if baseline.fabric and topology.fabric is Fabric.NOT_SUPPORTED:
         reasons.append("the node was in a multi-node NVLink fabric before and is in none now")
-    weak = {gpu for gpu, count in today.links.items() if count < reference.links.get(gpu, 0)}
+    weak = {gpu for gpu, count in today.links.items() if count < baseline.links.get(gpu, 0)}
     for (a, b), cell in sorted(today.paths.items()):
-        before = reference.paths.get((a, b), cell)
+        before = baseline.paths.get((a, b), cell)
         # A GPU with fewer links has worse paths to all others: it is told as such (see `toposcope.agent.nvlinks`).
         if _rank(cell) > _rank(before) and not weak & {a, b}:
             reasons.append(f"GPU {index[a]} to GPU {index[b]}: {cell}, was {before}")
     return reasons
 
 
-def encode(reference: Reference) -> str:
+def encode(baseline: Baseline) -> str:
     """The annotation's value."""
-    gpus = sorted(reference.links)
-    rows = [" ".join([*(reference.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
+    gpus = sorted(baseline.links)
+    rows = [" ".join([*(baseline.paths.get((b, a), SYS) for b in gpus[:i]), SELF]) for i, a in enumerate(gpus)]
     document: dict[str, Any] = {
         "version": VERSION,
-        "product": reference.product,
-        "gpus": {gpu: reference.links[gpu] for gpu in gpus},
+        "product": baseline.product,
+        "gpus": {gpu: baseline.links[gpu] for gpu in gpus},
         "paths": rows,
     }
-    if reference.fabric:
+    if baseline.fabric:
         document["fabric"] = True
     return compact(document)
 
 
-def decode(text: str | None) -> Reference | None:
-    """The reference in an annotation; None when there is none, or when it is not one of ours."""
+def decode(text: str | None) -> Baseline | None:
+    """The baseline in an annotation; None when there is none, or when it is not one of ours."""
     if not text or len(text) > _LIMIT:
         return None
     try:
@@ -122,7 +122,7 @@ def decode(text: str | None) -> Reference | None:
     rows = [row.split() for row in document.paths]
     if document.version != VERSION or [len(row) for row in rows] != list(range(1, len(gpus) + 1)):
         return None
-    return Reference(
+    return Baseline(
         document.product,
         document.gpus,
         {(gpus[j], gpus[i]): row[j] for i, row in enumerate(rows) for j in range(i)},

@@ -74,7 +74,7 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
     return unknown(reason, f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
 
 
-def _gone(raw: RawNode, known: baseline.Reference | None) -> list[str]:
+def _gone(raw: RawNode, known: baseline.Baseline | None) -> list[str]:
     """GPUs that the node has shown before and that are not even on the bus any more."""
     if known is None:
         return []
@@ -86,7 +86,7 @@ def unknown(reason: str, problem: str, expected: int | None = None) -> Descripti
     return Description(NOTHING_KNOWN, expected=expected, problem=problem, reason=reason)
 
 
-def _measured(topology: NodeTopology, known: baseline.Reference) -> NodeTopology:
+def _measured(topology: NodeTopology, known: baseline.Baseline) -> NodeTopology:
     """The topology with what is worse than the node has shown before."""
     gpus = tuple(
         gpu._replace(links_expected=known.links[gpu.pci]) if known.links[gpu.pci] > gpu.links_expected else gpu

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from toposcope.agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
-from toposcope.agent.nvlinks import Wiring, expected_links, weak_links
+from toposcope.agent.nvlinks import NvLinks, expected_links, weak_links
 from toposcope.agent.rails import aligned, rails
 from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
 from toposcope.agent.runtime import withheld
@@ -45,12 +45,12 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     A probe without NVML (see `RawNode.faults`) says nothing about links; call this only when NVML started.
     """
     numa = _Numa(raw)
-    wiring = Wiring(raw)
-    matrix, levels, disputes = _matrix(raw, wiring, numa)
+    nvlinks = NvLinks(raw)
+    matrix, levels, disputes = _matrix(raw, nvlinks, numa)
     nics = tuple(_nic(nic, numa) for nic in raw.nics)
-    expected = expected_links([(gpu.name, wiring.active(gpu.pci)) for gpu in raw.gpus])
+    expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
     gpus = tuple(
-        _gpu(gpu, numa, wiring.facts(gpu.pci), links, near)
+        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, near)
         for gpu, links, near in zip(raw.gpus, expected, rails(matrix, nics), strict=True)
     )
     domains = nvlink_domains(matrix)
@@ -63,8 +63,8 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         matrix=matrix,
         pci_levels=levels,
         nvlink_domains=domains,
-        interconnect=_interconnect(len(gpus), domains, wiring),
-        nvswitches=wiring.switches(raw.switch_functions),
+        interconnect=_interconnect(len(gpus), domains, nvlinks),
+        nvswitches=nvlinks.switches(raw.switch_functions),
         fabric=fabric,
         clique=clique,
         platform=_platform(raw.gpus),
@@ -141,7 +141,7 @@ def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _matrix(raw: RawNode, wiring: Wiring, numa: _Numa) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
+def _matrix(raw: RawNode, nvlinks: NvLinks, numa: _Numa) -> tuple[LinkMatrix, hw.PciLevels, tuple[hw.PathDispute, ...]]:
     """The link matrix, what it is made of, and the pairs of GPUs whose PCI level NVML and sysfs name differently."""
     ancestors: Mapping[tuple[int, int], int] = {(a.a, a.b): a.level for a in raw.ancestors}
     functions = [numa.function(gpu.pci) for gpu in raw.gpus] + [nic.pci for nic in raw.nics]
@@ -159,7 +159,7 @@ def _matrix(raw: RawNode, wiring: Wiring, numa: _Numa) -> tuple[LinkMatrix, hw.P
             if i < len(raw.gpus):
                 a, b = raw.gpus[j], raw.gpus[i]
                 nvml = _ANCESTOR.get(ancestors.get((a.index, b.index), -1))
-                links = wiring.links(a.pci, b.pci)
+                links = nvlinks.links(a.pci, b.pci)
                 by_nvml[i][j] = by_nvml[j][i] = nvml
             if sysfs and nvml and sysfs != nvml:
                 disputes.append(hw.PathDispute(names[j], names[i], nvml, sysfs))
@@ -169,12 +169,12 @@ def _matrix(raw: RawNode, wiring: Wiring, numa: _Numa) -> tuple[LinkMatrix, hw.P
     return LinkMatrix(tuple(names), tuple(map(tuple, cells))), levels, tuple(disputes)
 
 
-def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], wiring: Wiring) -> hw.Interconnect:
+def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], nvlinks: NvLinks) -> hw.Interconnect:
     if gpus < 2:  # noqa: PLR2004 - a path needs two
         return hw.Interconnect.NONE
     if len(domains[0]) == 1:
         return hw.Interconnect.PCIE
-    return hw.Interconnect.NVSWITCH if wiring.switched() else hw.Interconnect.NVLINK
+    return hw.Interconnect.NVSWITCH if nvlinks.switched() else hw.Interconnect.NVLINK
 
 
 def expected_gpus(raw: RawNode) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is worth an Event on the Node: not what it is, but that it changed. Pure."""
+"""Events on the Node: one for each change of its labels that an admin wants to know about. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -12,7 +12,7 @@ _MOVED: Final = (
 )
 
 
-class News(NamedTuple):
+class NodeEvent(NamedTuple):
     """One Event: `kind` is `Normal` or `Warning`."""
 
     kind: str
@@ -20,22 +20,23 @@ class News(NamedTuple):
     note: str
 
 
-def news(before: Mapping[str, str], after: Mapping[str, str], because: Sequence[str]) -> list[News]:
-    """The Events between two sets of our labels on a Node; `because` says why the state is what it is now.
+def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Sequence[str]) -> list[NodeEvent]:
+    """The Events between two sets of our labels on a Node; `reasons` explain the state after.
 
-    A node that is labelled for the first time is no news, unless it begins degraded.
+    The first labels of a node are no Event, unless it starts degraded.
     """
-    told = []
+    events = []
     was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
-    why = "; ".join(because) or "no reason is known"
+    why = "; ".join(reasons) or "no reason is known"
     if was != now:
         if now == State.DEGRADED:
-            told.append(News("Warning", "NodeDegraded", why))
+            events.append(NodeEvent("Warning", "NodeDegraded", why))
         elif now == State.UNKNOWN and was is not None:
-            told.append(News("Warning", "TopologyUnknown", f"the labels are from before: {why}"))
+            events.append(NodeEvent("Warning", "TopologyUnknown", f"the labels are from before: {why}"))
         elif now == State.OK and was is not None:
-            told.append(News("Normal", "NodeHealthy", "all GPUs and links that this node has shown before are there"))
+            note = "all GPUs and links that this node has shown before are there"
+            events.append(NodeEvent("Normal", "NodeHealthy", note))
     for key, reason, what in _MOVED:
         if key in before and key in after and before[key] != after[key]:
-            told.append(News("Normal", reason, f"{what} changed from {before[key]} to {after[key]}"))
-    return told
+            events.append(NodeEvent("Normal", reason, f"{what} changed from {before[key]} to {after[key]}"))
+    return events

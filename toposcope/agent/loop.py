@@ -12,11 +12,11 @@ from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawNode
-from toposcope.agent.restart_policy import Container
+from toposcope.agent.restart_policy import RestartPolicy
 from toposcope.kube.errors import ApiError, KubeError
 
 if TYPE_CHECKING:
-    from toposcope.agent.nvidia_labels import CompatPublisher
+    from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
 
 log = logging.getLogger("agent")
 
@@ -47,49 +47,49 @@ class Agent:
         probe: ProbeProcess,
         publisher: Publisher,
         metrics: AgentMetrics,
-        compat: "CompatPublisher | None" = None,
+        nvidia_labels: "NvidiaLabelPublisher | None" = None,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._options = options
         self._probe = probe
         self._publisher = publisher
         self._metrics = metrics
-        self._compat = compat
+        self._nvidia_labels = nvidia_labels
         self._now = now
         self._monotonic = monotonic
-        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._turned = monotonic()
         self._published = False
         self._refresh_at = monotonic()
-        first = 0.0 if options.once else self._dice.uniform(0.0, options.spread)
+        first = 0.0 if options.once else self._rng.uniform(0.0, options.spread)
         self._write_at = monotonic() + first
-        self._compat_at = monotonic()
+        self._nvidia_labels_at = monotonic()
         self._failures = 0
         self._said = ""
         self._trouble = ""
-        self._container = Container()
+        self._container = RestartPolicy()
         self._described_last: tuple[RawNode, str | None, Description] | None = None
 
-    def turn(self) -> bool:
+    def sync(self) -> bool:
         """Probe once and publish what may be published by now; whether hardware and API server did well."""
         readable = self._refresh()
         description = self._look()
         published = readable and self._publish(description)
-        if published and self._compat:
-            self._publish_well_known(self._compat, description)
+        if published and self._nvidia_labels:
+            self._publish_nvidia_labels(self._nvidia_labels, description)
         self._turned = self._monotonic()
         return published and not description.problem
 
-    def rest(self) -> float:
+    def seconds_until_sync(self) -> float:
         """Seconds until the next turn is due, should nothing happen before."""
         due = self._turned + self._options.interval
         if self._waiting:
             due = min(due, self._write_at)
-        return max(due - self._monotonic(), self.hold())
+        return max(due - self._monotonic(), self.min_pause())
 
-    def hold(self) -> float:
+    def min_pause(self) -> float:
         """Seconds that the next turn has to wait in any case: a storm of events must not become a storm of probes."""
         return max(0.0, self._turned + min(PROBE_SECONDS, self._options.interval) - self._monotonic())
 
@@ -107,16 +107,16 @@ class Agent:
         except KubeError as error:
             self._failed(error)
             return False
-        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._dice.uniform(*RESYNC_FACTOR)
+        self._refresh_at = self._monotonic() + RESYNC_SECONDS * self._rng.uniform(*RESYNC_FACTOR)
         return True
 
     def _look(self) -> Description:
         began = self._monotonic()
-        remembered = None if self._options.accept_degraded else self._publisher.remembered
+        baseline = None if self._options.accept_degraded else self._publisher.baseline
         try:
             raw = self._probe.probe()
             self._container.look(raw, self._monotonic())
-            description = self._described(raw, remembered)
+            description = self._described(raw, baseline)
         except ProbeError as error:
             description = unknown(error.reason, str(error))
         took = self._monotonic() - began
@@ -130,11 +130,11 @@ class Agent:
         self._said = description.sentence
         return description
 
-    def _described(self, raw: RawNode, remembered: str | None) -> Description:
+    def _described(self, raw: RawNode, baseline: str | None) -> Description:
         """What the answers mean; at rest they are the same each time, and so is that."""
-        if self._described_last is None or self._described_last[:2] != (raw, remembered):
-            description = describe(raw, self._options.node_name, remembered)
-            self._described_last = (raw, remembered, description)
+        if self._described_last is None or self._described_last[:2] != (raw, baseline):
+            description = describe(raw, self._options.node_name, baseline)
+            self._described_last = (raw, baseline, description)
         return self._described_last[2]
 
     def _publish(self, description: Description) -> bool:
@@ -156,22 +156,22 @@ class Agent:
         for item in told or ():
             log.log(logging.WARNING if item.kind == "Warning" else logging.INFO, "%s: %s", item.reason, item.note)
             try:
-                self._publisher.tell(item)
+                self._publisher.record_event(item)
             except KubeError as error:
                 log.warning("cannot record an Event: %s", explain(error))
         return True
 
-    def _publish_well_known(self, compat: "CompatPublisher", description: Description) -> None:
+    def _publish_nvidia_labels(self, nvidia_labels: "NvidiaLabelPublisher", description: Description) -> None:
         """Publish the labels that others may own; nothing of ours depends on it."""
-        if not self._published or self._monotonic() < self._compat_at:
+        if not self._published or self._monotonic() < self._nvidia_labels_at:
             return
         try:
-            if compat.publish(description, self._publisher.metadata):
+            if nvidia_labels.publish(description, self._publisher.metadata):
                 self._publisher.refresh()
         except KubeError as error:
             log.warning("cannot publish nvidia.com/ labels on node %s: %s", self._options.node_name, explain(error))
-            self._compat_at = self._monotonic() + RESYNC_SECONDS
-            self._refresh_at = self._compat_at  # who owns what is read anew before the next try
+            self._nvidia_labels_at = self._monotonic() + RESYNC_SECONDS
+            self._refresh_at = self._nvidia_labels_at  # who owns what is read anew before the next try
 
     def _outcome(self, outcome: Outcome) -> None:
         """Note that the Node carries what it shall."""
@@ -192,7 +192,7 @@ class Agent:
             log.warning("cannot publish on node %s: %s", self._options.node_name, trouble)
         self._trouble = trouble
         longest = max(_FORBIDDEN_RETRY, self._options.interval) if outcome == "forbidden" else self._options.interval
-        wait = min(_FIRST_RETRY * 2**self._failures, longest) * self._dice.uniform(*RETRY_FACTOR)
+        wait = min(_FIRST_RETRY * 2**self._failures, longest) * self._rng.uniform(*RETRY_FACTOR)
         self._failures = min(self._failures + 1, 10)
         if isinstance(error, ApiError):
             wait = max(wait, error.retry_after or 0.0)

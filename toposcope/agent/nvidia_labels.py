@@ -23,7 +23,7 @@ _NVSWITCH: Final = "nvidia.com/nvswitch.present"
 KEYS: Final = frozenset({_CLIQUE, _COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
 
 
-def well_known(description: Description) -> dict[str, str]:
+def nvidia_labels_for(description: Description) -> dict[str, str]:
     """The `nvidia.com/` labels that a description stands for; none for a node without GPUs."""
     if description.topology is None:
         return {}
@@ -54,7 +54,7 @@ def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]
     return KEYS & ours, KEYS & (theirs | (labels.keys() - ours))
 
 
-class CompatPublisher:
+class NvidiaLabelPublisher:
     """Keeps the free ones of the well-known labels on one Node."""
 
     def __init__(self, client: ApiClient, node_name: str) -> None:
@@ -70,7 +70,7 @@ class CompatPublisher:
         if description.problem:
             return False  # nothing is known: what is there stands
         ours, theirs = owners(metadata)
-        wanted = {key: value for key, value in well_known(description).items() if key not in theirs}
+        wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
         if wanted == {key: (metadata.get("labels") or {}).get(key) for key in ours}:
             return False
         body = {

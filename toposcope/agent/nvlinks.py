@@ -72,7 +72,7 @@ class _Ends(NamedTuple):
     into_switches: int
 
 
-class Wiring:
+class NvLinks:
     """Where every NVLink of the node ends, by the GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:

@@ -6,7 +6,7 @@ Which calls, their traps and since which driver they exist: nvml.h, and the rema
 from itertools import combinations
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlError
+from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlReturn
 from toposcope.agent.nvml.structs import read_fabric, read_fields, read_platform
 from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
 from toposcope.agent.sysfs import Sysfs
@@ -23,8 +23,8 @@ _C2C_ACTIVE: Final = 1
 _INACTIVE: Final = 0
 
 
-def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlError | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
-    """Ask the hardware once. `started` is what `nvml.start()` returned: with a Refusal only sysfs is read.
+def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
+    """Ask the hardware once. `started` is what `nvml.start()` returned: with an `NvmlReturn` only sysfs is read.
 
     A GPU that does not answer costs its own facts and nobody else's. `container` is passed on.
     """
@@ -60,14 +60,14 @@ def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlError | None, container: tuple[
 def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
     nvml.enter("nvmlDeviceGetCount")
     count = nvml.ask("nvmlDeviceGetCount")
-    if isinstance(count, NvmlError):
+    if isinstance(count, NvmlReturn):
         faults.append(RawFault(count.code, count.text))
         return []
     handles = []
     for index in range(count):
         nvml.enter(f"nvmlDeviceGetHandleByIndex GPU {index}")
         handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
-        if isinstance(handle, NvmlError):
+        if isinstance(handle, NvmlReturn):
             faults.append(RawFault(handle.code, handle.text, index))
         else:
             handles.append((index, handle))
@@ -77,7 +77,7 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
 def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu | None:
     nvml.enter(f"identity of GPU {index}")
     pci = nvml.ask("nvmlDeviceGetPciInfo", handle)
-    if isinstance(pci, NvmlError):
+    if isinstance(pci, NvmlReturn):
         faults.append(RawFault(pci.code, pci.text, index))
         return None
     try:
@@ -101,7 +101,7 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
         links=links,
         switch_links=switch_links,
         fabric=fabric if isinstance(fabric, RawFabric) else None,
-        fabric_error=fabric.text if isinstance(fabric, NvmlError) and not fabric.absent else None,
+        fabric_error=fabric.text if isinstance(fabric, NvmlReturn) and not fabric.absent else None,
         architecture=nvml.value("nvmlDeviceGetArchitecture", handle),
         # The binding keeps this result in a default argument that all calls share: one thread only.
         module=nvml.value("nvmlDeviceGetModuleId", handle),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
-from toposcope.agent.events import News, news
+from toposcope.agent.events import NodeEvent, node_events
 from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
@@ -84,14 +84,14 @@ class Publisher:
         self._now = now
         self._uid = ""
         self._node: Ours | None = None
-        self._reference: str | None = None
+        self._baseline: str | None = None
         self.metadata: Mapping[str, Any] = {}
         """The Node's metadata, as last read or written."""
 
     @property
-    def remembered(self) -> str | None:
+    def baseline(self) -> str | None:
         """The annotation with the best that the node has shown, as last read or written."""
-        return self._reference
+        return self._baseline
 
     def refresh(self) -> None:
         """Read the Node, so that the next publish also repairs what others changed. Raises KubeError."""
@@ -105,14 +105,14 @@ class Publisher:
             {key: value for key, value in labels.items() if key in ALL},
             {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
         )
-        self._reference = self._node.annotations.get(REFERENCE)
+        self._baseline = self._node.annotations.get(REFERENCE)
         return self._node
 
     def pending(self, description: Description) -> bool:
         """Whether the Node, as far as it is known, carries something else."""
         return self._node is None or desired(description, self._node) != self._node
 
-    def publish(self, description: Description) -> list[News] | None:
+    def publish(self, description: Description) -> list[NodeEvent] | None:
         """Make the Node carry `description`; what is news about it, None when no write was needed. Raises KubeError.
 
         A Node that was deleted and made again under our name is another one: it is read anew and then written.
@@ -127,7 +127,7 @@ class Publisher:
             self.refresh()
             return self._write(description)
 
-    def _write(self, description: Description) -> list[News] | None:
+    def _write(self, description: Description) -> list[NodeEvent] | None:
         before = self._node
         if before is None:
             raise AssertionError("publish reads the Node first")
@@ -141,9 +141,9 @@ class Publisher:
         # A key that somebody else owns too stays although we dropped it; asking again would not change that.
         self._node = after
         reasons = description.topology.reasons if description.topology else (description.problem,)
-        return news(before.labels, after.labels, [reason for reason in reasons if reason])
+        return node_events(before.labels, after.labels, [reason for reason in reasons if reason])
 
-    def tell(self, item: News) -> None:
+    def record_event(self, item: NodeEvent) -> None:
         """Record an Event on the Node. Raises KubeError."""
         regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._uid}
         self._client.call(event(regarding, item.kind, item.reason, item.note, REPORTER, self._name, self._now()))

@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 300.0
 _OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
 
 
-class Container:
+class RestartPolicy:
     """What this container has seen of NVML so far."""
 
     def __init__(self) -> None:

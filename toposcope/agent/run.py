@@ -21,7 +21,7 @@ from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.server import Page, TelemetryServer
 
 if TYPE_CHECKING:
-    from toposcope.agent.nvidia_labels import CompatPublisher
+    from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
 
 log = logging.getLogger("agent")
 
@@ -42,9 +42,9 @@ def run(options: Options, probe: ProbeProcess) -> int:
         stack.callback(client.close)
         if options.cleanup:
             return _clean_up(publisher, options.node_name)
-        compat = _well_known(client, options)
+        nvidia_labels = _nvidia_label_publisher(client, options)
         metrics = AgentMetrics()
-        agent = Agent(options, probe, publisher, metrics, compat)
+        agent = Agent(options, probe, publisher, metrics, nvidia_labels)
         if options.metrics_port is not None:
             try:
                 scraped = functools.partial(_scraped, metrics, probe, pairs=options.pair_metrics)
@@ -54,18 +54,18 @@ def run(options: Options, probe: ProbeProcess) -> int:
                 return 1
             stack.callback(server.close)
         if options.once:
-            return 0 if agent.turn() else 1
+            return 0 if agent.sync() else 1
         _live(agent, probe)
     # The labels stay: they describe the node, not this process.
     return 0
 
 
-def _well_known(client: ApiClient, options: Options) -> "CompatPublisher | None":
+def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabelPublisher | None":
     if not options.nvidia_labels:
         return None
-    from toposcope.agent.nvidia_labels import CompatPublisher  # noqa: PLC0415 - few want it
+    from toposcope.agent.nvidia_labels import NvidiaLabelPublisher  # noqa: PLC0415 - few want it
 
-    return CompatPublisher(client, options.node_name)
+    return NvidiaLabelPublisher(client, options.node_name)
 
 
 def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> Page:
@@ -89,11 +89,11 @@ def _live(agent: Agent, probe: ProbeProcess) -> None:
         signal.signal(number, end)
     with wake, waker:
         while not told:
-            agent.turn()
-            happened = probe.wait(agent.rest(), wake)
+            agent.sync()
+            happened = probe.wait(agent.seconds_until_sync(), wake)
             if happened:
                 log.info("probing at once: %s", happened)
-                select.select([wake], [], [], agent.hold())
+                select.select([wake], [], [], agent.min_pause())
 
 
 def _clean_up(publisher: Publisher, node_name: str) -> int:

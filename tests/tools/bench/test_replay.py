@@ -5,7 +5,7 @@ import pytest
 
 from tools.bench.record import record
 from tools.bench.replay import Replay
-from toposcope.agent.nvml.gateway import Nvml, NvmlError
+from toposcope.agent.nvml.gateway import Nvml, NvmlReturn
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.simulator.profile import profile_names
@@ -21,7 +21,7 @@ def test_tape_tells_what_the_simulation_told(profile: str, tmp_path: Path) -> No
 def test_what_was_not_recorded_is_a_call_that_the_driver_lacks(tmp_path: Path) -> None:
     nvml = Nvml(Replay(record("t4-1", tmp_path).tape))
     answer = nvml.ask("nvmlUnitGetCount")
-    assert isinstance(answer, NvmlError)
+    assert isinstance(answer, NvmlReturn)
     assert answer.code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
 
 

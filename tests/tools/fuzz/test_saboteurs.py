@@ -49,7 +49,7 @@ def _cut(text: str) -> str:
     return text[:63].rstrip("-.")
 
 
-def _without_fabric(reference: toposcope.agent.baseline.Reference) -> str:
+def _without_fabric(reference: toposcope.agent.baseline.Baseline) -> str:
     return _ENCODE(reference._replace(fabric=False))
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import Nvml, NvmlError
+from toposcope.agent.nvml.gateway import Nvml, NvmlReturn
 
 _XID: Final = 0x8
 _UNAVAILABLE: Final = 0x4000
@@ -24,7 +24,7 @@ class EventWatch:
         if self._set is not None:
             return True
         events = self._nvml.ask("nvmlEventSetCreate")
-        if isinstance(events, NvmlError):
+        if isinstance(events, NvmlReturn):
             return False
         listening = False
         for index in range(self._nvml.value("nvmlDeviceGetCount") or 0):
@@ -33,7 +33,7 @@ class EventWatch:
                 continue
             # One type that a GPU lacks refuses them all.
             types = sum(_WANTED) & (self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0)
-            if types and not isinstance(self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlError):
+            if types and not isinstance(self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlReturn):
                 listening = True
         if not listening:
             self._nvml.ask("nvmlEventSetFree", events)
@@ -44,7 +44,7 @@ class EventWatch:
     def wait(self, seconds: float) -> str:
         """What happened within so many seconds, in a few words; nothing when nothing did."""
         answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
-        if not isinstance(answer, NvmlError):
+        if not isinstance(answer, NvmlReturn):
             kind = next((words for bit, words in _WANTED.items() if answer.eventType & bit), "event")
             index = self._nvml.value("nvmlDeviceGetIndex", answer.device)
             return f"{kind.format(data=answer.eventData)} on GPU {'?' if index is None else index}"

@@ -25,7 +25,7 @@ _MISMATCHED_FILES: Final = -1
 """pynvml's NVMLLibraryMismatchError: no NVMLError and without a code."""
 
 
-class NvmlError(NamedTuple):
+class NvmlReturn(NamedTuple):
     """NVML's error as data."""
 
     code: int
@@ -47,34 +47,34 @@ class Nvml:
         self.module = module
         self._step = step
 
-    def ask(self, function: str, *arguments: Any) -> Any | NvmlError:
-        """The result of one NVML function, or the Refusal that it raised.
+    def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
+        """The result of one NVML function, or the `NvmlReturn` that it raised.
 
         Raises nothing for an NVML error. A struct of a version that the driver lacks, a function that an old driver
-        lacks and a device without the feature all come back as a Refusal whose `absent` is True.
+        lacks and a device without the feature all come back as an `NvmlReturn` whose `absent` is True.
         """
         try:
             return getattr(self.module, function)(*arguments)
         except self.module.NVMLError as error:
-            return NvmlError(int(error.value), str(error))
+            return NvmlReturn(int(error.value), str(error))
         except self.module.NVMLLibraryMismatchError as error:
-            return NvmlError(_MISMATCHED_FILES, str(error))
+            return NvmlReturn(_MISMATCHED_FILES, str(error))
         except UnicodeDecodeError as error:
-            return NvmlError(UNKNOWN, f"{function} answered bytes that are no text: {error}")
+            return NvmlReturn(UNKNOWN, f"{function} answered bytes that are no text: {error}")
 
     def value(self, function: str, *arguments: Any) -> Any | None:
-        """The result of one NVML function, or None for any Refusal: where "did not tell" is all that matters."""
+        """The result of one NVML function, or None for any failure: where "did not tell" is all that matters."""
         answer = self.ask(function, *arguments)
-        return None if isinstance(answer, NvmlError) else answer
+        return None if isinstance(answer, NvmlReturn) else answer
 
-    def start(self) -> NvmlError | None:
+    def start(self) -> NvmlReturn | None:
         """Initialise NVML; once per process, and never undone: each init wakes GPUs that nobody uses.
 
-        Returns the Refusal when it fails.
+        Returns the `NvmlReturn` when it fails.
         """
         self._step("nvmlInit")
         answer = self.ask("nvmlInit")
-        return answer if isinstance(answer, NvmlError) else None
+        return answer if isinstance(answer, NvmlReturn) else None
 
     def enter(self, step: str) -> None:
         """Announce what is asked next."""

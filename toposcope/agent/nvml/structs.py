@@ -10,7 +10,7 @@ import struct
 from ctypes import addressof, byref, sizeof, string_at
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, NOT_SUPPORTED, Nvml, NvmlError
+from toposcope.agent.nvml.gateway import ARGUMENT_VERSION_MISMATCH, NOT_SUPPORTED, Nvml, NvmlReturn
 from toposcope.agent.raw import RawFabric, RawPlatform
 
 _UUID_BYTES: Final = 16
@@ -46,19 +46,19 @@ def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, i
     }
 
 
-def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlError:
+def read_fabric(nvml: Nvml, handle: Any) -> RawFabric | NvmlReturn:
     """Fabric information in the newest layout that driver and binding know.
 
     A driver that lacks a layout answers ArgumentVersionMismatch or InvalidArgument, one that lacks the call
     FunctionNotFound: each falls through to the next older one. Every try gets a fresh struct.
     """
-    refused = NvmlError(NOT_SUPPORTED, "no fabric call answered")
+    refused = NvmlReturn(NOT_SUPPORTED, "no fabric call answered")
     for layout, function in _FABRIC:
         if not (hasattr(nvml.module, layout) and hasattr(nvml.module, function)):
             continue
         info = getattr(nvml.module, layout)()
         answer = nvml.ask(function, handle, byref(info))
-        if not isinstance(answer, NvmlError):
+        if not isinstance(answer, NvmlReturn):
             return _fabric(info)
         refused = answer
         if not answer.absent or answer.code == NOT_SUPPORTED:
@@ -90,7 +90,7 @@ def read_platform(nvml: Nvml, handle: Any) -> RawPlatform | None:
     for layout in ("c_nvmlPlatformInfo_v2_t", "c_nvmlPlatformInfo_v1_t"):
         info = getattr(nvml.module, layout)()
         answer = nvml.ask("nvmlDeviceGetPlatformInfo", handle, byref(info))
-        if not isinstance(answer, NvmlError):
+        if not isinstance(answer, NvmlReturn):
             return _platform(string_at(addressof(info), sizeof(info)))
         if answer.code != ARGUMENT_VERSION_MISMATCH:
             break

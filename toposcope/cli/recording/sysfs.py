@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlError
+from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlReturn
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Files, Sysfs
 from toposcope.simulator.recording import Entry, File, Folder, Link
@@ -14,7 +14,7 @@ def recorded_sysfs(root: Path) -> list[Entry]:
     top = os.path.realpath(root)
     files = _RecordingFiles(top)
     # A probe to which NVML is of no use still reads all of sysfs.
-    probe(Nvml(None), Sysfs(Path(top), files), NvmlError(UNKNOWN, "not asked"))
+    probe(Nvml(None), Sysfs(Path(top), files), NvmlReturn(UNKNOWN, "not asked"))
     return sorted(files.noted.values(), key=lambda entry: entry.path)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.machines import probed
 from toposcope.agent.describe import Description, describe, unknown
-from toposcope.agent.nvidia_labels import KEYS, CompatPublisher, well_known
+from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError
 from toposcope.simulator.profile import load_profile
@@ -23,9 +23,9 @@ def tray(tmp_path: Path) -> Description:
 
 
 @pytest.fixture
-def compat(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> CompatPublisher:
+def publisher(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> NvidiaLabelPublisher:
     api.create(NODES, node("n1"))
-    return CompatPublisher(clients(), "n1")
+    return NvidiaLabelPublisher(clients(), "n1")
 
 
 def metadata(api: ApiUnderTest) -> dict[str, Any]:
@@ -43,50 +43,54 @@ def gfd_writes(api: ApiUnderTest, **labels: str | None) -> None:
     assert code == 200, answer
 
 
-def test_on_a_free_node_all_are_written_once(api: ApiUnderTest, compat: CompatPublisher, tray: Description) -> None:
-    assert compat.publish(tray, metadata(api))
-    assert theirs(api) == well_known(tray)
+def test_on_a_free_node_all_are_written_once(
+    api: ApiUnderTest, publisher: NvidiaLabelPublisher, tray: Description
+) -> None:
+    assert publisher.publish(tray, metadata(api))
+    assert theirs(api) == nvidia_labels_for(tray)
     assert theirs(api)[CLIQUE] == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
-    assert not compat.publish(tray, metadata(api))
+    assert not publisher.publish(tray, metadata(api))
 
 
-def test_what_somebody_else_wrote_is_left_alone(api: ApiUnderTest, compat: CompatPublisher, tray: Description) -> None:
+def test_what_somebody_else_wrote_is_left_alone(
+    api: ApiUnderTest, publisher: NvidiaLabelPublisher, tray: Description
+) -> None:
     gfd_writes(api, clique="theirs", count="4")
-    compat.publish(tray, metadata(api))
+    publisher.publish(tray, metadata(api))
     assert theirs(api)[CLIQUE] == "theirs"
     assert theirs(api)["nvidia.com/gpu.product"] == "NVIDIA-GB200"
 
 
 def test_a_label_is_given_up_when_an_owner_appears(
-    api: ApiUnderTest, compat: CompatPublisher, tray: Description
+    api: ApiUnderTest, publisher: NvidiaLabelPublisher, tray: Description
 ) -> None:
-    compat.publish(tray, metadata(api))
+    publisher.publish(tray, metadata(api))
     gfd_writes(api, clique="theirs")
-    compat.publish(tray, metadata(api))
+    publisher.publish(tray, metadata(api))
     assert theirs(api)[CLIQUE] == "theirs"
     gfd_writes(api, clique=None)
     assert CLIQUE not in theirs(api)
 
 
 def test_an_owner_that_appears_in_between_is_a_conflict_and_wins(
-    api: ApiUnderTest, compat: CompatPublisher, tray: Description
+    api: ApiUnderTest, publisher: NvidiaLabelPublisher, tray: Description
 ) -> None:
     seen = metadata(api)
     gfd_writes(api, clique="theirs")
     with pytest.raises(ApiError) as error:
-        compat.publish(tray, seen)
+        publisher.publish(tray, seen)
     assert error.value.conflict
     assert theirs(api) == {CLIQUE: "theirs"}
 
 
-def test_what_is_not_known_stays(api: ApiUnderTest, compat: CompatPublisher, tray: Description) -> None:
-    compat.publish(tray, metadata(api))
-    assert not compat.publish(unknown("hang", "NVML hangs"), metadata(api))
-    assert theirs(api) == well_known(tray)
+def test_what_is_not_known_stays(api: ApiUnderTest, publisher: NvidiaLabelPublisher, tray: Description) -> None:
+    publisher.publish(tray, metadata(api))
+    assert not publisher.publish(unknown("hang", "NVML hangs"), metadata(api))
+    assert theirs(api) == nvidia_labels_for(tray)
 
 
 def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
-    labels = well_known(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
+    labels = nvidia_labels_for(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
     assert CLIQUE not in labels
     assert labels["nvidia.com/nvswitch.present"] == "true"
-    assert well_known(unknown("hang", "x")) == {}
+    assert nvidia_labels_for(unknown("hang", "x")) == {}

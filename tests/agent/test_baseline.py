@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines import discovered, probed
-from toposcope.agent.baseline import Reference, best, decode, degradations, encode, observed
+from toposcope.agent.baseline import Baseline, best, decode, degradations, encode, observed
 from toposcope.agent.describe import describe
 from toposcope.api.label_keys import REFERENCE
 from toposcope.simulator.faults import Faults
@@ -87,7 +87,7 @@ def test_other_hardware_has_no_past_here(tmp_path: Path) -> None:
 
 def test_renumbered_buses_are_the_same_machine(tmp_path: Path) -> None:
     past = observed(discovered(load_profile("l40s-4"), tmp_path))
-    moved = Reference(past.product, {f"1{gpu}": n for gpu, n in past.links.items()}, {})
+    moved = Baseline(past.product, {f"1{gpu}": n for gpu, n in past.links.items()}, {})
     assert best(moved, past, frozenset(past.links)) == past
 
 
@@ -124,10 +124,10 @@ def test_what_is_no_reference_of_ours_is_none(text: str | None) -> None:
 
 def test_garbled_references_never_raise(tmp_path: Path) -> None:
     text = encode(observed(discovered(load_profile("dgx-h200"), tmp_path)))
-    dice = random.Random(5)
+    rng = random.Random(5)
     for _ in range(500):
         garbled = list(text)
-        for _ in range(dice.randrange(1, 6)):
-            garbled[dice.randrange(len(garbled))] = chr(dice.randrange(32, 127))
+        for _ in range(rng.randrange(1, 6)):
+            garbled[rng.randrange(len(garbled))] = chr(rng.randrange(32, 127))
         decode("".join(garbled))
-        decode(text[: dice.randrange(len(text))])
+        decode(text[: rng.randrange(len(text))])
