@@ -38,7 +38,7 @@ $(PAGE)/node_modules/.ready: $(PAGE)/package-lock.json | $(VENV)/dev
 	@cd $(PAGE) && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-test: $(VENV)/dev ## Run the tests, against the embedded API server and a real one (ARGS go to pytest)
+test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can build one (ARGS go to pytest)
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; what needs it is skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not thorough" $(ARGS)
 

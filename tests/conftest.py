@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,24 +45,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thorough)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what was skipped and why."""
+    reasons = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped")
+    )
+    each = "; ".join(f"{count} because {reason}" for reason, count in reasons.most_common())
+    terminalreporter.write_line(f"skipped: {each or 'nothing'}")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that uses `api` against both servers, those marked `real_api` against the real one."""
-    if "api" in metafunc.fixturenames:
+    """Run the suite that holds the embedded API server to a real one on both; all other tests run on one, see `api`."""
+    if "api" in metafunc.fixturenames and metafunc.definition.nodeid.startswith("tests/simulator/apiserver/"):
         only_real = metafunc.definition.get_closest_marker("real_api") is not None
         metafunc.parametrize("api", ["real"] if only_real else ["embedded", "real"], indirect=True)
 
 
 @pytest.fixture(scope="session")
-def real_server() -> Iterator[RealApiServer]:
-    """Start a kube-apiserver once; TOPOSCOPE_REQUIRE_REAL_API=1 turns its absence into a failure."""
+def started_server() -> Iterator[RealApiServer | UnavailableError]:
+    """A kube-apiserver, or why there is none; TOPOSCOPE_REQUIRE_REAL_API=1 turns its absence into a failure."""
     try:
         binaries = find_binaries()
     except UnavailableError as error:
         if os.environ.get("TOPOSCOPE_REQUIRE_REAL_API") == "1":
             pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        yield error
+        return
     with RealApiServer.start(binaries) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def real_server(started_server: RealApiServer | UnavailableError) -> RealApiServer:
+    """The kube-apiserver of this session."""
+    if isinstance(started_server, UnavailableError):
+        pytest.skip(str(started_server))
+    return started_server
 
 
 @pytest.fixture
@@ -72,23 +91,31 @@ def embedded_server() -> Iterator[EmbeddedApiServer]:
 
 @pytest.fixture
 def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest]:
-    """An API server with nothing in it; see `ApiUnderTest`."""
+    """An empty API server: a kube-apiserver where there is one, else the embedded one.
+
+    A test marked `real_api` needs the former, one marked `embedded_api` the latter.
+    """
     kubeconfig = tmp_path / "kubeconfig"
-    if request.param == "embedded":
+    if _wants_embedded(request):
         embedded: EmbeddedApiServer = request.getfixturevalue("embedded_server")
         embedded.write_kubeconfig(kubeconfig)
         yield ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
         return
     real: RealApiServer = request.getfixturevalue("real_server_of_module")
     real.write_kubeconfig(kubeconfig)
-    under_test = ApiUnderTest(
-        *("real", real.url, kubeconfig),
-        ca_file=real.ca_file,
-        admin_token=real.admin_token,
-        module=request.module.__name__,
-    )
+    under_test = real.under_test(kubeconfig, request.module.__name__)
     yield under_test
     clean(under_test)
+
+
+def _wants_embedded(request: pytest.FixtureRequest) -> bool:
+    if hasattr(request, "param"):
+        return bool(request.param == "embedded")
+    if request.node.get_closest_marker("embedded_api"):
+        return True
+    if request.node.get_closest_marker("real_api"):
+        return False
+    return isinstance(request.getfixturevalue("started_server"), UnavailableError)
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +125,7 @@ def real_server_of_module(
     """The real server, without the CRDs that tests of a module share once its last test is over."""
     yield real_server
     kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
-    clean(
-        ApiUnderTest(
-            "real", real_server.url, kubeconfig, ca_file=real_server.ca_file, admin_token=real_server.admin_token
-        ),
-        unshare=True,
-    )
+    clean(real_server.under_test(kubeconfig), unshare=True)
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +136,7 @@ def real_api(real_server: RealApiServer, tmp_path_factory: pytest.TempPathFactor
     """
     kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
     real_server.write_kubeconfig(kubeconfig)
-    under_test = ApiUnderTest(
-        "real", real_server.url, kubeconfig, ca_file=real_server.ca_file, admin_token=real_server.admin_token
-    )
+    under_test = real_server.under_test(kubeconfig)
     yield under_test
     clean(under_test)
 

@@ -270,11 +270,11 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
     assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
 
 
+@pytest.mark.embedded_api("fails on demand")
 def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
     cluster: ApiUnderTest, follower: Replica
 ) -> None:
-    if cluster.embedded is None:
-        pytest.skip("only the embedded server fails on demand")
+    assert cluster.embedded
     follower.look()
     follower.turns.begin()
     cluster.embedded.faults.reject(503, times=7, applies=lambda request: request.path == PATH)

@@ -22,6 +22,7 @@ import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.apiserver.build import BuildError, build, cache_folder, is_built
+from tests.support.api import ALL, ApiUnderTest
 from tests.support.certificates import make_certificates, private_pem
 from tests.support.http_client import HttpClient
 from toposcope.simulator.ports import free_ports
@@ -149,6 +150,12 @@ class RealApiServer:
             "contexts": [{"name": "real", "context": {"cluster": "real", "user": "user"}}],
             "current-context": "real",
         }
+
+    def under_test(self, kubeconfig: Path, module: str = ALL) -> ApiUnderTest:
+        """This server as tests use it; `module` owns the CRDs that its tests share."""
+        return ApiUnderTest(
+            "real", self.url, kubeconfig, ca_file=self.ca_file, admin_token=self.admin_token, module=module
+        )
 
     def write_kubeconfig(self, path: Path, token: str | None = None) -> None:
         """Write the kubeconfig to a file that only its owner can read."""

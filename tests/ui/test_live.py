@@ -108,6 +108,7 @@ def _account() -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
 
 
+@pytest.mark.embedded_api("counts requests")
 def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
     client = GetClient(load(str(api.kubeconfig)))
     for method in ("POST", "PUT", "PATCH", "DELETE"):
@@ -115,13 +116,13 @@ def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
             client.call(Request(method, NODES, {}, b"{}"))
     assert client.call(Request("GET", NODES, {}))["items"] == []
     client.close()
-    if api.embedded:
-        assert {method for method, _ in api.embedded.faults.requests} <= {"GET"}
+    assert api.embedded
+    assert {method for method, _ in api.embedded.faults.requests} <= {"GET"}
 
 
+@pytest.mark.embedded_api("fails on demand")
 def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> None:
-    if api.embedded is None:
-        pytest.skip("the real server outlives the test")
+    assert api.embedded
     found = Watching(api)
     found.until(lambda: found.broadcaster.ready, "everything was read")
     assert found.facts.warnings() == []  # without the CRD there is no controller, and nothing is amiss
@@ -140,10 +141,10 @@ def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> N
     found.source.close()
 
 
+@pytest.mark.embedded_api("refuses on demand; tests/manifests has real tokens")
 @pytest.mark.parametrize(("what", "where"), [("pods", "/api/v1/pods"), ("ClusterTopologies", PATH)])
 def test_what_may_not_be_read_is_done_without(api: ApiUnderTest, what: str, where: str) -> None:
-    if api.embedded is None:
-        pytest.skip("tests/manifests has real tokens")
+    assert api.embedded
     api.embedded.faults.reject(403, times=1_000_000, applies=lambda request: request.path == where)
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.controller.cases.world import World
 from tests.support.api import ApiUnderTest
-from tests.support.real_apiserver import RealApiServer
+from tests.support.real_apiserver import RealApiServer, UnavailableError
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(scope="module", params=["embedded", "real"])
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def world(
+    started_server: RealApiServer | UnavailableError, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     kubeconfig = tmp_path_factory.mktemp("cases") / "kubeconfig"
     with contextlib.ExitStack() as stack:
-        if request.param == "embedded":
+        if isinstance(started_server, UnavailableError):
             embedded = stack.enter_context(EmbeddedApiServer())
             embedded.write_kubeconfig(kubeconfig)
             api = ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
         else:
-            real: RealApiServer = request.getfixturevalue("real_server")
-            real.write_kubeconfig(kubeconfig)
-            api = ApiUnderTest("real", real.url, kubeconfig, ca_file=real.ca_file, admin_token=real.admin_token)
+            started_server.write_kubeconfig(kubeconfig)
+            api = started_server.under_test(kubeconfig)
         client = stack.enter_context(contextlib.closing(ApiClient(load(str(kubeconfig)))))
         made = World(api, client)
         stack.callback(made.close)
