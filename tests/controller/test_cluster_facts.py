@@ -19,7 +19,7 @@ from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.controller.reconcile import Reconciler
-from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.topology.catalogue import BUILT_IN
 
@@ -32,7 +32,7 @@ LEVELS = (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
 class NoWorkloads:
     synced = True
 
-    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+    def needs(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         return {}
 
 

@@ -28,10 +28,10 @@ from tests.support.publishing import (
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.dry_run import Rehearsal
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.grove_kai_reference import NAMED
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
+from toposcope.integrations.grove.kai_reference import NAMED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, UnreachableError
 

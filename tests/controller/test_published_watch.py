@@ -17,8 +17,7 @@ from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
-from toposcope.integrations.framework.published import Published
-from toposcope.integrations.framework.published_kinds import ALL, KAI_TOPOLOGIES
+from toposcope.integrations.framework.published import ALL, KAI_TOPOLOGIES, Published
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError

@@ -10,7 +10,14 @@ import yaml
 
 from toposcope.controller.requirements.informers import SOURCES
 from toposcope.integrations.dynamo import level_requests as dynamo
-from toposcope.integrations.framework.level_requests import MOST_NEEDS, Need, Source, WorkloadRef, need, read
+from toposcope.integrations.framework.level_requests import (
+    MAX_LEVEL_REQUESTS,
+    LevelRequest,
+    Source,
+    WorkloadRef,
+    need,
+    read,
+)
 from toposcope.integrations.grove import level_requests as grove
 from toposcope.integrations.jobset import level_requests as jobset
 from toposcope.integrations.kai import level_requests as kai
@@ -32,19 +39,19 @@ class Case:
     source: Source
     version: str
     manifest: str
-    needs: set[Need]
+    needs: set[LevelRequest]
 
 
-def required(term: str, topology: str | None = None) -> Need:
-    return Need(term, required=True, topology=topology)
+def required(term: str, topology: str | None = None) -> LevelRequest:
+    return LevelRequest(term, required=True, topology=topology)
 
 
-def preferred(term: str, topology: str | None = None) -> Need:
-    return Need(term, required=False, topology=topology)
+def preferred(term: str, topology: str | None = None) -> LevelRequest:
+    return LevelRequest(term, required=False, topology=topology)
 
 
-def label(term: str, *, required: bool = True) -> Need:
-    return Need(term, required=required, any_label=True)
+def label(term: str, *, required: bool = True) -> LevelRequest:
+    return LevelRequest(term, required=required, any_label=True)
 
 
 CASES = [
@@ -467,7 +474,7 @@ def test_an_object_as_large_as_one_can_be() -> None:
 def test_one_workload_keeps_so_many_needs_and_no_more() -> None:
     parts = {f"p{i}": {"topologyConstraint": {"packDomain": f"level-{i}"}} for i in range(1000)}
     reading = read(dynamo.SOURCE, "v1alpha1", json.dumps(manifest("{}") | {"spec": {"services": parts}}).encode())
-    assert reading.needs == tuple(required(f"level-{i}") for i in range(MOST_NEEDS))
+    assert reading.needs == tuple(required(f"level-{i}") for i in range(MAX_LEVEL_REQUESTS))
     assert reading.problem == "asks for 1000 levels; only the first 64 count"
 
 

@@ -4,25 +4,25 @@ import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE
 from toposcope.controller.requirements.resolve import resolve
-from toposcope.integrations.framework.level_requests import Need, Reading, WorkloadRef, roll_up
+from toposcope.integrations.framework.level_requests import LevelRequest, Reading, WorkloadRef, roll_up
 from toposcope.topology.levels import Level
 
 HOST = "kubernetes.io/hostname"
 LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", RACK), Level("host", HOST))
-ASKS_RACK = Need("rack", required=True)
+ASKS_RACK = LevelRequest("rack", required=True)
 
 
 def ref(name: str, kind: str = "Job") -> WorkloadRef:
     return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
 
 
-def reading(name: str, *needs: Need, owner: WorkloadRef | None = None, finished: bool = False) -> Reading:
+def reading(name: str, *needs: LevelRequest, owner: WorkloadRef | None = None, finished: bool = False) -> Reading:
     return Reading(ref(name), "1", owner, finished, needs)
 
 
 class TestOwners:
     def test_what_is_owned_counts_as_its_owners(self) -> None:
-        host = Need("host", required=False)
+        host = LevelRequest("host", required=False)
         found = roll_up(
             [
                 reading("group", ASKS_RACK, host, owner=ref("set")),
@@ -58,7 +58,7 @@ class TestOwners:
         assert set(found) <= {ref("a"), ref("b")}
 
 
-def one(need: Need, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str], set[str]]]:
+def one(need: LevelRequest, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str], set[str]]]:
     """The domains that are required of each topology and those that it lacks, when one workload has that need."""
     found = resolve(topologies, {ref("w"): (need,)})
     for resolved in found.values():
@@ -70,19 +70,19 @@ def one(need: Need, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str]
 @pytest.mark.parametrize("any_label", [True, False])
 @pytest.mark.parametrize("term", ["rack", RACK])
 def test_domains_and_keys_are_the_same_level(term: str, any_label: bool) -> None:
-    assert one(Need(term, True, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
+    assert one(LevelRequest(term, True, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
 
 
 @pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
 @pytest.mark.parametrize("term", ["rack", RACK])
 def test_a_preferred_level_is_used_and_not_required(term: str, levels: tuple[Level, ...]) -> None:
-    found = resolve({"cluster": levels}, {ref("w"): (Need(term, required=False),)})["cluster"]
+    found = resolve({"cluster": levels}, {ref("w"): (LevelRequest(term, required=False),)})["cluster"]
     assert (found.required, found.missing, found.preferred) == ({}, {}, {"rack": (ref("w"),)})
 
 
 @pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
 def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
-    prefers = Need(RACK, required=False)
+    prefers = LevelRequest(RACK, required=False)
     found = resolve({"cluster": levels}, {ref("a"): (prefers, ASKS_RACK), ref("b"): (prefers,)})["cluster"]
     assert {**found.required, **found.missing} == {"rack": (ref("a"),)}
     assert found.preferred == {"rack": (ref("b"),)}
@@ -91,23 +91,26 @@ def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ..
 @pytest.mark.parametrize(
     ("need", "lacking"),
     [
-        (Need("rack", required=True), {"rack"}),
-        (Need(RACK, required=True), {"rack"}),  # a level that went keeps its name
-        (Need("row", required=True), {"row"}),
-        (Need("example.com/row", required=True), {"example.com/row"}),
-        (Need("topology.k8s.aws/zone-id", required=True), {"topology.k8s.aws/zone-id"}),  # there by another label
-        (Need("topology.k8s.aws/zone-id", required=True, any_label=True), set()),
-        (Need("cloud.google.com/gke-nodepool", required=True, any_label=True), set()),
-        (Need(RACK, required=True, any_label=True), {"rack"}),
+        (LevelRequest("rack", required=True), {"rack"}),
+        (LevelRequest(RACK, required=True), {"rack"}),  # a level that went keeps its name
+        (LevelRequest("row", required=True), {"row"}),
+        (LevelRequest("example.com/row", required=True), {"example.com/row"}),
+        (
+            LevelRequest("topology.k8s.aws/zone-id", required=True),
+            {"topology.k8s.aws/zone-id"},
+        ),  # there by another label
+        (LevelRequest("topology.k8s.aws/zone-id", required=True, any_label=True), set()),
+        (LevelRequest("cloud.google.com/gke-nodepool", required=True, any_label=True), set()),
+        (LevelRequest(RACK, required=True, any_label=True), {"rack"}),
     ],
 )
-def test_levels_that_no_topology_has(need: Need, lacking: set[str]) -> None:
+def test_levels_that_no_topology_has(need: LevelRequest, lacking: set[str]) -> None:
     levels = tuple(level for level in LEVELS if level.domain != "rack")
     assert one(need, cluster=levels) == {"cluster": (set(), lacking)}
 
 
 def test_a_need_that_names_a_topology_concerns_that_one_only() -> None:
-    need = Need("rack", required=True, topology="gb200")
+    need = LevelRequest("rack", required=True, topology="gb200")
     assert one(need, h100=LEVELS, gb200=LEVELS) == {"h100": (set(), set()), "gb200": ({"rack"}, set())}
     assert one(need, h100=LEVELS, gb200=LEVELS[:1]) == {"h100": (set(), set()), "gb200": (set(), {"rack"})}
     assert one(need, cluster=LEVELS) == {"cluster": (set(), set())}  # somebody else's topology
@@ -122,13 +125,18 @@ def test_a_need_that_names_none_concerns_all_that_have_the_level() -> None:
 
 
 def test_what_no_topology_has_is_told_to_the_main_one_or_to_all() -> None:
-    row = Need("row", required=True)
+    row = LevelRequest("row", required=True)
     assert one(row, a=LEVELS, cluster=LEVELS) == {"a": (set(), set()), "cluster": (set(), {"row"})}
     assert one(row, a=LEVELS, b=LEVELS) == {"a": (set(), {"row"}), "b": (set(), {"row"})}
 
 
 def test_a_workload_counts_once_for_a_level_however_often_it_asks() -> None:
-    asked = (ASKS_RACK, Need("rack", required=False), Need(RACK, required=True), Need("rack", True, "cluster"))
+    asked = (
+        ASKS_RACK,
+        LevelRequest("rack", required=False),
+        LevelRequest(RACK, required=True),
+        LevelRequest("rack", True, "cluster"),
+    )
     found = resolve({"cluster": LEVELS}, {ref("b"): asked, ref("a"): (ASKS_RACK,)})["cluster"]
     assert set(found.required) == {"rack"}
     assert sorted(w.name for w in found.required["rack"]) == ["a", "b"]

@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
 from toposcope.controller.requirements.informers import SOURCES, Requirements
-from toposcope.integrations.framework.level_requests import Need
+from toposcope.integrations.framework.level_requests import LevelRequest
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
@@ -22,7 +22,7 @@ UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 RACK = "cloud.provider.com/topology-rack"
 PATIENCE = 30.0  # seconds until a test gives up
 ASKS_RACK = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
-NEEDS_RACK = (Need(RACK, required=True),)
+NEEDS_RACK = (LevelRequest(RACK, required=True),)
 GROUPS = "/apis/scheduling.run.ai/v2alpha2"
 
 
@@ -146,7 +146,7 @@ def finds_nothing(requirements: Requirements) -> bool:
     return not finds_something(requirements)
 
 
-def needs(requirements: Requirements, name: str) -> set[Need]:
+def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
     return {need for workload, asked in requirements.needs().items() if workload.name == name for need in asked}
 
 
@@ -324,7 +324,7 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     path = f"{GROUPS}/namespaces/team/podgroups/{made['metadata']['name']}"
     assert api.request("PATCH", path, patch, content_type=MERGE)[0] == 200
     wait_until(lambda: finds_something(requirements), "found")
-    both = {Need(RACK, required=True), Need(RACK, required=False)}
+    both = {LevelRequest(RACK, required=True), LevelRequest(RACK, required=False)}
     changes.until(lambda: needs(requirements, "train") == both and who(requirements) == {"team/train", "team/serve"})
     moment = job["metadata"]["creationTimestamp"]
     conditions = [

@@ -17,7 +17,7 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.metrics.controller import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
-from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -163,9 +163,9 @@ class Asking:
 
     def __init__(self, count: int) -> None:
         refs = (WorkloadRef("v1", "ConfigMap", "default", f"w{i}", f"uid-{i}") for i in range(count))
-        self._needs = {ref: (Need(RACK, required=True),) for ref in refs}
+        self._needs = {ref: (LevelRequest(RACK, required=True),) for ref in refs}
 
-    def needs(self) -> Mapping[WorkloadRef, tuple[Need, ...]]:
+    def needs(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return self._needs
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toposcope.integrations.framework.reading import Known, Reading
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.osmo.workload import Osmo
 from toposcope.integrations.registry import with_documents
 from toposcope.topology.levels import Level
@@ -32,9 +32,9 @@ def workflow(tasks: dict[str, str], resources: dict[str, list[Any]], **more: Any
     return {"workflow": {"name": "llm", "groups": [group], "resources": specs, **more}}
 
 
-def read(document: dict[str, Any], *others: dict[str, Any], known: Known | None = None) -> Reading:
+def read(document: dict[str, Any], *others: dict[str, Any], known: ClusterFacts | None = None) -> Reading:
     """The document in one run with others; without them with the usual pool."""
-    return Osmo().read(document, with_documents(known or Known(), others or (pool(),)))
+    return Osmo().read(document, with_documents(known or ClusterFacts(), others or (pool(),)))
 
 
 def said(reading: Reading) -> list[tuple[str, str, str]]:

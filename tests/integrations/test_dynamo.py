@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from toposcope.integrations.dynamo.workload import Dynamo
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
 
 ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
 HOST = Level("host", "kubernetes.io/hostname")
-KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key}))
+KNOWN = ClusterFacts(
+    {"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key})
+)
 
 ALPHA, BETA = "v1alpha1", "v1beta1"
 BOTH = pytest.mark.parametrize("version", [ALPHA, BETA])
@@ -65,7 +68,7 @@ def field(version: str, component: str) -> str:
     return f"spec.{where}.topologyConstraint"
 
 
-def read(document: dict[str, Any], before: dict[str, Any] | None = None, known: Known = KNOWN) -> Reading:
+def read(document: dict[str, Any], before: dict[str, Any] | None = None, known: ClusterFacts = KNOWN) -> Reading:
     return Dynamo().read(document, known, before)
 
 
@@ -237,7 +240,7 @@ IMMUTABLE = (
     ],
 )
 def test_constraints_do_not_change(version: str, top: tuple[str, ...] | None, decode: str | None, at: str) -> None:
-    known = Known({**KNOWN.ladders, "other": Ladder("other", (ZONE, RACK, HOST))})
+    known = ClusterFacts({**KNOWN.ladders, "other": TopologyLevels("other", (ZONE, RACK, HOST))})
     before = deployment(version, on(version, "zone"), {"packDomain": "rack"})
     assert read(before, copy.deepcopy(before), known).findings == ()
     after = deployment(version, on(version, *top) if top else None, {"packDomain": decode} if decode else None)

@@ -10,12 +10,13 @@ import yaml
 
 from tests.support.api import ApiUnderTest
 from toposcope.integrations.dynamo.workload import Dynamo
-from toposcope.integrations.framework.reading import Known, Ladder
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.topology.levels import Level
 
 FOLDER = Path(__file__).parents[3] / "shared" / "crds"
 NAME = {"v1alpha1": "topologyProfile", "v1beta1": "clusterTopologyName"}
-KNOWN = Known({"cluster": Ladder("cluster", (Level("rack", "example.com/rack"),))})
+KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", (Level("rack", "example.com/rack"),))})
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no CRDs of other projects in {FOLDER}")
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from toposcope.integrations.dynamo.workload import Dynamo
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
 
 ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
-KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK))}, frozenset({ZONE.key}))
+KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK))}, frozenset({ZONE.key}))
 POLICY = "spec.experimental.kvTransferPolicy"
 
 

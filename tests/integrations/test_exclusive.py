@@ -8,7 +8,7 @@ import pytest
 from tests.support.workloads import HOST, KNOWN, RACK, Object, jobset, leader_worker_set, replicated, said, workload
 from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY
 from toposcope.integrations.framework.node_affinity import Expression, Toleration
-from toposcope.integrations.framework.reading import Holder, Known, Reading
+from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Reading
 from toposcope.integrations.jobset.workload import MOST_JOBS, JobSet
 from toposcope.integrations.lws.workload import LeaderWorkerSet
 from toposcope.topology.levels import Level
@@ -21,12 +21,12 @@ POOL = Level("example.com/pool", "example.com/pool")
 SIZE = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
 
 
-def lws(document: Object, before: Object | None = None, known: Known = KNOWN) -> Reading:
+def lws(document: Object, before: Object | None = None, known: ClusterFacts = KNOWN) -> Reading:
     assert LeaderWorkerSet().claims(document)
     return LeaderWorkerSet().read(document, known, before)
 
 
-def jobs(document: Object, known: Known = KNOWN) -> Reading:
+def jobs(document: Object, known: ClusterFacts = KNOWN) -> Reading:
     assert JobSet().claims(document)
     return JobSet().read(document, known)
 
@@ -46,7 +46,7 @@ def test_each_group_has_a_rack_of_its_own() -> None:
 
 
 def test_any_node_label_will_do() -> None:
-    known = Known(KNOWN.ladders, frozenset({POOL.key}))
+    known = ClusterFacts(KNOWN.ladders, frozenset({POOL.key}))
     reading = lws(leader_worker_set(3, 5, {GROUPS: POOL.key}), known=known)
     assert reading.findings == ()
     assert reading.workload is not None
@@ -112,7 +112,7 @@ def test_the_fix_for_a_label_that_no_node_has() -> None:
     assert near.fix == "no node carries the label 'example.com/rak'; did you mean 'example.com/rack'?"
     (domain,) = lws(leader_worker_set(1, 5, {GROUPS: "rack"})).findings
     assert domain.fix == "no node carries the label 'rack'; label keys are taken here: write 'example.com/rack'"
-    assert lws(leader_worker_set(1, 5, {GROUPS: "rack"}), known=Known()).findings == ()
+    assert lws(leader_worker_set(1, 5, {GROUPS: "rack"}), known=ClusterFacts()).findings == ()
 
 
 def test_sub_groups_do_not_change_once_the_set_exists() -> None:
@@ -126,9 +126,9 @@ def test_sub_groups_do_not_change_once_the_set_exists() -> None:
     assert said(lws(leader_worker_set(1, 5, **of(4)), before)) == [("error", SIZE, "field is immutable")]
 
 
-def running(mark: str, namespace: str = "ml", rack: str = "r1") -> Known:
-    holder = Holder(namespace, {RACK.key: rack})
-    return Known(KNOWN.ladders, KNOWN.labels, {mark: (holder,)})
+def running(mark: str, namespace: str = "ml", rack: str = "r1") -> ClusterFacts:
+    holder = ExclusivePod(namespace, {RACK.key: rack})
+    return ClusterFacts(KNOWN.ladders, KNOWN.labels, {mark: (holder,)})
 
 
 def test_racks_that_hold_other_groups_are_left_out() -> None:
@@ -172,7 +172,7 @@ def test_a_job_label_that_no_node_has() -> None:
 
 
 def test_jobs_on_nodes_that_carry_their_names() -> None:
-    labelled = Known(KNOWN.ladders, KNOWN.labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
+    labelled = ClusterFacts(KNOWN.ladders, KNOWN.labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
     document = jobset(replicated("a", 2, 4), annotations={JOBS: RACK.key, STRATEGY: "true"})
     reading = jobs(document, labelled)
     assert reading.findings == ()

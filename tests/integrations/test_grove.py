@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.grove.workload import Grove
 from toposcope.topology.levels import Level
 
 ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
 HOST = Level("host", "kubernetes.io/hostname")
-KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK, HOST))})
+KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))})
 
 
 def pod_clique_set(**template: Any) -> dict[str, Any]:

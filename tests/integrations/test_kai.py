@@ -22,7 +22,8 @@ from tests.support.workloads import (
     workload,
 )
 from toposcope.integrations.framework.constraints import Group
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.kai.workload import Kai
 
 TOPOLOGY = "kai.scheduler/topology"
@@ -40,7 +41,7 @@ def placed(required: Any = None, preferred: Any = None, topology: Any = "cluster
     return {key: value for key, value in found.items() if value is not None}
 
 
-def read(document: Object, known: Known = KNOWN) -> Reading:
+def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
     assert Kai().claims(document)
     return Kai().read(document, known)
 
@@ -60,12 +61,12 @@ def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
 
 
 def test_an_alias_names_a_level() -> None:
-    ladder = Ladder("cluster", LEVELS, aliases=(("shelf", RACK.key),))
-    reading = read(job(4, placed("shelf")), Known({"cluster": ladder}))
+    ladder = TopologyLevels("cluster", LEVELS, aliases=(("shelf", RACK.key),))
+    reading = read(job(4, placed("shelf")), ClusterFacts({"cluster": ladder}))
     assert reading.findings == ()
     assert reading.workload is not None
     assert reading.workload.groups[0].required == RACK
-    wrong = read(job(4, placed("shelv")), Known({"cluster": ladder}))
+    wrong = read(job(4, placed("shelv")), ClusterFacts({"cluster": ladder}))
     assert wrong.findings[0].fix == "did you mean 'shelf'?"
 
 
@@ -215,7 +216,7 @@ def test_a_constraint_of_a_job_that_is_broader_than_that_of_the_jobset() -> None
 
 
 def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
-    known = replace(KNOWN, ladders={**KNOWN.ladders, "other": Ladder("other", LEVELS)})
+    known = replace(KNOWN, ladders={**KNOWN.ladders, "other": TopologyLevels("other", LEVELS)})
     document = jobset(replicated("a", 1, 1, placed(RACK.key, topology="other")), annotations=placed(ZONE.key))
     reading = read(document, known)
     assert reading.workload is not None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.workloads import KNOWN, RACK, ZONE, Object, said, workload
-from toposcope.integrations.framework.reading import Reading
+from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.kai.pod_group import KaiPodGroup
 
 

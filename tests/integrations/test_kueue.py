@@ -21,7 +21,8 @@ from tests.support.workloads import (
     workload,
 )
 from toposcope.integrations.framework.constraints import Group
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.kueue.workload import Kueue
 
 PREFIX = "kueue.x-k8s.io/"
@@ -50,7 +51,7 @@ def layers(*entries: tuple[str, int]) -> str:
     return json.dumps([{"topology": topology, "size": size} for topology, size in entries])
 
 
-def read(document: Object, known: Known = KNOWN) -> Reading:
+def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
     assert Kueue().claims(document)
     return Kueue().read(document, known)
 
@@ -286,11 +287,11 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
 
 def test_every_topology_with_the_levels_may_be_meant() -> None:
     ladders = {
-        "a": Ladder("a", LEVELS),
-        "b": Ladder("b", (ZONE, HOST)),
-        "c": Ladder("c", (RACK, HOST), "Topology"),
+        "a": TopologyLevels("a", LEVELS),
+        "b": TopologyLevels("b", (ZONE, HOST)),
+        "c": TopologyLevels("c", (RACK, HOST), "Topology"),
     }
-    reading = read(job({REQUIRED: RACK.key}), Known(ladders))
+    reading = read(job({REQUIRED: RACK.key}), ClusterFacts(ladders))
     assert reading.findings == ()
     assert reading.workload is not None
     assert reading.workload.topology == "a"
@@ -307,15 +308,15 @@ def test_room_is_not_claimed_for_levels_that_are_not_understood() -> None:
 
 
 def test_levels_of_several_topologies() -> None:
-    ladders = {"a": Ladder("a", (ZONE, HOST)), "b": Ladder("b", (RACK, HOST))}
-    reading = read(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}), Known(ladders))
+    ladders = {"a": TopologyLevels("a", (ZONE, HOST)), "b": TopologyLevels("b", (RACK, HOST))}
+    reading = read(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}), ClusterFacts(ladders))
     assert [(finding.rule, finding.severity) for finding in reading.findings] == [("kueue/one-topology", "warning")]
     assert reading.workload is not None
     assert not reading.workload.placeable
 
 
 def test_where_no_topology_is_known_nothing_is_claimed() -> None:
-    reading = read(job({REQUIRED: RACK.key}), Known())
+    reading = read(job({REQUIRED: RACK.key}), ClusterFacts())
     assert reading.findings == ()
     assert reading.workload is not None
     assert not reading.workload.placeable

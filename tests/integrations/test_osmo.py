@@ -6,8 +6,9 @@ import pytest
 
 from tests.integrations.osmo_documents import RACK, ZONE, asks, pool, read, said, workflow
 from toposcope.integrations.framework.constraints import Group
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.node_affinity import Expression
-from toposcope.integrations.framework.reading import Known, Ladder
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.osmo.workload import Osmo
 
 TWO_MODELS = {
@@ -179,7 +180,7 @@ def test_which_pool() -> None:
 
 def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:
     document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
-    known = Known({"cluster": Ladder("cluster", (ZONE, RACK))})
+    known = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK))})
     reading = Osmo().read(document, known)
     assert [(finding.severity, finding.rule) for finding in reading.findings] == [("advice", "osmo/pool-unknown")]
     assert reading.workload is not None

@@ -7,10 +7,9 @@ import pytest
 
 from tests.integrations.osmo_documents import RACK, SPINE, ZONE, asks, read, said, workflow
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.reading import Ladder
-from toposcope.integrations.osmo.gaps import lost
-from toposcope.integrations.osmo.tree import Requirement, Task, grow
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.osmo.pod_group import Requirement, Task, grow, lost
 
 RESOURCE = "workflow.resources.{}.topology[{}]"
 
@@ -72,7 +71,7 @@ def test_tasks_without_requirements(groups: list[str], where: str) -> None:
     assert message == f"tasks without topology {where}: loose"
 
 
-LADDER = Ladder("pool", (ZONE, SPINE, RACK))
+LADDER = TopologyLevels("pool", (ZONE, SPINE, RACK))
 
 
 Kept = list[tuple[set[int], Requirement]]
@@ -122,7 +121,7 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
         for level in levels:
             names = (*(each.group for each in path), chance.choice("xy"))
             required = kinds.setdefault(names, chance.random() < 0.5)
-            path.append(Requirement(Part(None), level.domain, names[-1], required, level))
+            path.append(Requirement(Field(None), level.domain, names[-1], required, level))
         paths.append(path)
     tasks = [Task(str(number), Pods("p", 1, ()), tuple(path)) for number, path in enumerate(paths)]
     gone = {branch.path for branch, _ in lost(grow(tasks, LADDER))}

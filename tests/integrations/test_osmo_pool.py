@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 
 from tests.integrations.osmo_documents import RACK, SPINE, ZONE, pool
-from toposcope.integrations.framework.reading import Known, Ladder
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.osmo.pool import OsmoPool, pools_of, schedulers_of
 from toposcope.integrations.registry import with_documents
 from toposcope.topology.levels import Level
 
 HOST = Level("host", "kubernetes.io/hostname")
 KEYS = "pools.train-pool.topology_keys"
-KNOWN = Known({"cluster": Ladder("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key}))
+KNOWN = ClusterFacts(
+    {"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key})
+)
 
 
 def said(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:

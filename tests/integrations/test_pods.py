@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, Toleration
-from toposcope.integrations.framework.pod_templates import pods_of
+from toposcope.integrations.framework.pods import pods_of
 
 REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -16,7 +16,7 @@ def container(requests: Any = None, limits: Any = None, **more: Any) -> dict[str
 
 
 def requested(spec: Any) -> tuple[dict[str, int], list[str]]:
-    part = Part(spec, "spec")
+    part = Field(spec, "spec")
     return dict(pods_of("p", 1, part).requests), [f"{f.field}: {f.message}" for f in part.findings]
 
 
@@ -88,7 +88,7 @@ def test_the_choice_of_nodes() -> None:
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
     }
-    choice = pods_of("p", 1, Part(spec)).choice
+    choice = pods_of("p", 1, Field(spec)).choice
     assert choice.selector == (("pool", "gpu"),)
     assert choice.terms == ((Expression("zone", "In", ("a",)),),)
     assert choice.tolerations == (Toleration(operator="Exists"),)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.support.workloads import Object, job, jobset, leader_worker_set, replicated, template, workload
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import portions, structure_of, subgroups
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.pods import chunks, structure_of, subgroups
 
 
 def counted(document: Object) -> tuple[list[tuple[str, int]], int]:
-    structure = structure_of(Part(document))
+    structure = structure_of(Field(document))
     assert structure is not None
     return [(set_.name, set_.count) for set_ in structure.sets], structure.copies
 
@@ -50,7 +50,7 @@ def test_how_many_pods(document: Object, sets: list[tuple[str, int]], copies: in
 
 
 def test_what_a_pod_takes_is_that_of_its_template() -> None:
-    structure = structure_of(Part(leader_worker_set(1, 3)))
+    structure = structure_of(Field(leader_worker_set(1, 3)))
     assert structure is not None
     assert [dict(pods.requests)["nvidia.com/gpu"] for pods in structure.whole] == [1, 8]
 
@@ -58,14 +58,14 @@ def test_what_a_pod_takes_is_that_of_its_template() -> None:
 def test_only_pods_of_a_deployment_stand_alone() -> None:
     kinds = {"Deployment": True, "ReplicaSet": True, "StatefulSet": False}
     for kind, separate in kinds.items():
-        structure = structure_of(Part(workload("apps/v1", kind, {"template": template()})))
+        structure = structure_of(Field(workload("apps/v1", kind, {"template": template()})))
         assert structure is not None
         assert structure.separate == separate
 
 
 @pytest.mark.parametrize("document", [{}, {"kind": "Job"}, {"apiVersion": 1, "kind": ["Job"]}, {"kind": "ConfigMap"}])
 def test_kinds_without_pods(document: Any) -> None:
-    assert structure_of(Part(document)) is None
+    assert structure_of(Field(document)) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_kinds_without_pods(document: Any) -> None:
     ],
 )
 def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
-    root = Part(document)
+    root = Field(document)
     structure_of(root)
     assert (field, message) in [(finding.field, finding.message) for finding in root.findings]
 
@@ -103,7 +103,7 @@ def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
     ],
 )
 def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
-    structure = structure_of(Part(leader_worker_set(1, size)))
+    structure = structure_of(Field(leader_worker_set(1, size)))
     assert structure is not None
     alike = subgroups(structure, each, leader_apart=apart)
     assert [([pods.count for pods in parts], times) for parts, times in alike] == expected
@@ -112,6 +112,6 @@ def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[
 
 
 def test_portions() -> None:
-    assert list(portions(10, 4)) == [(4, 2), (2, 1)]
-    assert list(portions(8, 4)) == [(4, 2)]
-    assert list(portions(3, 4)) == [(3, 1)]
+    assert list(chunks(10, 4)) == [(4, 2), (2, 1)]
+    assert list(chunks(8, 4)) == [(4, 2)]
+    assert list(chunks(3, 4)) == [(3, 1)]

@@ -19,7 +19,7 @@ from tests.support.workloads import (
     template,
     workload,
 )
-from toposcope.integrations.framework.reading import Reading
+from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.registry import readings, with_documents
 
 KAI = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": ZONE.key}

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.registry import readings, with_documents
 from toposcope.integrations.runai.topology import RunAiTopology
 from toposcope.integrations.runai.workload import RunAi
@@ -14,9 +15,9 @@ from toposcope.topology.levels import Level
 BLOCK = Level("block", "cloud.provider.com/topology-block")
 RACK = Level("rack", "cloud.provider.com/topology-rack")
 HOST = Level("host", "kubernetes.io/hostname")
-LADDER = Ladder("pool-a", (BLOCK, RACK, HOST))
-KNOWN = Known({"pool-a": LADDER}, frozenset({BLOCK.key, RACK.key, HOST.key}))
-TWO = Known({"pool-a": LADDER, "pool-b": Ladder("pool-b", (RACK, HOST))}, KNOWN.labels)
+LADDER = TopologyLevels("pool-a", (BLOCK, RACK, HOST))
+KNOWN = ClusterFacts({"pool-a": LADDER}, frozenset({BLOCK.key, RACK.key, HOST.key}))
+TWO = ClusterFacts({"pool-a": LADDER, "pool-b": TopologyLevels("pool-b", (RACK, HOST))}, KNOWN.labels)
 
 TOPOLOGY, REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
 PREFERRED, SEGMENT = "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size"
@@ -51,7 +52,7 @@ def serving(annotations: dict[str, str] | None = None) -> dict[str, Any]:
     }
 
 
-def read(document: dict[str, Any], known: Known = KNOWN) -> Reading:
+def read(document: dict[str, Any], known: ClusterFacts = KNOWN) -> Reading:
     return RunAi().read(document, known)
 
 
@@ -186,7 +187,7 @@ def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
     document = network(BLOCK.key, RACK.key, HOST.key)
     assert RunAiTopology().claims(document)
     assert said(document) == []
-    known = with_documents(Known(labels=KNOWN.labels), [document, training()])
+    known = with_documents(ClusterFacts(labels=KNOWN.labels), [document, training()])
     reading = read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)
     assert reading.findings == ()
     assert reading.workload is not None

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, said
-from toposcope.integrations.framework.reading import Reading, System
-from toposcope.integrations.framework.topologies import KaiTopology, KueueFlavor, KueueTopology
+from toposcope.integrations.framework.system import Reading, System
+from toposcope.integrations.kai.topology import KaiTopology
+from toposcope.integrations.kueue.topology import KueueFlavor, KueueTopology
 
 KAI, KUEUE = "kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta2"
 READERS: dict[str, System] = {KAI: KaiTopology(), KUEUE: KueueTopology()}

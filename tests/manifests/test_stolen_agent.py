@@ -17,7 +17,7 @@ from toposcope.api.label_keys import CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STA
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
-from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
@@ -41,7 +41,7 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
 class NoWorkloads:
     synced = True
 
-    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+    def needs(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         return {}
 
 

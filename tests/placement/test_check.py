@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.workloads import HOST, RACK, ZONE, Object, job, jobset, leader_worker_set, replicated
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 from toposcope.placement.check import Checked, Checker
 from toposcope.snapshot.model import NodeView, Owner, PodView, Published, Snapshot
 from toposcope.topology.levels import Level
@@ -125,7 +125,7 @@ def test_without_knowledge_there_is_no_verdict() -> None:
 
 
 def test_paths_of_keys_with_dots() -> None:
-    part = Part({"limits": {"nvidia.com/gpu": 8}}) / "limits" / "nvidia.com/gpu"
+    part = Field({"limits": {"nvidia.com/gpu": 8}}) / "limits" / "nvidia.com/gpu"
     assert (part.path, part.value) == ("limits[nvidia.com/gpu]", 8)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toposcope.integrations.framework.reading import Known, Ladder, Reading
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
 
 Object = dict[str, Any]
@@ -12,7 +13,7 @@ Object = dict[str, Any]
 ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
 HOST = Level("host", "kubernetes.io/hostname")
 LEVELS = (ZONE, RACK, HOST)
-KNOWN = Known({"cluster": Ladder("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
+KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", LEVELS)}, frozenset(level.key for level in LEVELS))
 GPU = "nvidia.com/gpu"
 
 

@@ -23,7 +23,7 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.controller.gc_tuning import look_rarely
 from toposcope.controller.loop import RESYNC_SECONDS
 from toposcope.controller.node_decoder import NODE_JSON
-from toposcope.integrations.grove.kai_ownership import GROVE_API as GROVE
+from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES, get
 from toposcope.simulator.cluster import RACK_KEY, large_cluster

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from toposcope.integrations.framework.export import Hierarchy, UnreadableDocumentError
+from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError
 from toposcope.integrations.recognise import read
 from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import Catalogue
 
 
-def read_file(file: str, catalogue: Catalogue) -> Hierarchy:
+def read_file(file: str, catalogue: Catalogue) -> TopologyLevels:
     """The levels in a file (`-`: standard input), JSON or YAML, one document. Raises Unreadable and OSError."""
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     return read(_values(text), catalogue)

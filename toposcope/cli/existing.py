@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.terminal import complain
 from toposcope.explain.kinds import CLIQUE_SET, DEPLOYMENT_GRAPH, Kind
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import kind_of
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.pods import kind_of
 from toposcope.snapshot.problems import Progress, silent
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _RULED: Final = {kind.key: kind for kind in (DEPLOYMENT_GRAPH, CLIQUE_SET)}
 
 def key_of(values: Mapping[str, Any]) -> Key:
     """By what an object is found again."""
-    metadata = Part(values) / "metadata"
+    metadata = Field(values) / "metadata"
     name = (metadata / "name").text() or values.get("name")
     return str(values.get("kind")), (metadata / "namespace").text() or "", str(name)
 
@@ -41,7 +41,7 @@ def existing(
     for count, document in enumerate(documents, 1):
         progress("objects as they are", count, count / len(documents))
         kind = _RULED.get(kind_of(document))
-        name = (Part(document) / "metadata" / "name").text()
+        name = (Field(document) / "metadata" / "name").text()
         if kind is None or name is None or kind.key in refused:
             continue
         try:
@@ -64,7 +64,7 @@ def _get(client: "ApiClient", kind: Kind, document: Mapping[str, Any], name: str
     from toposcope.kube.client import Request  # noqa: PLC0415 - same
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
-    namespace = (Part(document) / "metadata" / "namespace").text() or client.namespace or "default"
+    namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"
     version = str(document["apiVersion"])
     path = f"/apis/{quote(version)}/namespaces/{quote(namespace, safe='')}/{kind.plural}/{quote(name, safe='')}"
     try:

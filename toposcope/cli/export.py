@@ -12,18 +12,17 @@ from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
 from toposcope.cli.terminal import Screen, complain
 from toposcope.cli.writing import deliver, json_text, split_output, yaml_text
-from toposcope.integrations.framework.export import ExportError, Hierarchy, UnreadableDocumentError
-from toposcope.integrations.grove import export as grove
-from toposcope.integrations.grove import helm as helm_grove
-from toposcope.integrations.kai import export as kai
-from toposcope.integrations.kueue import export as kueue
-from toposcope.integrations.nccl.export import SPEEDS
-from toposcope.integrations.osmo import export as osmo
-from toposcope.integrations.runai import export as runai
+from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError
+from toposcope.integrations.grove import topology as grove
+from toposcope.integrations.kai import topology as kai
+from toposcope.integrations.kueue import topology as kueue
+from toposcope.integrations.nccl.topology import SPEEDS
+from toposcope.integrations.osmo import pool as osmo
+from toposcope.integrations.runai import topology as runai
 from toposcope.snapshot.scope import scope
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
-Writer = Callable[[Hierarchy, argparse.Namespace], Any]
+Writer = Callable[[TopologyLevels, argparse.Namespace], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class _Form:
     note: str = ""
 
 
-def _plain(write: Callable[[Hierarchy], Any]) -> Writer:
+def _plain(write: Callable[[TopologyLevels], Any]) -> Writer:
     return lambda hierarchy, _: write(hierarchy)
 
 
@@ -53,7 +52,7 @@ _LEVELS: Final[dict[str, _Form]] = {
         {"v2": lambda hierarchy, arguments: runai.write(hierarchy, arguments.cluster_id)}, json_text, _NO_DOMAINS
     ),
     "osmo": _Form({"pool": _plain(osmo.write)}, json_text),
-    "helm-grove": _Form({"alpha.9": _plain(helm_grove.write), "alpha.4": _plain(helm_grove.write_older)}),
+    "helm-grove": _Form({"alpha.9": _plain(grove.write_values), "alpha.4": _plain(grove.write_older_values)}),
 }
 _NODES: Final = {"slurm": ("topology.yaml", "tree", "block"), "nccl": ("xml",)}
 FORMATS: Final = (*_LEVELS, *_NODES)
@@ -149,7 +148,7 @@ def _exported(arguments: argparse.Namespace) -> Exported:
             dropped = {found.level(name) for name in arguments.without}
             found = replace(found, levels=tuple(x for i, x in enumerate(found.levels) if i not in dropped))
             return slurm(found, arguments.variant, arguments.name, arguments.level, arguments.block_size)
-        hierarchy, notes = Hierarchy(found.name or "cluster", found.levels), left_out(found)
+        hierarchy, notes = TopologyLevels(found.name or "cluster", found.levels), left_out(found)
     hierarchy = _chosen(hierarchy, arguments)
     form = _LEVELS[arguments.format]
     document = form.variants[arguments.variant](hierarchy, arguments)
@@ -169,17 +168,17 @@ def _called(document: Any, name: str) -> str:
     return f"{kind.lower()}.{version.partition('/')[0]}/{name}" if kind and version else name
 
 
-def _chosen(hierarchy: Hierarchy, arguments: argparse.Namespace) -> Hierarchy:
+def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> TopologyLevels:
     """The hierarchy with the name and without the levels that the flags say. Raises Unanswerable."""
     for name in arguments.without:
         if all(name not in (level.domain, level.key) for level in hierarchy.levels):
             path = " > ".join(level.domain for level in hierarchy.levels)
             raise CommandError(f"--without {name}: there is no such level; the levels are: {path}")
     kept = tuple(x for x in hierarchy.levels if not {x.domain, x.key}.intersection(arguments.without))
-    return Hierarchy(arguments.name or hierarchy.name, kept)
+    return TopologyLevels(arguments.name or hierarchy.name, kept)
 
 
-def _converted(file: str, catalogue: Catalogue) -> Hierarchy:
+def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
     from toposcope.cli.converting import read_file  # noqa: PLC0415 - only this flag needs it
 
     try:

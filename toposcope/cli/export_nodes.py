@@ -7,11 +7,11 @@ from toposcope.api.matrix_annotation import MatrixError, parse
 from toposcope.cli.exported import Exported
 from toposcope.cli.failing import CommandError
 from toposcope.cli.writing import some, yaml_text
-from toposcope.integrations.framework.export import ExportError
-from toposcope.integrations.nccl import export as nccl_format
-from toposcope.integrations.slurm import export as slurm_format
+from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.nccl import topology as nccl_format
+from toposcope.integrations.slurm import topology as slurm_format
 from toposcope.integrations.slurm.hostlist import natural
-from toposcope.integrations.slurm.layout import Blocks, block_level, blocks, tree
+from toposcope.integrations.slurm.topology import Blocks, block_level, blocks, tree
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import Scope
 

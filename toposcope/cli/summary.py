@@ -6,7 +6,7 @@ from typing import Any
 from toposcope.api.cluster_topology import Topology
 from toposcope.cli.terminal import Screen
 from toposcope.cli.writing import counted
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 
 _READY = "Ready"
 
@@ -18,7 +18,7 @@ def counted_before(topology: Topology) -> bool:
 
 def document(topology: Topology) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
-    status = Part(topology.status)
+    status = Field(topology.status)
     return {
         "topology": topology.name,
         "origin": "status",

@@ -24,7 +24,7 @@ from toposcope.controller.requirements.resolve import Resolved, resolve
 from toposcope.controller.segment_topologies import Children
 from toposcope.controller.status.compose import conditions_of, status_of
 from toposcope.controller.status.demand import demand_of
-from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
@@ -65,7 +65,7 @@ class Workloads(Protocol):
     def synced(self) -> bool:
         """Whether all of them have been listed: only then is a missing need no need."""
 
-    def needs(self) -> Mapping[WorkloadRef, Sequence[Need]]:
+    def needs(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         """The needs of each workload that has some."""
 
 

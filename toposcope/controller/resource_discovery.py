@@ -12,7 +12,7 @@ from toposcope.controller.cache import Index
 from toposcope.controller.informer import Following
 from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.requirements.informers import SOURCES, Requirements
-from toposcope.integrations.framework.published_kinds import ALL
+from toposcope.integrations.framework.published import ALL
 from toposcope.kube.client import METADATA, ApiClient
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError

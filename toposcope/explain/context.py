@@ -8,7 +8,7 @@ from toposcope.explain.kinds import BINDING, CLIQUE_SET, KAI_TOPOLOGY, KUEUE_TOP
 from toposcope.explain.object_store import Object, ObjectStore, Ref, conditions
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.reading import Finding
+from toposcope.integrations.framework.system import Finding
 from toposcope.integrations.kubernetes.workload import Plain
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.known_topologies import scope_of

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import kind_of
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.pods import kind_of
 
 Object = Mapping[str, Any]
 
@@ -87,7 +87,7 @@ class FileCollector:
 def place_of(document: Object) -> Ref:
     """Where an object is; whatever is malformed counts as not said."""
     group, kind = kind_of(document)
-    metadata = Part(document) / "metadata"
+    metadata = Field(document) / "metadata"
     known = _KEPT.get((group, kind))
     namespace = (metadata / "namespace").text() or ""
     if not namespace and (known is None or known.namespaced):
@@ -97,7 +97,7 @@ def place_of(document: Object) -> Ref:
 
 def owner_of(document: Object) -> Ref | None:
     """The object that controls this one, or its only owner: KAI's PodGroups name theirs without calling it so."""
-    references = list((Part(document) / "metadata" / "ownerReferences").items())
+    references = list((Field(document) / "metadata" / "ownerReferences").items())
     chosen = [reference for reference in references if reference.value and (reference / "controller").flag()]
     if not chosen and len(references) == 1:
         chosen = references
@@ -127,7 +127,7 @@ def conditions(document: Object, where: str = "conditions") -> tuple[Condition, 
             (each / "reason").text() or "",
             (each / "message").text() or "",
         )
-        for each in (Part(document) / "status" / where).items()
+        for each in (Field(document) / "status" / where).items()
     )
 
 

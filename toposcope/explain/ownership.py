@@ -7,7 +7,7 @@ from typing import Final
 from toposcope.errors import ToposcopeError
 from toposcope.explain.kinds import POD, POD_GROUP, Kind
 from toposcope.explain.object_store import ObjectStore, Ref, names, owner_of
-from toposcope.integrations.kai.pod_group_members import GROUP_OF
+from toposcope.integrations.kai.pod_group import GROUP_OF
 from toposcope.snapshot.model import PodView, Snapshot
 
 _DEEPEST: Final = 16

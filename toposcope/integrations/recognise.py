@@ -6,32 +6,31 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
-from toposcope.integrations.framework.export import Hierarchy, Meta, UnreadableDocumentError, decoded
-from toposcope.integrations.grove import export as grove
-from toposcope.integrations.grove import helm as helm_grove
-from toposcope.integrations.kai import export as kai
-from toposcope.integrations.kueue import export as kueue
-from toposcope.integrations.osmo import export as osmo
-from toposcope.integrations.runai import export as runai
+from toposcope.integrations.framework.levels import Meta, TopologyLevels, UnreadableDocumentError, decoded
+from toposcope.integrations.grove import topology as grove
+from toposcope.integrations.kai import topology as kai
+from toposcope.integrations.kueue import topology as kueue
+from toposcope.integrations.osmo import pool as osmo
+from toposcope.integrations.runai import topology as runai
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level
 
 
-def _whole(read: Callable[[Any], Hierarchy]) -> Callable[[Any, Catalogue], Hierarchy]:
+def _whole(read: Callable[[Any], TopologyLevels]) -> Callable[[Any, Catalogue], TopologyLevels]:
     """For forms that name domains themselves."""
     return lambda document, _: read(document)
 
 
-_KINDS: Final[dict[tuple[str, str], Callable[[Any, Catalogue], Hierarchy]]] = {
+_KINDS: Final[dict[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {
     ("grove.io", "ClusterTopologyBinding"): _whole(grove.read),
     ("grove.io", "ClusterTopology"): _whole(grove.read),
     ("kai.scheduler", "Topology"): kai.read,
     ("kueue.x-k8s.io", "Topology"): kueue.read,
 }
 """By API group and kind."""
-_FIELDS: Final[dict[str, Callable[[Any, Catalogue], Hierarchy]]] = {
+_FIELDS: Final[dict[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": _whole(osmo.read),
-    "config": _whole(helm_grove.read),
+    "config": _whole(grove.read_values),
     "levels": runai.read,
 }
 """By a field at the top."""
@@ -51,7 +50,7 @@ class _Own(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
-def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
     """The levels in a document of any system, Toposcope's own ClusterTopology included. Raises Unreadable."""
     if not isinstance(document, dict):
         raise UnreadableDocumentError(f"this is no topology but a {type(document).__name__}; give one object")
@@ -72,6 +71,6 @@ def read(document: Any, catalogue: Catalogue = BUILT_IN) -> Hierarchy:
     )
 
 
-def _own(document: Any) -> Hierarchy:
+def _own(document: Any) -> TopologyLevels:
     found = decoded(document, _Own, f"{KIND} with spec.levels (look at the cluster for levels that are inferred)")
-    return Hierarchy(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))
+    return TopologyLevels(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.integrations.dynamo.workload import Dynamo
-from toposcope.integrations.framework.reading import Finding, Known, Reading, System
-from toposcope.integrations.framework.topologies import KaiTopology, KueueFlavor, KueueTopology
+from toposcope.integrations.framework.system import ClusterFacts, Finding, Reading, System
 from toposcope.integrations.grove.workload import Grove
 from toposcope.integrations.jobset.workload import JobSet
-from toposcope.integrations.kai.pod_group import KaiPodGroup
-from toposcope.integrations.kai.pod_group_members import members_of_documents
+from toposcope.integrations.kai.pod_group import KaiPodGroup, members_of_documents
+from toposcope.integrations.kai.topology import KaiTopology
 from toposcope.integrations.kai.workload import Kai
 from toposcope.integrations.kubernetes.workload import Plain
+from toposcope.integrations.kueue.topology import KueueFlavor, KueueTopology
 from toposcope.integrations.kueue.workload import Kueue
 from toposcope.integrations.lws.workload import LeaderWorkerSet
 from toposcope.integrations.osmo.pool import OsmoPool, pools_of, schedulers_of
@@ -24,7 +24,7 @@ from toposcope.integrations.runai.topology import RunAiTopology, ladder_of
 from toposcope.integrations.runai.workload import RunAi
 
 
-def with_documents(known: Known, documents: Collection[Mapping[str, Any]]) -> Known:
+def with_documents(known: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
     """The same, with OSMO's pools and backends and Run:ai's network topologies that stand in the documents.
 
     What the cluster itself says of a topology counts more than a document of the same name; of the pods of a PodGroup
@@ -64,7 +64,9 @@ PLAIN: Final[System] = Plain()
 """Asked where nobody else is concerned: is there room at all?"""
 
 
-def readings(document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> tuple[Reading, ...]:
+def readings(
+    document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+) -> tuple[Reading, ...]:
     """What each system that is concerned with the document says; empty when none is. Never raises.
 
     The items of a list are read one by one. What is wrong with pod templates is said once, not by every system.

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload, simplified
-from toposcope.integrations.framework.reading import Finding, Reading
+from toposcope.integrations.framework.system import Finding, Reading
 from toposcope.integrations.registry import readings, with_documents
 from toposcope.placement.known_topologies import known_of, members_of_pods, scope_of
 from toposcope.placement.nodes import nodes_of

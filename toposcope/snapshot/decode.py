@@ -16,7 +16,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.integrations.kai.pod_group_members import GROUP_OF
+from toposcope.integrations.kai.pod_group import GROUP_OF
 from toposcope.kube.pod_resources import ContainerRequests, Requests, pod_requests
 from toposcope.kube.quantities import amounts
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published

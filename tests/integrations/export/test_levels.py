@@ -9,19 +9,18 @@ from typing import Any
 import pytest
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.framework.export import ExportError, Hierarchy, UnreadableDocumentError, named_levels
-from toposcope.integrations.grove import export as grove
-from toposcope.integrations.grove import helm as helm_grove
-from toposcope.integrations.kai import export as kai
-from toposcope.integrations.kueue import export as kueue
-from toposcope.integrations.osmo import export as osmo
+from toposcope.integrations.framework.levels import ExportError, TopologyLevels, UnreadableDocumentError, named_levels
+from toposcope.integrations.grove import topology as grove
+from toposcope.integrations.kai import topology as kai
+from toposcope.integrations.kueue import topology as kueue
+from toposcope.integrations.osmo import pool as osmo
 from toposcope.integrations.recognise import read as recognise
-from toposcope.integrations.runai import export as runai
+from toposcope.integrations.runai import topology as runai
 from toposcope.topology.levels import Level, level_problems
 from toposcope.topology.platforms import KEYS
 
-Write = Callable[[Hierarchy], Any]
-Read = Callable[[Any], Hierarchy]
+Write = Callable[[TopologyLevels], Any]
+Read = Callable[[Any], TopologyLevels]
 
 FORMATS: dict[str, tuple[Write, Read]] = {
     "grove": (grove.write, grove.read),
@@ -34,7 +33,7 @@ FORMATS: dict[str, tuple[Write, Read]] = {
 WITH_DOMAINS = ("grove", "kai-aliases", "osmo")
 OLDER: dict[str, tuple[Write, Read]] = {
     "grove": (grove.write_older, grove.read),
-    "helm-grove": (helm_grove.write_older, helm_grove.read),
+    "helm-grove": (grove.write_older_values, grove.read_values),
 }
 ODD_KEYS = ("example.com/Rack_1", "rack", "a.b/numa", "example.com/9th.floor", "x/gpu", "example.com/UPS", "y/rack")
 GARBAGE: tuple[Any, ...] = (
@@ -49,13 +48,13 @@ GARBAGE: tuple[Any, ...] = (
 )
 
 
-def a_hierarchy(seed: int) -> Hierarchy:
+def a_hierarchy(seed: int) -> TopologyLevels:
     """Levels from the catalogue and from keys that nobody knows, each key and domain once, hostname last if at all."""
     rng = random.Random(seed)
     known = [Level(domain, rng.choice(keys)) for domain, keys in KEYS.items() if domain != "host"]
     odd = [Level(f"level-{number}", key) for number, key in enumerate(ODD_KEYS) if "/" in key]
     chosen = rng.sample(known + odd, rng.randint(1, 14))
-    return Hierarchy(f"t{seed}", (*chosen, *([Level("host", HOSTNAME)] if rng.random() < 0.5 else [])))
+    return TopologyLevels(f"t{seed}", (*chosen, *([Level("host", HOSTNAME)] if rng.random() < 0.5 else [])))
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(FORMATS, FORMATS)))
@@ -84,46 +83,46 @@ def test_formats_with_domains_lose_nothing(name: str) -> None:
 def test_older_groves_take_their_seven_domains(name: str) -> None:
     levels = (Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack"), Level("host", HOSTNAME))
     write, read = OLDER[name]
-    assert read(write(Hierarchy("x", levels))) == Hierarchy("grove-topology", levels)
+    assert read(write(TopologyLevels("x", levels))) == TopologyLevels("grove-topology", levels)
     with pytest.raises(ExportError, match=r"level 'nvlink-domain': Grove before v0\.1\.0-alpha\.9 knows region, zone"):
-        write(Hierarchy("x", (*levels[:2], Level("nvlink-domain", "gpu.topology/nvlink-domain"))))
+        write(TopologyLevels("x", (*levels[:2], Level("nvlink-domain", "gpu.topology/nvlink-domain"))))
 
 
 def test_newer_values_of_the_chart_switch_on_and_hold_no_levels() -> None:
-    values = helm_grove.write(Hierarchy("x", (Level("host", HOSTNAME),)))
+    values = grove.write_values(TopologyLevels("x", (Level("host", HOSTNAME),)))
     assert values == {"config": {"topologyAwareScheduling": {"enabled": True}}}
     with pytest.raises(UnreadableDocumentError, match="missing required field `levels`"):
-        helm_grove.read(values)
+        grove.read_values(values)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_a_scheduler_would_refuse_is_not_written(name: str) -> None:
     write, _ = FORMATS[name]
     with pytest.raises(ExportError) as wrong:
-        write(Hierarchy("x", (Level("host", HOSTNAME), Level("Rack", "example.com/rack"), Level("a", "a b"))))
+        write(TopologyLevels("x", (Level("host", HOSTNAME), Level("Rack", "example.com/rack"), Level("a", "a b"))))
     assert [problem.partition(":")[0] for problem in wrong.value.problems] == [
         "spec.levels[0].key",
         "spec.levels[1].domain",
         "spec.levels[2].key",
     ]
     with pytest.raises(ExportError, match="there is no level"):
-        write(Hierarchy("x", ()))
+        write(TopologyLevels("x", ()))
 
 
 def test_an_alias_must_not_be_a_key() -> None:
     with pytest.raises(ExportError, match="level 'rack': KAI takes no alias that is a label key"):
-        kai.write_aliases(Hierarchy("x", (Level("rack", "example.com/rack"), Level("b", "rack"))))
+        kai.write_aliases(TopologyLevels("x", (Level("rack", "example.com/rack"), Level("b", "rack"))))
 
 
 def test_kueue_before_v0_13_takes_eight_levels() -> None:
     levels = tuple(Level(f"d{i}", f"example.com/l{i}") for i in range(9))
-    assert kueue.write(Hierarchy("x", levels))["apiVersion"] == "kueue.x-k8s.io/v1beta2"
+    assert kueue.write(TopologyLevels("x", levels))["apiVersion"] == "kueue.x-k8s.io/v1beta2"
     with pytest.raises(ExportError, match="there are 9 levels, and Kueue's v1alpha1 takes 8"):
-        kueue.write(Hierarchy("x", levels), "v1alpha1")
+        kueue.write(TopologyLevels("x", levels), "v1alpha1")
 
 
 def test_runai_gets_its_cluster_id() -> None:
-    hierarchy = Hierarchy("default-topology", (Level("host", HOSTNAME),))
+    hierarchy = TopologyLevels("default-topology", (Level("host", HOSTNAME),))
     assert runai.write(hierarchy, "7") == {"name": "default-topology", "clusterId": "7", "levels": [HOSTNAME]}
     assert runai.read({**runai.write(hierarchy, "7"), "id": "1", "phase": "Ready"}) == hierarchy
 
@@ -173,7 +172,7 @@ def test_our_own_topology_is_known_too() -> None:
         "metadata": {"name": "cluster"},
         "spec": {"levels": [{"domain": "host", "key": HOSTNAME}]},
     }
-    assert recognise(document) == Hierarchy("cluster", (Level("host", HOSTNAME),))
+    assert recognise(document) == TopologyLevels("cluster", (Level("host", HOSTNAME),))
     with pytest.raises(UnreadableDocumentError, match=r"ClusterTopology with spec\.levels"):
         recognise({**document, "spec": {}})
 

@@ -9,8 +9,8 @@ import pytest
 from tests.support.machines import discovered
 from toposcope.agent.annotation import annotation_for
 from toposcope.api.matrix_annotation import NodeMatrix, parse
-from toposcope.integrations.framework.export import ExportError
-from toposcope.integrations.nccl.export import cpu_mask, write
+from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.nccl.topology import cpu_mask, write
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.topology.matrix import nv_links
 

@@ -9,9 +9,8 @@ import pytest
 from tests.integrations.export.test_hostlist import expanded
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
-from toposcope.integrations.framework.export import ExportError
-from toposcope.integrations.slurm.export import block_conf, topology_yaml, tree_conf
-from toposcope.integrations.slurm.layout import blocks, telling, tree
+from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.slurm.topology import block_conf, blocks, telling, topology_yaml, tree, tree_conf
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table

@@ -10,7 +10,7 @@ import yaml
 
 from tests.support.api import ApiUnderTest, create_namespace
 from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, job, workload
-from toposcope.integrations.framework.reading import Known
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.registry import readings
 
 FOLDER = Path(__file__).parents[4] / "shared" / "crds"
@@ -40,7 +40,7 @@ def path(document: Object) -> str:
 
 
 def errors(document: Object, before: Object | None = None) -> list[str]:
-    found = [finding for reading in readings(document, Known(), before) for finding in reading.findings]
+    found = [finding for reading in readings(document, ClusterFacts(), before) for finding in reading.findings]
     return [finding.message for finding in found if finding.severity == "error"]
 
 

@@ -100,7 +100,7 @@ def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
     return found._replace(known=found.known | {GPU_PRODUCT: "NVIDIA H200"})
 
 
-def _any_object(part: toposcope.integrations.framework.document.Part) -> Any:
+def _any_object(part: toposcope.integrations.framework.document.Field) -> Any:
     return {} if part.value is None else part.value
 
 

@@ -24,7 +24,7 @@ from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.grove.kai_ownership import GROVE_API as GROVE
+from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError, KubeError

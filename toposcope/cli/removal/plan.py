@@ -10,7 +10,7 @@ from toposcope.api.cluster_topology import GROUP, KIND, MANAGED_BY, PATH, TOPOSC
 from toposcope.controller.options import HOME_NAMESPACE
 from toposcope.controller.publishers import kueue
 from toposcope.controller.publishers.objects import finalizers, find
-from toposcope.integrations.framework.published_kinds import ALL, KUEUE_TOPOLOGIES
+from toposcope.integrations.framework.published import ALL, KUEUE_TOPOLOGIES
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError

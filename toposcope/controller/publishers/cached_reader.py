@@ -13,7 +13,7 @@ import msgspec
 from toposcope.controller.cache import Index
 from toposcope.controller.informer import Following
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.published_kinds import ALL, PublishedKind
+from toposcope.integrations.framework.published import ALL, PublishedKind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError

@@ -12,14 +12,6 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers import grove_older
 from toposcope.controller.publishers.backoff import Backoff, Clock
-from toposcope.controller.publishers.grove_kai_reference import (
-    body_of,
-    groves_complaint,
-    is_named_by_others,
-    is_to_be_named,
-    refusal,
-    says,
-)
 from toposcope.controller.publishers.immutable_topology import Patience
 from toposcope.controller.publishers.objects import (
     Caller,
@@ -33,17 +25,23 @@ from toposcope.controller.publishers.objects import (
     served_resources,
 )
 from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
-from toposcope.integrations.grove.kai_ownership import (
+from toposcope.integrations.grove.kai_reference import (
     BINDINGS,
     GROVE_API,
     KAI_API,
     OLDER_ONES,
     TOPOLOGIES,
     binding_target,
+    body_of,
     grove_target,
+    groves_complaint,
     is_groves,
     is_made_from,
+    is_named_by_others,
+    is_to_be_named,
     kai_target,
+    refusal,
+    says,
 )
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from toposcope.controller.publishers.objects import Caller, find
 from toposcope.integrations.framework.published import Published, Target
-from toposcope.integrations.grove.kai_ownership import BINDINGS, OLDER_ONES, binding_target, older_target
+from toposcope.integrations.grove.kai_reference import BINDINGS, OLDER_ONES, binding_target, older_target
 from toposcope.kube.errors import ApiError
 from toposcope.topology.levels import Level
 

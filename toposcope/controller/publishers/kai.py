@@ -11,7 +11,7 @@ from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, Patience, TopologyKeeper, level_keys
 from toposcope.controller.publishers.objects import Caller, finalizers, find, remove, served_resources
 from toposcope.integrations.framework.published import Published, Target, is_ours
-from toposcope.integrations.grove.kai_ownership import (
+from toposcope.integrations.grove.kai_reference import (
     GROVE_API,
     KAI_API,
     TOPOLOGIES,

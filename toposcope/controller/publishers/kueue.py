@@ -8,8 +8,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, TopologyKeeper
 from toposcope.controller.publishers.objects import Caller, finalizers, find, served_resources
-from toposcope.integrations.framework.published import Published, Target
-from toposcope.integrations.framework.published_kinds import KUEUE_TOPOLOGIES
+from toposcope.integrations.framework.published import KUEUE_TOPOLOGIES, Published, Target
 from toposcope.topology.levels import Level
 
 _GROUP: Final = KUEUE_TOPOLOGIES.group

@@ -7,7 +7,7 @@ from typing import Final
 from toposcope.controller.cache import Index
 from toposcope.controller.informer import Following, is_not_found
 from toposcope.integrations.dynamo import level_requests as dynamo
-from toposcope.integrations.framework.level_requests import Need, Reading, Source, WorkloadRef, read, roll_up
+from toposcope.integrations.framework.level_requests import LevelRequest, Reading, Source, WorkloadRef, read, roll_up
 from toposcope.integrations.grove import level_requests as grove
 from toposcope.integrations.jobset import level_requests as jobset
 from toposcope.integrations.kai import level_requests as kai
@@ -103,7 +103,7 @@ class Requirements:
         """What is served and followed, as `jobsets.jobset.x-k8s.io/v1`."""
         return [f"{source.name}/{followed.version}" for source, followed in self._followed.items()]
 
-    def needs(self) -> dict[WorkloadRef, tuple[Need, ...]]:
+    def needs(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
         """The needs of each workload that has some."""
         return roll_up(reading for followed in self._followed.values() for reading in followed.readings())
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from toposcope.integrations.framework.level_requests import Need, WorkloadRef
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level
 
@@ -29,7 +29,7 @@ class Resolved:
 
 def resolve(
     levels: Mapping[str, Sequence[Level]],
-    needs: Mapping[WorkloadRef, Sequence[Need]],
+    needs: Mapping[WorkloadRef, Sequence[LevelRequest]],
     catalogue: Catalogue = BUILT_IN,
 ) -> dict[str, Resolved]:
     """What `needs` ask of each topology in `levels` (its effective levels, by the topology's name).
@@ -74,16 +74,16 @@ def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
     return {level: askers for level, askers in left.items() if askers}
 
 
-def _by_need(needs: Mapping[WorkloadRef, Sequence[Need]]) -> dict[Need, dict[WorkloadRef, None]]:
+def _by_need(needs: Mapping[WorkloadRef, Sequence[LevelRequest]]) -> dict[LevelRequest, dict[WorkloadRef, None]]:
     """Thousands of workloads ask for the same few levels."""
-    found: dict[Need, dict[WorkloadRef, None]] = {}
+    found: dict[LevelRequest, dict[WorkloadRef, None]] = {}
     for workload, asked in needs.items():
         for need in asked:
             found.setdefault(need, {})[workload] = None
     return found
 
 
-def _lacking(need: Need, named: Mapping[str, str], catalogue: Catalogue) -> str | None:
+def _lacking(need: LevelRequest, named: Mapping[str, str], catalogue: Catalogue) -> str | None:
     """What to call a level that a topology lacks; None: nothing is known to be amiss.
 
     A label of the catalogue stands for its domain, so that a level which goes keeps its name when it has left the

@@ -12,7 +12,7 @@ from toposcope.explain.features import NAME
 from toposcope.explain.kinds import CLIQUE_SET, GANG
 from toposcope.explain.object_store import Condition, Ref, condition
 from toposcope.explain.step import Step, failed, passed, unknown
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 
 CONDITION: Final = "TopologyLevelsUnavailable"
 _OFF: Final = "TopologyAwareSchedulingDisabled"
@@ -64,7 +64,7 @@ def _gangs(context: Context, said: Condition | None) -> Iterator[Step]:
     if said and said.reason == _OFF:
         return
     for ref, document in context.members(GANG):
-        root = Part(document)
+        root = Field(document)
         named = (root / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
         if not named and not _packs(root.value):
             yield failed(

@@ -8,7 +8,7 @@ from toposcope.explain.features import NAME
 from toposcope.explain.kinds import CLUSTER_QUEUE, FLAVOR, KUEUE_WORKLOAD, LOCAL_QUEUE
 from toposcope.explain.object_store import Object, condition
 from toposcope.explain.step import Step, failed, passed, unknown
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 from toposcope.integrations.kueue.workload import QUEUE_NAME
 
 
@@ -35,14 +35,14 @@ def look(context: Context) -> Iterator[Step]:
         else:
             yield failed(NAME, f"there is no LocalQueue {name} in namespace {namespace}", commands=(command,))
         return
-    cluster_queue = (Part(queue) / "spec" / "clusterQueue").text() or ""
+    cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
     yield from _cluster_queue(context, cluster_queue)
 
 
 def _queue(context: Context) -> str | None:
-    root = Part(context.document)
+    root = Field(context.document)
     own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
-    made = [(Part(document) / "spec" / "queueName").text() for _, document in context.members(KUEUE_WORKLOAD)]
+    made = [(Field(document) / "spec" / "queueName").text() for _, document in context.members(KUEUE_WORKLOAD)]
     return own or next(iter(filter(None, made)), None)
 
 
@@ -67,7 +67,7 @@ def _cluster_queue(context: Context, name: str) -> Iterator[Step]:
 
 
 def _flavors(context: Context, name: str, queue: Object) -> Step:
-    groups = (Part(queue) / "spec" / "resourceGroups").items()
+    groups = (Field(queue) / "spec" / "resourceGroups").items()
     flavors = {text for group in groups for each in (group / "flavors").items() if (text := (each / "name").text())}
     hidden = context.store.hidden(FLAVOR)
     if hidden:
@@ -75,7 +75,7 @@ def _flavors(context: Context, name: str, queue: Object) -> Step:
     having = {}
     for flavor in sorted(flavors):
         document = context.store.find(FLAVOR, flavor)
-        topology = (Part(document) / "spec" / "topologyName").text() if document else None
+        topology = (Field(document) / "spec" / "topologyName").text() if document else None
         if topology:
             having[flavor] = topology
     if not having:

@@ -7,7 +7,7 @@ from toposcope.explain.context import Context, published_as
 from toposcope.explain.kinds import BINDING, KAI_TOPOLOGY
 from toposcope.explain.object_store import condition
 from toposcope.explain.step import Step, failed, passed, unknown
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
 from toposcope.snapshot.model import Published
 from toposcope.snapshot.scope import Scope
 
@@ -60,7 +60,7 @@ def kai_name(binding: Published) -> str:
 
 def named_kai(binding: Published) -> str:
     """The KAI Topology that a binding names, so that Grove makes none; empty when it names none."""
-    for entry in (Part(binding.document) / "spec" / "schedulerTopologyBindings").items():
+    for entry in (Field(binding.document) / "spec" / "schedulerTopologyBindings").items():
         if (entry / "schedulerName").text() == "kai-scheduler":
             return (entry / "topologyReference").text() or ""
     return ""
@@ -79,7 +79,7 @@ def _says(resource: Published, scope: Scope) -> bool:
 
 
 def _drifted(resource: Published, scope: Scope) -> Step:
-    entries = Part(scope.topology.status if scope.topology else None) / "published"
+    entries = Field(scope.topology.status if scope.topology else None) / "published"
     told = [
         f"ClusterTopology {scope.name} says of it: {message}"
         for entry in entries.items()
@@ -104,7 +104,7 @@ def _groves_own(binding: Published) -> Step | None:
         return None
     about = [
         f"{(status / 'schedulerName').text()}: {(status / 'message').text()}"
-        for status in (Part(binding.document) / "status" / "schedulerTopologyStatuses").items()
+        for status in (Field(binding.document) / "status" / "schedulerTopologyStatuses").items()
         if not (status / "inSync").flag(default=True) and (status / "message").text()
     ]
     command = f"kubectl describe {_kubectl_name(binding)}"

@@ -6,7 +6,7 @@ from toposcope.explain.context import Context, asked
 from toposcope.explain.lost import lost_levels, mentions
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.explain.steps import topology
-from toposcope.integrations.framework.reading import Finding
+from toposcope.integrations.framework.system import Finding
 
 NAME: Final = "levels"
 RULES: Final = (

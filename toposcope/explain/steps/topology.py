@@ -6,8 +6,8 @@ from toposcope.explain.context import Context
 from toposcope.explain.kinds import Kind
 from toposcope.explain.step import Step, failed, passed, unknown
 from toposcope.integrations.framework.constraints import Workload
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import kind_of
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.pods import kind_of
 
 NAME: Final = "topology"
 RULES: Final = (
@@ -63,7 +63,7 @@ def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
     if scope is None or scope.topology is None:
         others = [each.handle for each in context.snapshot.published if each.name == name]
         return failed(NAME, message, f"{', '.join(others)} is there, which it does not read", commands=commands[:1])
-    told = _of_this_kind((Part(scope.topology.status) / "published").value, kind)
+    told = _of_this_kind((Field(scope.topology.status) / "published").value, kind)
     never = scope.topology.publish.get(_TARGETS.get(kind.key, ""))
     if never == "Never":
         told = told or f"ClusterTopology {name} says spec.publish.{_TARGETS[kind.key]}: Never"
@@ -81,7 +81,7 @@ _TARGETS: Final = {
 
 def _of_this_kind(entries: Any, kind: Kind) -> str:
     """What the ClusterTopology's status says about its resource of this kind."""
-    for entry in Part(entries).items():
+    for entry in Field(entries).items():
         message = (entry / "message").text()
         if kind_of(entry.value) == kind.key and message:
             return f"the ClusterTopology's status says: {message}"

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Meta, Need, Source, need
+from toposcope.integrations.framework.level_requests import LevelRequest, Meta, Source, need
 from toposcope.integrations.kai import level_requests as kai
 from toposcope.kube.reflector import Raw
 
@@ -50,7 +50,7 @@ class _Deployment(msgspec.Struct, frozen=True, gc=False):
 _DEPLOYMENT: Final = msgspec.json.Decoder(_Deployment)
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What a DynamoGraphDeployment asks for; parts use the topology that the deployment names."""
     deployment = _DEPLOYMENT.decode(raw)
     yield from kai.annotated(deployment.metadata.annotations or {})

@@ -6,13 +6,14 @@ CEL rules and the newest webhook.
 
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.reading import Known, near
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import near
+from toposcope.integrations.framework.system import ClusterFacts
 
 _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "preferredWeight")
 
 
-def check_transfer(spec: Part, known: Known, pathway: Part, *, newest: bool) -> None:
+def check_transfer(spec: Field, known: ClusterFacts, pathway: Field, *, newest: bool) -> None:
     """Note what is wrong with the policy.
 
     `pathway` is the annotation that can turn Grove off; v1alpha1 (not `newest`) knows labels only.
@@ -36,7 +37,7 @@ def check_transfer(spec: Part, known: Known, pathway: Part, *, newest: bool) -> 
         _check_label(key, key.text() or "", known)
 
 
-def check_transfer_unchanged(spec: Part, before: Part) -> None:
+def check_transfer_unchanged(spec: Field, before: Field) -> None:
     """Note a policy that differs from the one in the cluster."""
     if _values(_policy(spec)) != _values(_policy(before)):
         _policy(spec).error(
@@ -47,18 +48,18 @@ def check_transfer_unchanged(spec: Part, before: Part) -> None:
         )
 
 
-def _policy(spec: Part) -> Part:
+def _policy(spec: Field) -> Field:
     return spec / "experimental" / "kvTransferPolicy"
 
 
-def _values(policy: Part) -> tuple[Any, ...] | None:
+def _values(policy: Field) -> tuple[Any, ...] | None:
     if not policy:
         return None
     enforcement = (policy / "enforcement").value or "required"
     return (*((policy / field).value for field in _FIELDS if field != "enforcement"), enforcement)
 
 
-def _check_fields(policy: Part, name: Part, key: Part, *, newest: bool) -> None:
+def _check_fields(policy: Field, name: Field, key: Field, *, newest: bool) -> None:
     if newest and bool(name.text()) == bool(key.text()):
         policy.error(
             "dynamo/transfer-source",
@@ -85,7 +86,7 @@ def _check_fields(policy: Part, name: Part, key: Part, *, newest: bool) -> None:
         )
 
 
-def _check_topology(policy: Part, name: Part, known: Known) -> None:
+def _check_topology(policy: Field, name: Field, known: ClusterFacts) -> None:
     topology = name.text() or ""
     ladder = known.ladders.get(topology)
     if ladder is None:
@@ -102,7 +103,7 @@ def _check_topology(policy: Part, name: Part, known: Known) -> None:
         domain.error("dynamo/transfer-domain", text, near(str(domain.value), ladder.domains))
 
 
-def _check_label(at: Part, key: str, known: Known) -> None:
+def _check_label(at: Field, key: str, known: ClusterFacts) -> None:
     if known.labels and key not in known.labels:
         at.warn(
             "dynamo/transfer-label",

@@ -6,17 +6,79 @@ scaling group of one with several nodes, so that each of its replicas is kept to
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.dynamo.components import Component, components_of
+from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
-from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Part, handle_of, is_kind
-from toposcope.integrations.framework.reading import LEVELS_FIRST, Known, Ladder, Reading, merged, near
+from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.document import Field, handle_of, is_kind
+from toposcope.integrations.framework.levels import TopologyLevels, near
+from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
+from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, merged
 from toposcope.topology.levels import Level
+
+_GPU: Final = "gpu"
+_GPU_TYPE: Final = "gpuType"
+_CUSTOM: Final = "custom"
+"""Other resources by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component: its replicas are `nodes` pods each."""
+
+    name: str
+    part: Field
+    replicas: int
+    nodes: int
+    pods: Pods
+    """The pods of one replica."""
+
+    @property
+    def constraint(self) -> Field:
+        """What it says about its own placement."""
+        return self.part / "topologyConstraint"
+
+    @property
+    def multinode(self) -> bool:
+        """Whether a replica is several pods, on a node each."""
+        return self.nodes > 1
+
+    def of(self, replicas: int) -> Pods:
+        """The pods of so many replicas."""
+        return replace(self.pods, count=self.nodes * replicas)
+
+
+def components_of(spec: Field) -> Iterator[Component]:
+    """The components, in the order of the document."""
+    for name, part in (spec / "services").members():
+        yield _component(name, part, part / "extraPodSpec", *_main_container(part))
+    for part in (spec / "components").items():
+        yield _component((part / "name").text() or part.path, part, part / "podTemplate" / "spec")
+
+
+def _component(name: str, part: Field, pod: Field, *beside: dict[str, int]) -> Component:
+    nodes = (part / "multinode" / "nodeCount").number(1, least=1)
+    return Component(name, part, (part / "replicas").number(1), nodes, pods_of(name, nodes, pod, *beside))
+
+
+def _main_container(service: Field) -> Iterator[dict[str, int]]:
+    """What the container asks for that Dynamo adds; `extraPodSpec.mainContainer` has the last word on it."""
+    resources = service / "resources"
+    own = requests_of(service / "extraPodSpec" / "mainContainer" / "resources")
+    yield _amounts(resources / "limits") | _amounts(resources / "requests") | own
+
+
+def _amounts(resources: Field) -> dict[str, int]:
+    """Dynamo's `gpu` is a number of what `gpuType` names."""
+    plain = {name: part.value for name, part in resources.members() if name not in (_GPU_TYPE, _CUSTOM)}
+    found = amounts_of(Field(plain, resources.path, resources.findings))
+    if _GPU in found:
+        found[(resources / _GPU_TYPE).text() or ALLOCATABLE_GPUS] = found.pop(_GPU)
+    return found | amounts_of(resources / _CUSTOM)
+
 
 KIND: Final = "DynamoGraphDeployment"
 _GROUP: Final = "nvidia.com"
@@ -35,11 +97,11 @@ _IMMUTABLE: Final = (
 class _Top:
     """The deployment's own constraint."""
 
-    part: Part
-    name: Part
+    part: Field
+    name: Field
     """Where the topology is named."""
     topology: str | None
-    ladder: Ladder | None
+    ladder: TopologyLevels | None
     """None: not known, or not looked at."""
     level: Level | None
 
@@ -53,9 +115,11 @@ class Dynamo:
         """Every DynamoGraphDeployment is Dynamo's."""
         return is_kind(document, _GROUP, KIND)
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The deployment's demands; see System."""
-        root = Part(document)
+        root = Field(document)
         spec = root / "spec"
         components = tuple(components_of(spec))
         grove = uses_grove(root)
@@ -63,7 +127,7 @@ class Dynamo:
         levels = {component.name: _component_level(component, top, root) for component in components}
         check_transfer(spec, known, _pathway(root), newest=_name_of(root) == _NEWEST_NAME)
         if before is not None:
-            _check_unchanged(root, components, Part(before))
+            _check_unchanged(root, components, Field(before))
         if grove:
             _advise_no_host(top, components, levels)
         else:
@@ -76,22 +140,22 @@ class Dynamo:
         return Reading(workload, merged(root.findings))
 
 
-def uses_grove(root: Part) -> bool:
+def uses_grove(root: Field) -> bool:
     """Whether the deployment is left to Grove: nobody else keeps pods together for Dynamo."""
     return str(_pathway(root).value).lower() != "false"
 
 
-def _pathway(root: Part) -> Part:
+def _pathway(root: Field) -> Field:
     return root / "metadata" / "annotations" / _PATHWAY
 
 
-def _name_of(root: Part) -> str:
+def _name_of(root: Field) -> str:
     """What the version calls the field with the topology's name."""
     version = str((root / "apiVersion").value).rpartition("/")[2]
     return _NAMES.get(version, _NEWEST_NAME)
 
 
-def _top(root: Part, components: Sequence[Component], known: Known, *, look: bool) -> _Top:
+def _top(root: Field, components: Sequence[Component], known: ClusterFacts, *, look: bool) -> _Top:
     part = root / "spec" / "topologyConstraint"
     name = part / _name_of(root)
     constrained = [component for component in components if component.constraint]
@@ -111,7 +175,7 @@ def _top(root: Part, components: Sequence[Component], known: Known, *, look: boo
     return _Top(part, name, topology, ladder, _level(pack, ladder))
 
 
-def _check_name(part: Part, name: Part, known: Known, *, look: bool) -> None:
+def _check_name(part: Field, name: Field, known: ClusterFacts, *, look: bool) -> None:
     topology = name.text()
     offer = near(topology or "", known.ladders)
     if name.value is None:
@@ -124,7 +188,7 @@ def _check_name(part: Part, name: Part, known: Known, *, look: bool) -> None:
         name.error("dynamo/topology-exists", "references a ClusterTopologyBinding resource that was not found", offer)
 
 
-def _level(pack: Part, ladder: Ladder | None) -> Level | None:
+def _level(pack: Field, ladder: TopologyLevels | None) -> Level | None:
     domain = pack.text()
     if domain is None and pack.value != "":
         return None
@@ -139,7 +203,7 @@ def _level(pack: Part, ladder: Ladder | None) -> Level | None:
     return _found(pack, domain, ladder)
 
 
-def _found(pack: Part, domain: str, ladder: Ladder | None) -> Level | None:
+def _found(pack: Field, domain: str, ladder: TopologyLevels | None) -> Level | None:
     if ladder is None:
         return None
     level = next((level for level in ladder.levels if level.domain == domain), None)
@@ -150,14 +214,14 @@ def _found(pack: Part, domain: str, ladder: Ladder | None) -> Level | None:
     return level
 
 
-def _fix(domain: str, ladder: Ladder | None) -> str:
+def _fix(domain: str, ladder: TopologyLevels | None) -> str:
     if ladder is None:
         return ""
     by_key = ladder.level(domain)
     return f"Dynamo takes the domain: write {by_key.domain!r}" if by_key else near(domain.lower(), ladder.domains)
 
 
-def _component_level(component: Component, top: _Top, root: Part) -> Level | None:
+def _component_level(component: Component, top: _Top, root: Field) -> Level | None:
     constraint = component.constraint
     if not constraint:
         return None
@@ -186,7 +250,7 @@ def _misunderstood(top: _Top, components: Sequence[Component], levels: Mapping[s
     return any(component.constraint and levels[component.name] is None for component in components)
 
 
-def _tree(root: Part, top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> Group:
+def _tree(root: Field, top: _Top, components: Sequence[Component], levels: Mapping[str, Level | None]) -> Group:
     groups = []
     for component in components:
         level = levels[component.name]
@@ -213,7 +277,7 @@ def _advise_no_host(top: _Top, components: Sequence[Component], levels: Mapping[
             )
 
 
-def _warn_not_enforced(root: Part, top: _Top, components: Sequence[Component]) -> None:
+def _warn_not_enforced(root: Field, top: _Top, components: Sequence[Component]) -> None:
     if top.part or any(component.constraint for component in components):
         _pathway(root).warn(
             "dynamo/grove-pathway",
@@ -222,7 +286,7 @@ def _warn_not_enforced(root: Part, top: _Top, components: Sequence[Component]) -
         )
 
 
-def _check_unchanged(root: Part, components: Sequence[Component], before: Part) -> None:
+def _check_unchanged(root: Field, components: Sequence[Component], before: Field) -> None:
     """Constraints cannot change once the deployment exists; the two may be in different versions."""
     if _constraint(root) != _constraint(before):
         (root / "spec" / "topologyConstraint").error("dynamo/immutable", _IMMUTABLE, _keep(before))
@@ -234,12 +298,12 @@ def _check_unchanged(root: Part, components: Sequence[Component], before: Part) 
     check_transfer_unchanged(root / "spec", before / "spec")
 
 
-def _constraint(root: Part) -> tuple[Any, Any] | None:
+def _constraint(root: Field) -> tuple[Any, Any] | None:
     part = root / "spec" / "topologyConstraint"
     return ((part / _name_of(root)).text(), (part / "packDomain").text()) if part else None
 
 
-def _domain(constraint: Part) -> tuple[Any] | None:
+def _domain(constraint: Field) -> tuple[Any] | None:
     return ((constraint / "packDomain").text(),) if constraint else None
 
 
@@ -247,6 +311,6 @@ def _shown(domain: tuple[Any] | None) -> str:
     return "not set" if domain is None else f"packDomain {domain[0]!r}"
 
 
-def _keep(before: Part) -> str:
+def _keep(before: Field) -> str:
     there = _constraint(before)
     return f"it is topology {there[0]!r}, packDomain {there[1]!r} in the cluster" if there else "it is not set there"

@@ -7,7 +7,7 @@ independent of each other: each is kept together by itself. What is below a grou
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from toposcope.integrations.framework.node_affinity import ANY_NODE, Choice
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.topology.levels import Level
 
 
@@ -19,7 +19,7 @@ class Pods:
     count: int
     requests: tuple[tuple[str, int], ...]
     """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything else in units."""
-    choice: Choice = ANY_NODE
+    choice: NodeFilter = ANY_NODE
     """The nodes that they may use."""
 
 
@@ -110,16 +110,16 @@ class Workload:
     """What the admin should know about how the tree was made."""
 
 
-GroupName = tuple[str, str]
+PodGroupName = tuple[str, str]
 """Namespace and name of a PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class PodGroupMember:
     """Pods of a PodGroup that are alike; `subgroup` is empty where they are in none."""
 
     subgroup: str
     pods: Pods
 
 
-Members = Mapping[GroupName, tuple[Member, ...]]
+PodGroupMembers = Mapping[PodGroupName, tuple[PodGroupMember, ...]]

@@ -4,22 +4,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from toposcope.integrations.framework.reading import Finding
+from toposcope.integrations.framework.system import Finding
 
 _SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Field:
     """One value of a document. Parts of one document share the list of findings."""
 
     value: Any
     path: str = ""
     findings: list[Finding] = field(default_factory=list)
 
-    def __truediv__(self, name: str) -> "Part":
+    def __truediv__(self, name: str) -> "Field":
         """The member `name` of an object; what is not there, or null, is a part with the value None."""
-        return Part(self._object().get(name), self._below(name), self.findings)
+        return Field(self._object().get(name), self._below(name), self.findings)
 
     def _below(self, name: str) -> str:
         """The path of a member: what has dots of its own, as label keys do, stands in brackets."""
@@ -31,15 +31,15 @@ class Part:
         """Whether there is anything."""
         return self.value is not None
 
-    def items(self) -> Iterator["Part"]:
+    def items(self) -> Iterator["Field"]:
         """The elements of a list."""
         if self.value is not None and not isinstance(self.value, list):
             self.wrong("a list")
             return
         for number, value in enumerate(self.value or ()):
-            yield Part(value, f"{self.path}[{number}]", self.findings)
+            yield Field(value, f"{self.path}[{number}]", self.findings)
 
-    def members(self) -> Iterator[tuple[str, "Part"]]:
+    def members(self) -> Iterator[tuple[str, "Field"]]:
         """The members of an object, by name."""
         for name in self._object():
             yield name, self / name
@@ -111,7 +111,7 @@ def is_kind(document: Mapping[str, Any], group: str, *kinds: str) -> bool:
     return version.rpartition("/")[0] == group
 
 
-def handle_of(root: Part) -> str:
+def handle_of(root: Field) -> str:
     """How people name the object: `kind/name -n namespace`, as kubectl takes it."""
     kind = ((root / "kind").text() or "object").lower()
     metadata = root / "metadata"

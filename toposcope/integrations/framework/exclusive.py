@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.document import Part
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import key_fix, near
 from toposcope.integrations.framework.node_affinity import Expression
-from toposcope.integrations.framework.reading import Known, key_fix, near
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.topology.levels import Level
 
 JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
@@ -20,7 +21,7 @@ MARKS: Final = (JOB_KEY, GROUP_KEY, SUBGROUP_KEY)
 """The pod labels that mark the groups."""
 
 
-def exclusive_level(term: Part, known: Known, rule: str, message: str) -> Level | None:
+def exclusive_level(term: Field, known: ClusterFacts, rule: str, message: str) -> Level | None:
     """The node label that an annotation names, as a level; None where there is no annotation.
 
     `message` is what the system says when the node it looks at lacks the label.

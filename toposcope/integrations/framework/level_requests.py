@@ -36,7 +36,7 @@ class WorkloadRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class LevelRequest:
     """One level that a workload asks for."""
 
     term: str
@@ -60,13 +60,13 @@ class Reading:
     """The object that made it, as its ownerReferences say."""
     finished: bool = False
     """It has run to its end: what it asks for is history, and so is what it owns."""
-    needs: tuple[Need, ...] = ()
+    needs: tuple[LevelRequest, ...] = ()
     problem: str = ""
     """What could not be understood."""
 
 
 @lru_cache(maxsize=4096)
-def need(term: str, *, required: bool, topology: str | None = None, any_label: bool = False) -> Need:
+def need(term: str, *, required: bool, topology: str | None = None, any_label: bool = False) -> LevelRequest:
     """One need, shared between the thousands of workloads that have the same.
 
     Raises ValueError for what can be neither a domain nor a label key: whatever anybody writes into an annotation
@@ -76,10 +76,10 @@ def need(term: str, *, required: bool, topology: str | None = None, any_label: b
         raise ValueError(f"{term[:80]!r} is neither a domain, such as rack, nor the key of a node label")
     if topology and len(topology) > _LONGEST_NAME:
         raise ValueError(f"{topology[:80]!r}... is no name of a topology: it has more than {_LONGEST_NAME} characters")
-    return Need(term, required, topology or None, any_label)
+    return LevelRequest(term, required, topology or None, any_label)
 
 
-MOST_NEEDS: Final = 64
+MAX_LEVEL_REQUESTS: Final = 64
 """Four times the levels that a topology can have; one workload must not fill our memory."""
 
 
@@ -92,7 +92,7 @@ class Source:
     versions: tuple[str, ...]
     """Preferred first."""
     plural: str
-    needs: Callable[[Raw], Iterator[Need]]
+    needs: Callable[[Raw], Iterator[LevelRequest]]
     """What an object in any of the versions asks for. Raises ValueError or RecursionError for one that is malformed."""
     finished: frozenset[str] = frozenset()
     """The conditions that say that an object has run to its end."""
@@ -163,8 +163,10 @@ def read(source: Source, version: str, raw: Raw) -> Reading:
         meta.resource_version,
         owner,
         finished,
-        tuple(islice(needs, MOST_NEEDS)),
-        f"asks for {len(needs)} levels; only the first {MOST_NEEDS} count" if len(needs) > MOST_NEEDS else "",
+        tuple(islice(needs, MAX_LEVEL_REQUESTS)),
+        f"asks for {len(needs)} levels; only the first {MAX_LEVEL_REQUESTS} count"
+        if len(needs) > MAX_LEVEL_REQUESTS
+        else "",
     )
 
 
@@ -225,7 +227,7 @@ _DEEPEST: Final = 8
 """Owners of owners; nothing real comes near it, and owners that own each other must end somewhere."""
 
 
-def roll_up(readings: Iterable[Reading]) -> dict[WorkloadRef, tuple[Need, ...]]:
+def roll_up(readings: Iterable[Reading]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
     """The needs of each workload that has not finished, under the topmost owner that is known.
 
     A Deployment, the PodCliqueSet made from it and a PodGroup made from that are one workload. An owner that is not
@@ -233,7 +235,7 @@ def roll_up(readings: Iterable[Reading]) -> dict[WorkloadRef, tuple[Need, ...]]:
     """
     every = list(readings)
     by_uid = {reading.workload.uid: reading for reading in every}
-    found: dict[WorkloadRef, dict[Need, None]] = {}
+    found: dict[WorkloadRef, dict[LevelRequest, None]] = {}
     for reading in every:
         top, finished = reading, reading.finished
         for _ in range(_DEEPEST):

@@ -76,7 +76,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NodeFilter:
     """A pod's word on nodes. Equal choices are compared by value, so that each is asked about a node once."""
 
     selector: tuple[tuple[str, str], ...] = ()
@@ -99,5 +99,5 @@ class Choice:
         return ""
 
 
-ANY_NODE: Final = Choice()
+ANY_NODE: Final = NodeFilter()
 """The word of a pod that does not care; taints count all the same."""

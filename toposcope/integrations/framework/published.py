@@ -116,3 +116,22 @@ def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
     return (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE and any(o["uid"] == topology.uid for o in owners)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedKind:
+    """One kind of a scheduler's project; `versions` preferred first."""
+
+    group: str
+    versions: tuple[str, ...]
+    plural: str
+
+
+GROVE_BINDINGS: Final = PublishedKind("grove.io", ("v1alpha1",), "clustertopologybindings")
+GROVE_TOPOLOGIES: Final = PublishedKind("grove.io", ("v1alpha1",), "clustertopologies")
+"""What came before the binding, in two shapes."""
+KAI_TOPOLOGIES: Final = PublishedKind("kai.scheduler", ("v1alpha1",), "topologies")
+KUEUE_TOPOLOGIES: Final = PublishedKind("kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies")
+"""Flavors and other kinds of the group have versions in which there is no Topology."""
+
+ALL: Final = (GROVE_BINDINGS, GROVE_TOPOLOGIES, KAI_TOPOLOGIES, KUEUE_TOPOLOGIES)

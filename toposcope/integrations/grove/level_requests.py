@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Meta, Need, Source, need
+from toposcope.integrations.framework.level_requests import LevelRequest, Meta, Source, need
 from toposcope.integrations.kai import level_requests as kai
 from toposcope.kube.reflector import Raw
 
@@ -53,7 +53,7 @@ class _Set(msgspec.Struct, frozen=True, gc=False):
 _SET: Final = msgspec.json.Decoder(_Set)
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What a PodCliqueSet asks for."""
     found = _SET.decode(raw)
     yield from kai.annotated(found.metadata.annotations or {})
@@ -71,7 +71,7 @@ def needs(raw: Raw) -> Iterator[Need]:
         yield from _packed(constraint, constraint.topology_name or inherited.get(clique.name, top.topology_name))
 
 
-def _packed(constraint: _Constraint, topology: str | None) -> Iterator[Need]:
+def _packed(constraint: _Constraint, topology: str | None) -> Iterator[LevelRequest]:
     pack = constraint.pack or _Pack()
     for domain, required in ((constraint.pack_domain, True), (pack.required, True), (pack.preferred, False)):
         if domain:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Part, handle_of, is_kind
-from toposcope.integrations.framework.pod_templates import pods_of
-from toposcope.integrations.framework.reading import LEVELS_FIRST, Known, Ladder, Reading, merged, near
+from toposcope.integrations.framework.document import Field, handle_of, is_kind
+from toposcope.integrations.framework.levels import TopologyLevels, near
+from toposcope.integrations.framework.pods import pods_of
+from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, merged
 from toposcope.topology.levels import Level
 
 KIND: Final = "PodCliqueSet"
@@ -38,7 +39,7 @@ class _Owner:
 @dataclass(frozen=True, slots=True)
 class _Constraint:
     owner: _Owner
-    part: Part
+    part: Field
     required: Level | None = None
     preferred: Level | None = None
 
@@ -52,13 +53,15 @@ class Grove:
         """Every PodCliqueSet is Grove's."""
         return is_kind(document, _GROUP, KIND)
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The set's demands; see System."""
-        root = Part(document)
+        root = Field(document)
         template = root / "spec" / "template"
         topology, ladder = _topology(template, known)
         if before is not None:
-            _check_unchanged(template, Part(before) / "spec" / "template")
+            _check_unchanged(template, Field(before) / "spec" / "template")
         group = _Tree(template, ladder, isnew=before is None).group(root)
         wrong = not _LEVELS.isdisjoint(finding.rule for finding in root.findings)
         notes = (LEVELS_FIRST,) if wrong else ()
@@ -69,13 +72,13 @@ class Grove:
 class _Tree:
     """Builds the tree of one set. `ladder` is None when its topology is not known."""
 
-    def __init__(self, template: Part, ladder: Ladder | None, *, isnew: bool) -> None:
+    def __init__(self, template: Field, ladder: TopologyLevels | None, *, isnew: bool) -> None:
         self._template = template
         self._ladder = ladder
         self._isnew = isnew
         self._cliques = {(clique / "name").text() or clique.path: clique for clique in (template / "cliques").items()}
 
-    def group(self, root: Part) -> Group:
+    def group(self, root: Field) -> Group:
         """The whole set; each of its replicas is kept together by itself."""
         top = self._constraint(_Owner(KIND), self._template)
         scaling = list((self._template / "podCliqueScalingGroups").items())
@@ -90,7 +93,7 @@ class _Tree:
             copies=(root / "spec" / "replicas").number(1),
         )
 
-    def _scaling_group(self, part: Part, top: _Constraint) -> Group:
+    def _scaling_group(self, part: Field, top: _Constraint) -> Group:
         name = (part / "name").text() or part.path
         own = self._constraint(_Owner(_SCALING_GROUP, name), part)
         self._check_order(top, own)
@@ -104,14 +107,14 @@ class _Tree:
         copies = (part / "replicas").number(1)
         return Group(f"scaling group {name}", (), tuple(inner), own.required, own.preferred, copies)
 
-    def _clique(self, part: Part, above: _Constraint) -> Group:
+    def _clique(self, part: Field, above: _Constraint) -> Group:
         name = (part / "name").text() or part.path
         own = self._constraint(_Owner(_CLIQUE, name), part)
         self._check_order(above, own)
         pods = pods_of(name, (part / "spec" / "replicas").number(1), part / "spec" / "podSpec")
         return Group(f"clique {name}", (pods,), (), own.required, own.preferred)
 
-    def _constraint(self, owner: _Owner, holder: Part) -> _Constraint:
+    def _constraint(self, owner: _Owner, holder: Field) -> _Constraint:
         part = holder / "topologyConstraint"
         if not part:
             return _Constraint(owner, part)
@@ -138,7 +141,7 @@ class _Tree:
         must = self._level(required if required.text() else deprecated)
         return _Constraint(owner, part, must, self._preferred(preferred, must))
 
-    def _level(self, term: Part) -> Level | None:
+    def _level(self, term: Field) -> Level | None:
         text = term.text()
         if text is None or self._ladder is None:
             return None
@@ -150,7 +153,7 @@ class _Tree:
             term.error("grove/domain-exists", message, fix)
         return found
 
-    def _preferred(self, term: Part, required: Level | None) -> Level | None:
+    def _preferred(self, term: Field, required: Level | None) -> Level | None:
         found = self._level(term)
         if found and required and self._ladder and self._ladder.rank(found) <= self._ladder.rank(required):
             term.warn(
@@ -173,7 +176,7 @@ class _Tree:
             )
 
 
-def _topology(template: Part, known: Known) -> tuple[str | None, Ladder | None]:
+def _topology(template: Field, known: ClusterFacts) -> tuple[str | None, TopologyLevels | None]:
     """The topology that all constraints name, and its levels if it exists."""
     constraints = [place / "topologyConstraint" for place in _places(template) if place / "topologyConstraint"]
     if not constraints:
@@ -199,18 +202,18 @@ def _topology(template: Part, known: Known) -> tuple[str | None, Ladder | None]:
     return first, ladder
 
 
-def _places(template: Part) -> Iterator[Part]:
+def _places(template: Field) -> Iterator[Field]:
     """Everything that a constraint can stand on, broadest first."""
     yield template
     yield from (template / "podCliqueScalingGroups").items()
     yield from (template / "cliques").items()
 
 
-def _clique_names(scaling_group: Part) -> list[str]:
+def _clique_names(scaling_group: Field) -> list[str]:
     return [text for part in (scaling_group / "cliqueNames").items() if (text := part.text())]
 
 
-def _check_inherited(template: Part, offer: str) -> None:
+def _check_inherited(template: Field, offer: str) -> None:
     """Without a name on the set, each constraint needs one of its own, or its scaling group's."""
     from_group: set[str] = set()
     for group in (template / "podCliqueScalingGroups").items():
@@ -227,13 +230,13 @@ def _check_inherited(template: Part, offer: str) -> None:
             )
 
 
-def _check_unchanged(template: Part, before: Part) -> None:
+def _check_unchanged(template: Field, before: Field) -> None:
     """Constraints cannot change once the set exists."""
 
-    def constraints(of: Part) -> dict[str, Any]:
+    def constraints(of: Field) -> dict[str, Any]:
         return {place.path: (place / "topologyConstraint").value for place in _places(of)}
 
-    now, then = constraints(template), constraints(Part(before.value, template.path))
+    now, then = constraints(template), constraints(Field(before.value, template.path))
     for place in _places(template):
         if place.path in then and now[place.path] != then[place.path]:
             (place / "topologyConstraint").error(

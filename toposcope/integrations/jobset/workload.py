@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Part, handle_of
+from toposcope.integrations.framework.document import Field, handle_of
 from toposcope.integrations.framework.exclusive import JOB_KEY, avoiding, exclusive_level
 from toposcope.integrations.framework.node_affinity import Toleration
-from toposcope.integrations.framework.pod_sets import JOBSET, PodSet, Structure, kind_of, structure_of
-from toposcope.integrations.framework.reading import Known, Reading, merged
+from toposcope.integrations.framework.pods import JOBSET, PodSet, Structure, kind_of, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 from toposcope.topology.levels import Level
 
 _PREFIX: Final = "alpha.jobset.sigs.k8s.io/"
@@ -35,14 +35,16 @@ class JobSet:
         """JobSets with one of the annotations."""
         if kind_of(document) != JOBSET:
             return False
-        root = Part(document)
+        root = Field(document)
         places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
         return any(place / "metadata" / "annotations" / key for place in places for key in (EXCLUSIVE, NODE_SELECTOR))
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The set's demands; see System."""
         del before  # nothing about the annotations is checked when they change
-        root = Part(document)
+        root = Field(document)
         tree = _Tree(root, known)
         groups = tuple(group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_))
         if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
@@ -62,7 +64,7 @@ class JobSet:
 class _Tree:
     """Builds the groups of one JobSet, and collects the levels that they need."""
 
-    def __init__(self, root: Part, known: Known) -> None:
+    def __init__(self, root: Field, known: ClusterFacts) -> None:
         self._root = root
         self._known = known
         self.levels: dict[Level, None] = {}
@@ -100,7 +102,7 @@ class _Tree:
         pods = avoiding(each.pods, level.key, held)
         return [Group(name, (pods,), (), level, copies=each.jobs, apart=JOB_KEY)]
 
-    def _selected(self, each: PodSet, strategy: Part) -> list[Group]:
+    def _selected(self, each: PodSet, strategy: Field) -> list[Group]:
         """Each Job on the nodes that carry its name; their taint is tolerated."""
         if self._known.labels and NAMESPACED_JOB not in self._known.labels:
             strategy.error(

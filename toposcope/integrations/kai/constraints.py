@@ -3,19 +3,20 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.reading import Known, Ladder, key_fix, near
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels, key_fix, near
+from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.topology.levels import Level
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WrittenConstraint:
     """One constraint as it was written. `who` asks, as KAI's messages call it: `workload`, `sub-group 1`."""
 
     who: str
-    topology: Part
-    required: Part
-    preferred: Part
+    topology: Field
+    required: Field
+    preferred: Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ NONE: Final = Constraint()
 class Constraints:
     """Understands the constraints of one workload, and remembers the topologies that they name."""
 
-    known: Known
+    known: ClusterFacts
     _named: dict[str, None] = field(default_factory=dict)
     _wrong: bool = False
 
@@ -56,7 +57,7 @@ class Constraints:
             return ()
         return (f"the constraints are on several topologies ({', '.join(self._named)}): room is not checked",)
 
-    def of(self, asked: Asked, above: Constraint = NONE, *, topology_alone: bool = False) -> Constraint:
+    def of(self, asked: WrittenConstraint, above: Constraint = NONE, *, topology_alone: bool = False) -> Constraint:
         """One constraint; `above` is that of the group around it.
 
         A topology without levels is worth a warning unless `topology_alone`: others may inherit it.
@@ -107,7 +108,7 @@ class Constraints:
         return Constraint(required, preferred)
 
 
-def _level(who: str, how: str, term: Part, ladder: Ladder) -> Level | None:
+def _level(who: str, how: str, term: Field, ladder: TopologyLevels) -> Level | None:
     text = term.text()
     if text is None:
         return None

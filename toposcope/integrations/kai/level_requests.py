@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Need, Source, need
+from toposcope.integrations.framework.level_requests import LevelRequest, Source, need
 from toposcope.kube.reflector import Raw
 
 GROUP: Final = "scheduling.run.ai"
@@ -44,7 +44,7 @@ class _PodGroup(msgspec.Struct, frozen=True, gc=False):
 _POD_GROUP: Final = msgspec.json.Decoder(_PodGroup)
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What a PodGroup asks for: as a whole and for each of its sub-groups."""
     spec = _POD_GROUP.decode(raw).spec or _Spec()
     top = spec.topology_constraint or _Constraint()
@@ -60,7 +60,7 @@ def needs(raw: Raw) -> Iterator[Need]:
                 yield need(level, required=required, topology=topology)
 
 
-def annotated(workload: Mapping[str, str], templates: Iterable[Mapping[str, str]] = ()) -> Iterator[Need]:
+def annotated(workload: Mapping[str, str], templates: Iterable[Mapping[str, str]] = ()) -> Iterator[LevelRequest]:
     """What the annotations of a workload and of its pod templates ask for."""
     for annotations in (workload, *templates):
         topology = annotations.get(_TOPOLOGY) or workload.get(_TOPOLOGY)

@@ -7,15 +7,24 @@ group with so many, and others when there is room for them.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Group, Member, Pods, Workload
-from toposcope.integrations.framework.document import Part, handle_of, is_kind
-from toposcope.integrations.framework.reading import Known, Reading, merged, near
-from toposcope.integrations.kai.constraints import NONE, Asked, Constraint, Constraints
-from toposcope.integrations.kai.pod_group_members import taken
+from toposcope.integrations.framework.constraints import (
+    Group,
+    PodGroupMember,
+    PodGroupMembers,
+    PodGroupName,
+    Pods,
+    Workload,
+)
+from toposcope.integrations.framework.document import Field, handle_of, is_kind
+from toposcope.integrations.framework.levels import near
+from toposcope.integrations.framework.pods import structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 
 _GROUP: Final = "scheduling.run.ai"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -32,10 +41,12 @@ class KaiPodGroup:
         """Every PodGroup of KAI's API group."""
         return is_kind(document, _GROUP, "PodGroup")
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The group's demands; see System."""
         del before  # constraints may change
-        root = Part(document)
+        root = Field(document)
         constraints = Constraints(known)
         name = (root / "metadata" / "name").text() or "PodGroup"
         namespace = (root / "metadata" / "namespace").text() or "default"
@@ -55,14 +66,14 @@ class KaiPodGroup:
 class _Tree:
     """Builds the tree of one PodGroup."""
 
-    def __init__(self, spec: Part, constraints: Constraints, members: Sequence[Member]) -> None:
+    def __init__(self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]) -> None:
         self._members = members
         self.unknown: list[str] = []
         """Why it cannot be told what some of its pods take."""
         self.notes: list[str] = []
         self._spec = spec
         self._constraints = constraints
-        self._by_name: dict[str, Part] = {}
+        self._by_name: dict[str, Field] = {}
         for group in (spec / "subGroups").items():
             self._add(group)
         self._children: dict[str, list[str]] = {}
@@ -99,7 +110,7 @@ class _Tree:
             self.unknown.append(note)
         return (Pods(name, least, ()),)
 
-    def _add(self, each: Part) -> None:
+    def _add(self, each: Field) -> None:
         name = (each / "name").text()
         if name is None or not _NAME.fullmatch(name):
             fix = "write 1-63 lower-case letters, digits or '-'"
@@ -111,7 +122,7 @@ class _Tree:
             )
         self._by_name.setdefault(name, each)
 
-    def _parent(self, each: Part) -> str:
+    def _parent(self, each: Field) -> str:
         """The name of its parent, empty for the PodGroup itself, also where the parent does not exist."""
         parent = (each / "parent").text()
         if parent is None or parent in self._by_name:
@@ -142,7 +153,7 @@ class _Tree:
                     "kai/sub-group-cycle", "cycle detected in subgroups", "one of its parents must have none itself"
                 )
 
-    def _check_subgroup(self, name: str, each: Part) -> None:
+    def _check_subgroup(self, name: str, each: Field) -> None:
         member, subgroups = each / "minMember", each / "minSubGroup"
         children = self._children.get(name, [])
         least = _least(member, 0)
@@ -165,7 +176,7 @@ class _Tree:
         else:
             self._check_min_subgroup(subgroups, children, f'subgroup "{name}": ')
 
-    def _check_min_subgroup(self, part: Part, children: list[str], of: str) -> None:
+    def _check_min_subgroup(self, part: Field, children: list[str], of: str) -> None:
         if not part:
             return
         least = _least(part, 0)
@@ -186,12 +197,59 @@ class _Tree:
         pods = () if below else self._pods(name, name, _least(each / "minMember", 0))
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
 
-    def _constraint(self, who: str, holder: Part, above: Constraint) -> Constraint:
+    def _constraint(self, who: str, holder: Field, above: Constraint) -> Constraint:
         part = holder / "topologyConstraint"
-        asked = Asked(who, part / "topology", part / "requiredTopologyLevel", part / "preferredTopologyLevel")
+        asked = WrittenConstraint(
+            who, part / "topology", part / "requiredTopologyLevel", part / "preferredTopologyLevel"
+        )
         return self._constraints.of(asked, above)
 
 
-def _least(part: Part, least: int) -> int:
+def _least(part: Field, least: int) -> int:
     """A number of pods or sub-groups; below `least` the CRD refuses it."""
     return part.number(least, least=least)
+
+
+GROUP_OF: Final = "pod-group-name"
+SUB_GROUP_OF: Final = "kai.scheduler/subgroup-name"
+"""Label of a pod: its sub-group."""
+
+
+def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
+    """By PodGroup: the pods of workloads whose templates name it."""
+    found: dict[PodGroupName, list[PodGroupMember]] = {}
+    for document in documents:
+        if GROUP_OF not in str(document):
+            continue  # most documents name none, and to take a workload apart takes longer
+        root = Field(document)
+        structure = structure_of(root)
+        namespace = (root / "metadata" / "namespace").text() or "default"
+        for each in structure.sets if structure else ():
+            name = (each.annotations / GROUP_OF).text()
+            labels = each.template / "metadata" / "labels"
+            if name and structure:
+                member = PodGroupMember((labels / SUB_GROUP_OF).text() or "", each.some(each.count * structure.copies))
+                found.setdefault((namespace, name), []).append(member)
+    return {group: tuple(members) for group, members in found.items()}
+
+
+def taken(members: Sequence[PodGroupMember], subgroup: str, least: int) -> tuple[tuple[Pods, ...], str]:
+    """What `least` pods of a sub-group (empty: of the whole group) take, and what is to be known about it.
+
+    No pods: it cannot be told, and the words say why.
+    """
+    kinds: Counter[Pods] = Counter()
+    for member in members:
+        if member.subgroup == subgroup:
+            kinds[replace(member.pods, name="pods", count=1)] += member.pods.count
+    there = sum(kinds.values())
+    of = f"sub-group {subgroup}" if subgroup else "the PodGroup"
+    if not there:
+        return (), f"no pod is known of {of}, so what its pods take is not known"
+    if len(kinds) == 1:
+        (only,) = kinds
+        note = f"{there} of {least} pods of {of} are known; the others are taken to be alike" if there < least else ""
+        return (replace(only, count=least),), note
+    if there == least:
+        return tuple(replace(kind, count=count) for kind, count in kinds.items()), ""
+    return (), f"{of} needs {least} pods and {there} of several sizes are known: which of them count is not known"

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Part, handle_of
-from toposcope.integrations.framework.pod_sets import (
+from toposcope.integrations.framework.document import Field, handle_of
+from toposcope.integrations.framework.pods import (
     LEADER_WORKER_SET,
     PodSet,
     Structure,
+    chunks,
     kind_of,
-    portions,
     structure_of,
     subgroups,
 )
-from toposcope.integrations.framework.reading import Known, Reading, merged
-from toposcope.integrations.kai.constraints import Asked, Constraint, Constraints
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
 
 PREFIX: Final = "kai.scheduler/"
 TOPOLOGY: Final = PREFIX + "topology"
@@ -44,16 +44,18 @@ class Kai:
 
     def claims(self, document: Mapping[str, Any]) -> bool:
         """Every workload with one of the annotations on itself or on a template in it."""
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root)
         return structure is not None and any(
             place / key for place in _places(root, structure) for key in (TOPOLOGY, *_PLACEMENTS, *_SEGMENTS)
         )
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The workload's demands; see System."""
         del before  # KAI takes any change
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root) or Structure(())
         constraints = Constraints(known)
         group = _Tree(root, structure, constraints).group()
@@ -68,7 +70,7 @@ class Kai:
         return Reading(workload, merged(root.findings))
 
 
-def _places(root: Part, structure: Structure) -> list[Part]:
+def _places(root: Field, structure: Structure) -> list[Field]:
     """The annotations of the workload, of Job templates and of pod templates."""
     jobs = [set_.job / "metadata" / "annotations" for set_ in structure.sets if set_.job]
     pods = [set_.annotations for set_ in structure.sets if set_.template.path]
@@ -78,7 +80,7 @@ def _places(root: Part, structure: Structure) -> list[Part]:
 class _Tree:
     """Builds the tree of one workload."""
 
-    def __init__(self, root: Part, structure: Structure, constraints: Constraints) -> None:
+    def __init__(self, root: Field, structure: Structure, constraints: Constraints) -> None:
         self._root = root
         self._structure = structure
         self._constraints = constraints
@@ -90,7 +92,7 @@ class _Tree:
         self._check_places()
         self._check_scheduler()
         above = self._constraints.of(
-            Asked("workload", self._own / TOPOLOGY, self._own / REQUIRED, self._own / PREFERRED),
+            WrittenConstraint("workload", self._own / TOPOLOGY, self._own / REQUIRED, self._own / PREFERRED),
             topology_alone=self._has_segments(),
         )
         structure = self._structure
@@ -127,7 +129,7 @@ class _Tree:
             segment = self._segment(each.annotations, size)
             if size and segment:
                 own = self._constraints.of(segment, above)
-                alike = portions(each.count, size)
+                alike = chunks(each.count, size)
                 return Group(each.name, groups=tuple(_segments(own, ((each.some(n),), times)) for n, times in alike))
         return Group(each.name, (each.pods,))
 
@@ -171,7 +173,7 @@ class _Tree:
         alike = subgroups(structure, size, leader_apart=leader_apart)
         return (structure.sets[0].some(1),) if leader_apart else (), tuple(_segments(own, each) for each in alike)
 
-    def _segment_size(self, part: Part, total: int) -> int:
+    def _segment_size(self, part: Field, total: int) -> int:
         """How many pods a segment has; 0 where there are none, or where KAI refuses the number."""
         text = part.text()
         if text is None:
@@ -190,7 +192,7 @@ class _Tree:
             return size
         return 0
 
-    def _segment(self, notes: Part, size: int) -> Asked | None:
+    def _segment(self, notes: Field, size: int) -> WrittenConstraint | None:
         """What each segment asks for; its topology is the template's, else the workload's."""
         topology = notes / TOPOLOGY if (notes / TOPOLOGY).text() else self._own / TOPOLOGY
         levels = [notes / key for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED) if (notes / key).text()]
@@ -206,7 +208,7 @@ class _Tree:
             )
         if not levels:
             return None
-        return Asked("sub-group segment", topology, notes / SEGMENT_REQUIRED, notes / SEGMENT_PREFERRED)
+        return WrittenConstraint("sub-group segment", topology, notes / SEGMENT_REQUIRED, notes / SEGMENT_PREFERRED)
 
     def _has_segments(self) -> bool:
         return any(set_.annotations / key for set_ in self._structure.sets for key in _SEGMENTS)
@@ -233,7 +235,7 @@ class _Tree:
         if not segmented:
             self._check_no_segments(self._own)
 
-    def _check_no_segments(self, annotations: Part) -> None:
+    def _check_no_segments(self, annotations: Field) -> None:
         for key in _SEGMENTS:
             if annotations / key:
                 (annotations / key).warn(
@@ -253,8 +255,8 @@ class _Tree:
                 )
 
 
-def _asked(who: str, annotations: Part) -> Asked:
-    return Asked(who, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
+def _asked(who: str, annotations: Field) -> WrittenConstraint:
+    return WrittenConstraint(who, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
 
 
 def _segments(own: Constraint, alike: tuple[tuple[Pods, ...], int]) -> Group:

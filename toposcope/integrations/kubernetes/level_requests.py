@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Need, Source, Workload, annotations
+from toposcope.integrations.framework.level_requests import LevelRequest, Source, Workload, annotations
 from toposcope.integrations.kai import level_requests as kai
 from toposcope.integrations.kueue import level_requests as kueue
 from toposcope.kube.reflector import Raw
@@ -20,7 +20,7 @@ _ONLY_WITH: Final = frozenset({kai.GROUP, kueue.GROUP})
 _WORKLOAD: Final = msgspec.json.Decoder(Workload)
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What the annotations of a workload and of its pod template ask for."""
     workload = _WORKLOAD.decode(raw)
     templates = [annotations(workload.template)]

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Part, handle_of
-from toposcope.integrations.framework.pod_sets import Structure, structure_of
-from toposcope.integrations.framework.reading import Known, Reading, merged
+from toposcope.integrations.framework.document import Field, handle_of
+from toposcope.integrations.framework.pods import Structure, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 
 
 class Plain:
@@ -16,12 +16,14 @@ class Plain:
 
     def claims(self, document: Mapping[str, Any]) -> bool:
         """Whether the kind is known to have pods."""
-        return structure_of(Part(document)) is not None
+        return structure_of(Field(document)) is not None
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The pods of the workload, with nothing that keeps them together; see System."""
         del known, before  # nothing is asked of any topology
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root) or Structure(())
         name = (root / "metadata" / "name").text() or "pods"
         group = Group(name, structure.whole, copies=structure.copies)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Need, Source, need
+from toposcope.integrations.framework.level_requests import LevelRequest, Source, need
 from toposcope.kube.reflector import Raw
 
 GROUP: Final = "kueue.x-k8s.io"
@@ -48,7 +48,7 @@ _WORKLOAD: Final = msgspec.json.Decoder(_Workload)
 _LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What a Workload asks for, for each of its pod sets."""
     for pod_set in (_WORKLOAD.decode(raw).spec or _Spec()).pod_sets or ():
         request = pod_set.topology_request or _Request()
@@ -59,7 +59,7 @@ def needs(raw: Raw) -> Iterator[Need]:
             yield need(layer.topology, required=True)
 
 
-def annotated(templates: Iterable[Mapping[str, str]]) -> Iterator[Need]:
+def annotated(templates: Iterable[Mapping[str, str]]) -> Iterator[LevelRequest]:
     """What the annotations of pod templates ask for."""
     for annotations in templates:
         for key, required in _PLACEMENTS:

@@ -5,11 +5,12 @@ Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateT
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import PodSet
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.pods import PodSet
 
 _PREFIX: Final = "kueue.x-k8s.io/"
 REQUIRED: Final = _PREFIX + "podset-required-topology"
@@ -44,7 +45,7 @@ class Named:
     """A level that the request names, and where."""
 
     key: str
-    part: Part
+    part: Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Request:
     """One pod set's request."""
 
     pod_set: PodSet
-    where: Part
+    where: Field
     """The annotations, or the topologyRequest."""
     required: Named | None = None
     preferred: Named | None = None
@@ -79,13 +80,13 @@ def annotated(pod_set: PodSet) -> Request:
     return _Reader(pod_set, pod_set.annotations, {key: key for key in ALL}).request()
 
 
-def of_workload(pod_set: PodSet, topology_request: Part) -> Request:
+def of_workload(pod_set: PodSet, topology_request: Field) -> Request:
     """The request of a pod set in a Kueue Workload."""
     return _Reader(pod_set, topology_request, _FIELDS).request()
 
 
 class _Reader:
-    def __init__(self, pod_set: PodSet, where: Part, names: dict[str, str]) -> None:
+    def __init__(self, pod_set: PodSet, where: Field, names: dict[str, str]) -> None:
         self._set = pod_set
         self._where = where
         self._names = names
@@ -106,7 +107,7 @@ class _Reader:
             group,
         )
 
-    def _at(self, key: str) -> Part:
+    def _at(self, key: str) -> Field:
         return self._where / self._names[key]
 
     def _check_one(self) -> None:
@@ -128,7 +129,7 @@ class _Reader:
         elif part.value not in _BOOLEANS:
             part.error("kueue/unconstrained", "must be a boolean value", 'write "true", or remove it')
 
-    def _named(self, part: Part) -> Named | None:
+    def _named(self, part: Field) -> Named | None:
         key = part.text()
         if key is None:
             if part.value == "":
@@ -192,7 +193,7 @@ class _Reader:
         named, count = self._named(level), self._size(size)
         return (Slices(named, count),) if named and count else ()
 
-    def _size(self, part: Part) -> int:
+    def _size(self, part: Field) -> int:
         """A slice size; 0 where there is none, or none that can be."""
         if not part:
             return 0
@@ -252,7 +253,7 @@ class _Reader:
         usable = len(found) == len(sizes) and all(sizes) and sizes[0] <= self._set.count
         return tuple(found) if usable else ()
 
-    def _parsed(self, part: Part) -> list[Part] | None:
+    def _parsed(self, part: Field) -> list[Field] | None:
         """The layers; in an annotation they are JSON, and their path is that of the annotation."""
         holder = part
         if self._texts:
@@ -263,7 +264,7 @@ class _Reader:
                 message = f"must be a valid JSON array: {error}"
                 part.error("kueue/slice-layers", message, 'write [{"topology": "<label key>", "size": <pods>}, ...]')
                 return None
-            holder = Part(value, part.path, part.findings)
+            holder = Field(value, part.path, part.findings)
         if not isinstance(holder.value, list):
             holder.wrong("a list of {topology, size}")
             return None
@@ -272,3 +273,53 @@ class _Reader:
             part.error("kueue/slice-layers", message, "name the broadest level first")
             return None
         return list(holder.items())
+
+
+_PAIR: Final = 2
+
+
+def check_groups(requests: Iterable[Request]) -> None:
+    """Note what is wrong with the groups that the pod sets form."""
+    groups: dict[str, list[Request]] = {}
+    for request in requests:
+        if request.group:
+            groups.setdefault(request.group, []).append(request)
+    for name, members in groups.items():
+        if len(members) != _PAIR:
+            for member in members:
+                _name_of(member).error(
+                    "kueue/group-pair",
+                    f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)",
+                    f"let two pod sets have the group name {name!r}",
+                )
+            continue
+        _check_pair(name, *members)
+
+
+def _check_pair(name: str, one: Request, other: Request) -> None:
+    counts = one.pod_set.count, other.pod_set.count
+    for each in (one, other):
+        if 1 not in counts:
+            _name_of(each).error(
+                "kueue/group-leader",
+                "can only define groups where at least one pod set has only 1 replica, "
+                f"got: {counts[0]} replica(s) and {counts[1]} replica(s) in the group",
+                "one of the two is the leader, a single pod",
+            )
+    if _levels(one) != _levels(other):
+        for each, beside in ((one, other), (other, one)):
+            each.where.error(
+                "kueue/group-levels",
+                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '{beside.where.path}' "
+                f"in group '{name}'",
+                "write the same annotation on both",
+            )
+
+
+def _levels(request: Request) -> tuple[str | None, str | None]:
+    required, preferred = request.required, request.preferred
+    return required.key if required else None, preferred.key if preferred else None
+
+
+def _name_of(request: Request) -> Field:
+    return request.where / GROUP_NAME or request.where / "podSetGroupName"

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Part, handle_of
-from toposcope.integrations.framework.pod_sets import PodSet, Structure, kind_of, portions, structure_of
-from toposcope.integrations.framework.pod_templates import pods_of
-from toposcope.integrations.framework.reading import Known, Ladder, Reading, key_fix, merged
-from toposcope.integrations.kueue.groups import check_groups
-from toposcope.integrations.kueue.request import ALL, Named, Request, Slices, annotated, of_workload
+from toposcope.integrations.framework.document import Field, handle_of
+from toposcope.integrations.framework.levels import TopologyLevels, key_fix
+from toposcope.integrations.framework.pods import PodSet, Structure, chunks, kind_of, pods_of, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.kueue.request import ALL, Named, Request, Slices, annotated, check_groups, of_workload
 from toposcope.topology.text import plural
 
 WORKLOAD: Final = ("kueue.x-k8s.io", "Workload")
@@ -32,17 +31,19 @@ class Kueue:
         """Workloads, and every kind with pod templates of which one has an annotation."""
         if kind_of(document) == WORKLOAD:
             return True
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root)
         places = [set_.annotations for set_ in structure.sets] if structure else []
         if structure:
             places.append(root / "metadata" / "annotations")
         return any(place / key for place in places for key in ALL)
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The pod sets' demands; see System."""
         del before  # annotations of a pod template cannot change where they count; the API server says so itself
-        root = Part(document)
+        root = Field(document)
         notes: list[str] = []
         if kind_of(document) == WORKLOAD:
             structure, requests = _workload(root)
@@ -54,7 +55,9 @@ class Kueue:
         return _reading(root, structure, requests, known, notes)
 
 
-def _reading(root: Part, structure: Structure, requests: list[Request], known: Known, notes: list[str]) -> Reading:
+def _reading(
+    root: Field, structure: Structure, requests: list[Request], known: ClusterFacts, notes: list[str]
+) -> Reading:
     """One workload for each topology that has all the levels: Kueue takes one of them."""
     ladders = _candidates(requests, known, notes)
     name = (root / "metadata" / "name").text() or kind_of(root.value)[1]
@@ -74,7 +77,7 @@ def _reading(root: Part, structure: Structure, requests: list[Request], known: K
     return Reading(workloads[0], merged(root.findings), tuple(workloads[1:]))
 
 
-def _workload(root: Part) -> tuple[Structure, list[Request]]:
+def _workload(root: Field) -> tuple[Structure, list[Request]]:
     """A Kueue Workload names its pod sets itself."""
     sets, requests = [], []
     for set_ in (root / "spec" / "podSets").items():
@@ -86,7 +89,7 @@ def _workload(root: Part) -> tuple[Structure, list[Request]]:
     return Structure(tuple(sets)), requests
 
 
-def _grouped(root: Part, structure: Structure, notes: list[str]) -> Structure:
+def _grouped(root: Field, structure: Structure, notes: list[str]) -> Structure:
     """A Pod that belongs to a pod group stands for all of them."""
     metadata = root / "metadata"
     total = metadata / "annotations" / POD_GROUP_TOTAL
@@ -106,7 +109,7 @@ def _grouped(root: Part, structure: Structure, notes: list[str]) -> Structure:
     return Structure((PodSet("pod group", pod.some(count), pod.template),))
 
 
-def _check_places(root: Part, structure: Structure) -> None:
+def _check_places(root: Field, structure: Structure) -> None:
     """The queue, without which nothing counts; annotations where Kueue does not look; pods that are each alone."""
     metadata = root / "metadata"
     kind = kind_of(root.value)[1]
@@ -145,7 +148,7 @@ def _levels(requests: Iterable[Request]) -> Iterable[tuple[Named, bool]]:
             yield slices.level, True
 
 
-def _candidates(requests: list[Request], known: Known, notes: list[str]) -> list[Ladder]:
+def _candidates(requests: list[Request], known: ClusterFacts, notes: list[str]) -> list[TopologyLevels]:
     """The topologies that have every level that is named, in the right order."""
     ladders = list(known.ladders.values())
     named = list(_levels(requests))
@@ -185,7 +188,7 @@ def _candidates(requests: list[Request], known: Known, notes: list[str]) -> list
     return ordered
 
 
-def _disorder(request: Request, ladder: Ladder) -> tuple[Named, Named] | None:
+def _disorder(request: Request, ladder: TopologyLevels) -> tuple[Named, Named] | None:
     """Two levels of a request of which the inner one is broader than the outer; layers may not even be equal."""
     outer, strict = request.level, False
     for slices in request.slices:
@@ -198,12 +201,12 @@ def _disorder(request: Request, ladder: Ladder) -> tuple[Named, Named] | None:
     return None
 
 
-def _rank(ladder: Ladder, named: Named) -> int:
+def _rank(ladder: TopologyLevels, named: Named) -> int:
     level = ladder.by_key(named.key)
     return ladder.rank(level) if level else -1
 
 
-def _tree(name: str, structure: Structure, requests: list[Request], ladder: Ladder | None) -> Group:
+def _tree(name: str, structure: Structure, requests: list[Request], ladder: TopologyLevels | None) -> Group:
     """All pod sets of one copy; those of one group share its level."""
     if structure.separate:
         return Group(
@@ -221,7 +224,7 @@ def _tree(name: str, structure: Structure, requests: list[Request], ladder: Ladd
     return Group(name, groups=tuple(below), copies=structure.copies)
 
 
-def _set(request: Request, count: int, ladder: Ladder | None) -> Group:
+def _set(request: Request, count: int, ladder: TopologyLevels | None) -> Group:
     pod_set = request.pod_set
     name = f"pod set {pod_set.name}"
     pods, slices = _sliced(pod_set, count, request.slices, ladder)
@@ -229,7 +232,7 @@ def _set(request: Request, count: int, ladder: Ladder | None) -> Group:
 
 
 def _kept(
-    name: str, pods: tuple[Pods, ...], below: tuple[Group, ...], request: Request, ladder: Ladder | None
+    name: str, pods: tuple[Pods, ...], below: tuple[Group, ...], request: Request, ladder: TopologyLevels | None
 ) -> Group:
     required = ladder.by_key(request.required.key) if ladder and request.required else None
     preferred = ladder.by_key(request.preferred.key) if ladder and request.preferred else None
@@ -237,14 +240,14 @@ def _kept(
 
 
 def _sliced(
-    pod_set: PodSet, count: int, slices: tuple[Slices, ...], ladder: Ladder | None
+    pod_set: PodSet, count: int, slices: tuple[Slices, ...], ladder: TopologyLevels | None
 ) -> tuple[tuple[Pods, ...], tuple[Group, ...]]:
     """`count` pods of the set in slices, and those in smaller ones; without slices the pods themselves."""
     if not slices or ladder is None:
         return (pod_set.some(count),), ()
     level = ladder.by_key(slices[0].level.key)
     found = []
-    for size, times in portions(count, slices[0].size):
+    for size, times in chunks(count, slices[0].size):
         pods, below = _sliced(pod_set, size, slices[1:], ladder)
         found.append(Group(f"slice of {pod_set.name}", pods, below, level, copies=times))
     return (), tuple(found)

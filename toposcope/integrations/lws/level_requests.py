@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from toposcope.integrations.framework.level_requests import Meta, Need, Source, Template, annotations, need
+from toposcope.integrations.framework.level_requests import LevelRequest, Meta, Source, Template, annotations, need
 from toposcope.integrations.kai import level_requests as kai
 from toposcope.integrations.kueue import level_requests as kueue
 from toposcope.kube.reflector import Raw
@@ -36,7 +36,7 @@ class _Set(msgspec.Struct, frozen=True, gc=False):
 _SET: Final = msgspec.json.Decoder(_Set)
 
 
-def needs(raw: Raw) -> Iterator[Need]:
+def needs(raw: Raw) -> Iterator[LevelRequest]:
     """What a LeaderWorkerSet asks for."""
     found = _SET.decode(raw)
     own = found.metadata.annotations or {}

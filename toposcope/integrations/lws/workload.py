@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Part, handle_of
+from toposcope.integrations.framework.document import Field, handle_of
 from toposcope.integrations.framework.exclusive import GROUP_KEY, SUBGROUP_KEY, avoiding, exclusive_level
-from toposcope.integrations.framework.pod_sets import LEADER_WORKER_SET, Structure, kind_of, structure_of, subgroups
-from toposcope.integrations.framework.reading import Known, Reading, merged
+from toposcope.integrations.framework.pods import LEADER_WORKER_SET, Structure, kind_of, structure_of, subgroups
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 from toposcope.topology.levels import Level
 
 _PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
@@ -31,14 +31,16 @@ class LeaderWorkerSet:
         """LeaderWorkerSets with one of the annotations, or with sub-groups, which have rules of their own."""
         if kind_of(document) != LEADER_WORKER_SET:
             return False
-        root = Part(document)
+        root = Field(document)
         annotations = root / "metadata" / "annotations"
         policy = root / "spec" / "leaderWorkerTemplate" / "subGroupPolicy"
         return bool(annotations / EXCLUSIVE or annotations / SUBGROUP_EXCLUSIVE or policy)
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The set's demands; see System."""
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root) or Structure(())
         annotations = root / "metadata" / "annotations"
         rule = "leaderworkerset/label-exists"
@@ -66,7 +68,12 @@ class LeaderWorkerSet:
 
 
 def _group(
-    root: Part, structure: Structure, known: Known, group_level: Level | None, sub_level: Level | None, size: int
+    root: Field,
+    structure: Structure,
+    known: ClusterFacts,
+    group_level: Level | None,
+    sub_level: Level | None,
+    size: int,
 ) -> tuple[Group, tuple[str, ...]]:
     """One group of the set, as many times as there are replicas."""
     namespace = (root / "metadata" / "namespace").text() or "default"
@@ -105,17 +112,17 @@ def _group(
     return group, tuple(notes)
 
 
-def _policy(root: Part) -> Part:
+def _policy(root: Field) -> Field:
     return root / "spec" / "leaderWorkerTemplate" / "subGroupPolicy"
 
 
-def _subgroup_size(root: Part, before: Mapping[str, Any] | None) -> int:
+def _subgroup_size(root: Field, before: Mapping[str, Any] | None) -> int:
     """How many pods a sub-group has; 0 where there are none, or where the number makes no sense."""
     policy = _policy(root)
     part = policy / "subGroupSize"
     rule = "leaderworkerset/subgroup-size"
     if before is not None:
-        _check_unchanged(policy, _policy(Part(before)))
+        _check_unchanged(policy, _policy(Field(before)))
     if not part:
         return 0
     if isinstance(part.value, int) and not isinstance(part.value, bool) and part.value < 1:
@@ -136,7 +143,7 @@ def _subgroup_size(root: Part, before: Mapping[str, Any] | None) -> int:
     return size if len(part.findings) == found else 0
 
 
-def _check_unchanged(policy: Part, before: Part) -> None:
+def _check_unchanged(policy: Field, before: Field) -> None:
     rule, fix = "leaderworkerset/immutable", "delete the LeaderWorkerSet and create it anew"
     now, then = policy / "subGroupSize", before / "subGroupSize"
     if policy and before:

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
+
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.reading import Known, Ladder, Reading, merged, near
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels, checked, decoded, near
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 from toposcope.topology.levels import MAX_LEVELS, Level
 
 _KEYS: Final = "topology_keys"
@@ -28,19 +31,21 @@ class OsmoPool:
         """Whether it configures a pool with topology keys, or a backend's scheduler."""
         return "kind" not in document and any(True for _ in (*_pools(document), *_backends(document)))
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """What is wrong with the pools; nothing is to be placed. See System."""
         del before  # keys can be changed; OSMO makes KAI's Topology anew
-        root = Part(document)
+        root = Field(document)
         for name, pool in _pools(document, root):
             _check_pool(name, pool, known)
         return Reading(None, merged(root.findings), subject="OSMO pools and backends")
 
 
-def pools_of(document: Mapping[str, Any]) -> Iterator[Ladder]:
+def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
     """The pools of a document with their keys in the pool's order; a level's domain is the key's name in the pool."""
     for name, pool in _pools(document):
-        yield Ladder(name, _levels(pool), _SOURCE)
+        yield TopologyLevels(name, _levels(pool), _SOURCE)
 
 
 def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
@@ -48,15 +53,15 @@ def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
     return {name: kind for name, part in _backends(document) if (kind := (part / _SETTINGS / "scheduler_type").text())}
 
 
-def _pools(document: Mapping[str, Any], root: Part | None = None) -> Iterator[tuple[str, Part]]:
-    yield from _named(root or Part(document), "pools", _KEYS)
+def _pools(document: Mapping[str, Any], root: Field | None = None) -> Iterator[tuple[str, Field]]:
+    yield from _named(root or Field(document), "pools", _KEYS)
 
 
-def _backends(document: Mapping[str, Any]) -> Iterator[tuple[str, Part]]:
-    yield from _named(Part(document), "backends", _SETTINGS)
+def _backends(document: Mapping[str, Any]) -> Iterator[tuple[str, Field]]:
+    yield from _named(Field(document), "backends", _SETTINGS)
 
 
-def _named(root: Part, plural: str, mark: str) -> Iterator[tuple[str, Part]]:
+def _named(root: Field, plural: str, mark: str) -> Iterator[tuple[str, Field]]:
     """Objects with the member `mark`: the document itself, the elements or members of `plural`, or its own members."""
     if mark in root.value:
         yield (root / "name").text() or "", root
@@ -71,12 +76,12 @@ def _named(root: Part, plural: str, mark: str) -> Iterator[tuple[str, Part]]:
             yield name, part
 
 
-def _levels(pool: Part) -> tuple[Level, ...]:
+def _levels(pool: Field) -> tuple[Level, ...]:
     found = [((each / "key").text(), (each / "label").text()) for each in (pool / _KEYS).items()]
     return tuple(Level(key, label) for key, label in found if key and label)
 
 
-def _check_pool(name: str, pool: Part, known: Known) -> None:
+def _check_pool(name: str, pool: Field, known: ClusterFacts) -> None:
     keys = pool / _KEYS
     entries = list(keys.items())
     _check_scheduler(name, pool, known)
@@ -100,7 +105,7 @@ def _check_pool(name: str, pool: Part, known: Known) -> None:
             )
 
 
-def _check_scheduler(name: str, pool: Part, known: Known) -> None:
+def _check_scheduler(name: str, pool: Field, known: ClusterFacts) -> None:
     backend = (pool / "backend").text() or ""
     scheduler = known.schedulers.get(backend)
     if scheduler and scheduler.lower() != _KAI and (pool / _KEYS).value:
@@ -112,7 +117,7 @@ def _check_scheduler(name: str, pool: Part, known: Known) -> None:
         )
 
 
-def _check_unique(entries: list[Part]) -> None:
+def _check_unique(entries: list[Field]) -> None:
     for field, rule, text, fix in (
         ("key", "osmo/pool-key-twice", "stands here twice; OSMO goes by the last one", "name each key once"),
         (
@@ -130,7 +135,7 @@ def _check_unique(entries: list[Part]) -> None:
             seen.add(text_of or "")
 
 
-def _check_order(entries: list[Part], known: Known) -> None:
+def _check_order(entries: list[Field], known: ClusterFacts) -> None:
     """Nobody checks that the keys go from coarse to fine; a tree in the wrong order asks for something else."""
     for entry in entries[:-1]:
         if (entry / "label").text() == HOSTNAME:
@@ -150,3 +155,27 @@ def _check_order(entries: list[Part], known: Known) -> None:
                     "list the keys from coarse to fine",
                 )
                 return
+
+
+UNNAMED: Final = "cluster"
+"""A pool's name is not its topology's: this one stands for it."""
+
+
+class _Key(msgspec.Struct, frozen=True):
+    key: str
+    label: str
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    topology_keys: list[_Key]
+
+
+def write(hierarchy: TopologyLevels) -> dict[str, Any]:
+    """The part of a pool's configuration. Raises Unwritable."""
+    return {"topology_keys": [{"key": level.domain, "label": level.key} for level in checked(hierarchy).levels]}
+
+
+def read(document: Any) -> TopologyLevels:
+    """A pool's configuration or that part of it. Raises Unreadable."""
+    found = decoded(document, _Pool, "OSMO pool with topology_keys")
+    return TopologyLevels(UNNAMED, tuple(Level(entry.key, entry.label) for entry in found.topology_keys))

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS
 from toposcope.integrations.framework.constraints import Pods, Workload
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.node_affinity import ANY_NODE, NODE_NAME, Choice, Expression
-from toposcope.integrations.framework.pod_templates import amounts_of
-from toposcope.integrations.framework.reading import LEVELS_FIRST, Known, Ladder, Reading, merged, near
-from toposcope.integrations.osmo.gaps import check_gaps
-from toposcope.integrations.osmo.tree import Requirement, Task, group_of, grow
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels, near
+from toposcope.integrations.framework.node_affinity import ANY_NODE, NODE_NAME, Expression, NodeFilter
+from toposcope.integrations.framework.pods import amounts_of
+from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, merged
+from toposcope.integrations.osmo.pod_group import Requirement, Task, check_gaps, group_of, grow
 
 _DEFAULT: Final = "default"
 """The resource of a task that names none, and the group of a requirement that names none."""
@@ -38,10 +38,12 @@ class Osmo:
         """A workflow is no object of the Kubernetes API; it is told by its one member."""
         return "kind" not in document and isinstance(document.get("workflow"), dict)
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The demands of the workflow's groups of tasks; see System."""
         del before  # a workflow is submitted anew
-        root = Part(document)
+        root = Field(document)
         found = _Workflow(root, known).groups()
         return Reading(found[0] if found else None, merged(root.findings), stages=tuple(found[1:]))
 
@@ -49,7 +51,7 @@ class Osmo:
 class _Workflow:
     """One workflow with the pool that it is for."""
 
-    def __init__(self, root: Part, known: Known) -> None:
+    def __init__(self, root: Field, known: ClusterFacts) -> None:
         self._known = known
         self._flow = root / "workflow"
         self._pool, self._guessed = _pool(self._flow, known)
@@ -88,11 +90,11 @@ class _Workflow:
             "give its configuration with -f too: osmo config show POOL NAME > pool.json",
         )
 
-    def _workload(self, name: str, part: Part, tasks: Sequence[Task], *, alone: bool) -> Workload:
+    def _workload(self, name: str, part: Field, tasks: Sequence[Task], *, alone: bool) -> Workload:
         same = _check_same_keys(part, tasks)
         wanted = [requirement for task in tasks for requirement in task.requirements]
         known = same and all(each.level for each in wanted)
-        ladder = self._pool or Ladder("", ())
+        ladder = self._pool or TopologyLevels("", ())
         handle = f"workflow/{(self._flow / 'name').text() or '?'}"
         root = grow(tasks if known else [Task(each.name, each.pods, ()) for each in tasks], ladder)
         if known:
@@ -110,7 +112,7 @@ class _Workflow:
             notes=tuple(notes),
         )
 
-    def _task(self, part: Part) -> Task:
+    def _task(self, part: Field) -> Task:
         resource = part / "resource"
         name = resource.text() or _DEFAULT
         if name not in self._resources and resource:
@@ -119,7 +121,7 @@ class _Workflow:
         pods = self._pods.get(name, Pods(name, 1, ()))
         return Task((part / "name").text() or part.path, pods, self._topology.get(name, ()))
 
-    def _requirements(self, resource: str, part: Part) -> tuple[Requirement, ...]:
+    def _requirements(self, resource: str, part: Field) -> tuple[Requirement, ...]:
         found = []
         keys: set[str] = set()
         for each in (part / "topology").items():
@@ -146,7 +148,7 @@ class _Workflow:
             found.append(Requirement(each, key, group, kind.value != "preferred", level))
         return tuple(found)
 
-    def _refuse(self, key: Part, resource: str, pool: Ladder) -> None:
+    def _refuse(self, key: Field, resource: str, pool: TopologyLevels) -> None:
         available = sorted(set(pool.domains))
         key.error(
             "osmo/key-available",
@@ -156,7 +158,7 @@ class _Workflow:
         )
 
 
-def _pool(flow: Part, known: Known) -> tuple[Ladder | None, str]:
+def _pool(flow: Field, known: ClusterFacts) -> tuple[TopologyLevels | None, str]:
     """The pool, and a note where the cluster's only topology has to stand in for it."""
     named = (flow / "pool").text()
     pool = known.pools.get(named) if named else None
@@ -172,16 +174,16 @@ def _pool(flow: Part, known: Known) -> tuple[Ladder | None, str]:
     return ladder, f"the pool's keys are not known: the levels of topology {ladder.name!r} stand in for them"
 
 
-def _pod(name: str, resource: Part) -> Pods:
+def _pod(name: str, resource: Field) -> Pods:
     plain = {field: part.value for field, part in resource.members() if field in _RESOURCES}
-    found = amounts_of(Part(plain, resource.path, resource.findings))
+    found = amounts_of(Field(plain, resource.path, resource.findings))
     requests = {_RESOURCES[field]: value for field, value in found.items() if value}
     excluded = tuple(text for each in (resource / "nodesExcluded").items() if (text := each.text()))
-    choice = Choice(terms=((Expression(NODE_NAME, "NotIn", excluded, field=True),),)) if excluded else ANY_NODE
+    choice = NodeFilter(terms=((Expression(NODE_NAME, "NotIn", excluded, field=True),),)) if excluded else ANY_NODE
     return Pods(name, 1, tuple(sorted(requests.items())), choice)
 
 
-def _check_same_keys(part: Part, tasks: Sequence[Task]) -> bool:
+def _check_same_keys(part: Field, tasks: Sequence[Task]) -> bool:
     sets = {
         task.name: ", ".join(sorted(requirement.key for requirement in task.requirements))
         for task in tasks

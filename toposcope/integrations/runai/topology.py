@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Final
 
+import msgspec
+
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.reading import Known, Ladder, Reading, key_fix, merged
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels, checked, decoded, key_fix, named_levels
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import MAX_LEVELS, Level
 
 _SOURCE: Final = "Run:ai network topology"
@@ -25,9 +29,11 @@ class RunAiTopology:
         """No object of the Kubernetes API: it is told by its levels and its name."""
         return "kind" not in document and isinstance(document.get("levels"), list) and "name" in document
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """What is wrong with it; nothing is to be placed. See System."""
-        root = Part(document)
+        root = Field(document)
         if not (root / "name").text():
             (root / "name").error("runai/topology-name", "a network topology needs a name", "name it")
         if not (root / "clusterId").text():
@@ -36,7 +42,7 @@ class RunAiTopology:
             )
         levels = root / "levels"
         keys = [level.text() or "" for level in levels.items()]
-        if before is not None and keys != [level.text() or "" for level in (Part(before) / "levels").items()]:
+        if before is not None and keys != [level.text() or "" for level in (Field(before) / "levels").items()]:
             levels.error(
                 "runai/topology-immutable",
                 "levels are immutable in KAI's Topology",
@@ -46,15 +52,15 @@ class RunAiTopology:
         return Reading(None, merged(root.findings), subject=_SOURCE)
 
 
-def ladder_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> Ladder:
+def ladder_of(document: Mapping[str, Any], domain_of: Mapping[str, str]) -> TopologyLevels:
     """Its levels; Run:ai names label keys only, so the domain is the catalogue's, else the key itself."""
-    root = Part(document)
+    root = Field(document)
     keys = [key for level in (root / "levels").items() if (key := level.text())]
     levels = tuple(Level(domain_of.get(key, key), key) for key in dict.fromkeys(keys))
-    return Ladder((root / "name").text() or "", levels, _SOURCE)
+    return TopologyLevels((root / "name").text() or "", levels, _SOURCE)
 
 
-def _check(levels: Part, keys: list[str], known: Known) -> None:
+def _check(levels: Field, keys: list[str], known: ClusterFacts) -> None:
     if not keys:
         levels.error(_RULE, "should have at least 1 items", "name the node labels, the farthest first")
     if len(keys) > MAX_LEVELS:
@@ -76,7 +82,7 @@ def _check(levels: Part, keys: list[str], known: Known) -> None:
     _check_order(levels, keys, known)
 
 
-def _check_order(levels: Part, keys: list[str], known: Known) -> None:
+def _check_order(levels: Field, keys: list[str], known: ClusterFacts) -> None:
     """Run:ai takes any order; placement goes from the last level up."""
     parts = list(levels.items())
     for ladder in known.ladders.values():
@@ -89,3 +95,21 @@ def _check_order(levels: Part, keys: list[str], known: Known) -> None:
                     "list the levels from the farthest to the closest",
                 )
                 return
+
+
+class _Topology(msgspec.Struct, frozen=True):
+    name: str
+    levels: list[str]
+
+
+def write(hierarchy: TopologyLevels, cluster_id: str | None = None) -> dict[str, Any]:
+    """The body of a request that makes the topology; without `cluster_id` that field is left out. Raises Unwritable."""
+    keys = [level.key for level in checked(hierarchy).levels]
+    named = {"name": hierarchy.name} | ({"clusterId": cluster_id} if cluster_id else {})
+    return {**named, "levels": keys}
+
+
+def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
+    """A request's body or the API's reply; domains are the catalogue's. Raises Unreadable."""
+    found = decoded(document, _Topology, "network topology of Run:ai's")
+    return TopologyLevels(found.name, named_levels(found.levels, catalogue=catalogue))

@@ -10,16 +10,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Part
-from toposcope.integrations.framework.pod_sets import (
-    JOBSET,
-    LEADER_WORKER_SET,
-    PodSet,
-    Structure,
-    kind_of,
-    structure_of,
-)
-from toposcope.integrations.framework.reading import Known, Ladder, Reading, merged, near
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels, near
+from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, PodSet, Structure, kind_of, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 from toposcope.integrations.kai import workload as kai
 
 SCHEDULER: Final = "runai-scheduler"
@@ -39,7 +33,7 @@ class RunAi:
 
     def claims(self, document: Mapping[str, Any]) -> bool:
         """Workloads in a project's namespace, and those that name Run:ai's scheduler."""
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root)
         if structure is None:
             return False
@@ -47,9 +41,11 @@ class RunAi:
         named = {(set_.template / "spec" / "schedulerName").text() for set_ in structure.sets}
         return SCHEDULER in named or (namespace.startswith(_PROJECT) and named <= {None})
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The workload's demands, with what Run:ai adds to them; see System."""
-        root = Part(document)
+        root = Field(document)
         structure = structure_of(root) or Structure(())
         _check_one_pool(structure)
         ladder = _topology(root, known) if _is_distributed(document, structure) else None
@@ -66,11 +62,11 @@ def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
     return kind_of(document)[0] in _DISTRIBUTED and sum(set_.count for set_ in structure.sets) > 1
 
 
-def _asks(annotations: Part) -> bool:
+def _asks(annotations: Field) -> bool:
     return any((annotations / key).text() for key in (kai.REQUIRED, kai.PREFERRED))
 
 
-def _topology(root: Part, known: Known) -> Ladder | None:
+def _topology(root: Field, known: ClusterFacts) -> TopologyLevels | None:
     """The topology of the node pool: the one that the workload names, else the only one there is."""
     annotations = root / "metadata" / "annotations"
     named = annotations / kai.TOPOLOGY
@@ -90,12 +86,12 @@ def _topology(root: Part, known: Known) -> Ladder | None:
     return known.ladder(None)
 
 
-def _completed(document: Mapping[str, Any], ladder: Ladder) -> Mapping[str, Any]:
+def _completed(document: Mapping[str, Any], ladder: TopologyLevels) -> Mapping[str, Any]:
     """The workload with the annotations that Run:ai adds; what it asks for by itself stays."""
     if not ladder.levels:
         return document
     copy = deepcopy(dict(document))
-    root, lowest = Part(copy), ladder.levels[-1].key
+    root, lowest = Field(copy), ladder.levels[-1].key
     own = root / "metadata" / "annotations"
     for set_ in (structure_of(root) or Structure(())).sets:
         segments = [place / kai.SEGMENT_SIZE for place in (set_.annotations, own) if place / kai.SEGMENT_SIZE]
@@ -118,7 +114,7 @@ def _annotate(holder: Any, added: Mapping[str, str]) -> None:
         holder.update({key: value for key, value in added.items() if not holder.get(key)})
 
 
-def _notes(root: Part, ladder: Ladder | None) -> list[str]:
+def _notes(root: Field, ladder: TopologyLevels | None) -> list[str]:
     if ladder is None or not ladder.levels or _asks(root / "metadata" / "annotations"):
         return []
     lowest = ladder.levels[-1].domain
@@ -140,7 +136,7 @@ def _check_one_pool(structure: Structure) -> None:
             first = first or name
 
 
-def _pool_names(each: PodSet) -> Iterator[Part]:
+def _pool_names(each: PodSet) -> Iterator[Field]:
     for label in _POOL_LABELS:
         yield each.template / "metadata" / "labels" / label
         yield each.template / "spec" / "nodeSelector" / label

@@ -1,15 +1,49 @@
 """What Slurm's topology plugins are told: switches down to their nodes (tree), groups of nodes (block)."""
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
-from toposcope.integrations.framework.export import ExportError
-from toposcope.integrations.slurm.hostlist import natural
-from toposcope.integrations.slurm.names import Path, unique_names
+from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.slurm.hostlist import hostlist, natural
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
+
+LONGEST: Final = 64
+"""Source: topology.conf(5), SwitchName."""
+_HASH_DIGITS: Final = 10
+
+Path = tuple[str, ...]
+"""Domain values from the broadest level down: what tells two domains apart."""
+
+
+def unique_names(paths: Iterable[Path], domains: Sequence[str], taken: Collection[str]) -> dict[Path, str]:
+    """A name for each domain: its value; where that is used twice, its path; where a node has it, with the level.
+
+    `domains` names the levels, `taken` holds the names that nodes have. Label values have no character that Slurm's
+    lists give a meaning to; names that are too long, or still not unique, get a hash of the path.
+    """
+    all_paths = list(dict.fromkeys(paths))
+    values = Counter(path[-1] for path in all_paths)
+    wanted = {}
+    for path in all_paths:
+        value = path[-1]
+        name = ".".join(path) if values[value] > 1 else value
+        wanted[path] = f"{domains[len(path) - 1]}-{name}" if name in taken else name
+    uses = Counter(wanted.values())
+    return {
+        path: name if uses[name] == 1 and len(name) <= LONGEST and name not in taken else _hashed(path, name)
+        for path, name in wanted.items()
+    }
+
+
+def _hashed(path: Path, name: str) -> str:
+    digest = hashlib.sha256("\n".join(path).encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{name[: LONGEST - _HASH_DIGITS - 1]}-{digest}"
+
 
 ROOT: Final = "root"
 _MOST_DOUBLINGS: Final = 15
@@ -150,3 +184,42 @@ def _no_nodes(levels: Sequence[Level]) -> str:
         if names
         else ("there is no node; look with toposcope nodes")
     )
+
+
+def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
+    """The document of `topology.yaml`: the tree as the cluster's default, beside it the blocks if there are any."""
+    found: list[dict[str, Any]] = [
+        {"topology": f"{name}-tree", "cluster_default": True, "tree": {"switches": list(map(_switch, tree.switches))}}
+    ]
+    if blocks:
+        inside = {"block_sizes": list(blocks.sizes), "blocks": list(map(_block, blocks.blocks))}
+        found.append({"topology": f"{name}-block", "cluster_default": False, "block": inside})
+    return found
+
+
+def _switch(switch: Switch) -> dict[str, str]:
+    below = {"children": hostlist(switch.children), "nodes": hostlist(switch.nodes)}
+    return {"switch": switch.name} | {field: text for field, text in below.items() if text}
+
+
+def _block(block: Block) -> dict[str, str]:
+    return {"block": block.name, "nodes": hostlist(block.nodes)}
+
+
+def tree_conf(tree: Tree) -> list[str]:
+    """The lines of `topology.conf` for topology/tree, leaves first."""
+    lines = []
+    for switch in reversed(tree.switches):
+        below = (("Switches", switch.children), ("Nodes", switch.nodes))
+        lines.append(f"SwitchName={switch.name} " + " ".join(_list(field, names) for field, names in below if names))
+    return lines
+
+
+def block_conf(blocks: Blocks) -> list[str]:
+    """The lines of `topology.conf` for topology/block; neighbouring lines make the larger blocks."""
+    lines = [f"BlockName={block.name} {_list('Nodes', block.nodes)}" for block in blocks.blocks]
+    return [*lines, "BlockSizes=" + ",".join(map(str, blocks.sizes))]
+
+
+def _list(field: str, names: Sequence[str]) -> str:
+    return f"{field}={hostlist(names)}"

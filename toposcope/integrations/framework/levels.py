@@ -6,6 +6,7 @@ Documents of other systems, decoded to the fields that a format is made of; anyt
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -36,16 +37,56 @@ _LONGEST: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
-    """A named order of levels, broadest first."""
+class TopologyLevels:
+    """The levels of one topology, broadest first, as a workload can name them."""
 
     name: str
     levels: tuple[Level, ...]
+    source: str = "ClusterTopology"
+    """The kind of the object that says so."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Other names of label keys, as KAI's Topology may have them: alias and key."""
+
+    def by_key(self, term: str) -> Level | None:
+        """The level that a label key names, or an alias of one; a domain (`rack`) does not."""
+        key = dict(self.aliases).get(term, term)
+        return next((level for level in self.levels if level.key == key), None)
+
+    def level(self, term: str) -> Level | None:
+        """The level that a domain (`rack`) or a label key names."""
+        return next((level for level in self.levels if term in (level.domain, level.key)), None)
+
+    def rank(self, level: Level) -> int:
+        """0 for the broadest level, one more for each narrower one."""
+        return self.levels.index(level)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The names of the levels."""
+        return tuple(level.domain for level in self.levels)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The label keys: all that formats without domains keep."""
+        """The label keys of the levels."""
         return tuple(level.key for level in self.levels)
+
+
+def near(name: str, among: Iterable[str]) -> str:
+    """`did you mean 'rack'?` for the closest of `among`, else the list of them; empty when there are none."""
+    choices = sorted(set(among))
+    close = get_close_matches(name, choices, 1, cutoff=0.75)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are: {', '.join(choices)}" if choices else ""
+
+
+def key_fix(term: str, ladders: Iterable[TopologyLevels]) -> str:
+    """What to write where a label key was expected and `term` is none of those that the topologies have."""
+    levels = [level for ladder in ladders for level in ladder.levels]
+    for level in levels:
+        if level.domain == term:
+            return f"label keys are taken here: write {level.key!r}"
+    return near(term, (level.key for level in levels))
 
 
 class ExportError(ToposcopeError):
@@ -60,7 +101,7 @@ class UnreadableDocumentError(ToposcopeError):
     """A document that is none of the format's; the message names the field and the fix."""
 
 
-def checked(hierarchy: Hierarchy) -> Hierarchy:
+def checked(hierarchy: TopologyLevels) -> TopologyLevels:
     """The hierarchy, if every scheduler would take it. Raises Unwritable."""
     problems = level_problems(hierarchy.levels)
     if not hierarchy.levels:

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.integrations.framework.export import ExportError, Hierarchy, Meta, checked, decoded
-from toposcope.integrations.grove.kai_ownership import BINDING, GROVE_API
+from toposcope.integrations.framework.levels import ExportError, Meta, TopologyLevels, checked, decoded
+from toposcope.integrations.grove.kai_reference import BINDING, GROVE_API
 from toposcope.topology.levels import Level
 
 OLDER_KIND: Final = "ClusterTopology"
@@ -29,17 +29,17 @@ class _Object(msgspec.Struct, frozen=True):
     spec: _Spec
 
 
-def write(hierarchy: Hierarchy) -> dict[str, Any]:
+def write(hierarchy: TopologyLevels) -> dict[str, Any]:
     """The binding. Raises Unwritable."""
     return _document(BINDING, hierarchy.name, level_entries(checked(hierarchy)))
 
 
-def write_older(hierarchy: Hierarchy) -> dict[str, Any]:
+def write_older(hierarchy: TopologyLevels) -> dict[str, Any]:
     """The older resource; Grove's operator writes it over from its Helm values. Raises Unwritable."""
     return _document(OLDER_KIND, OLDER_NAME, level_entries(older(hierarchy)))
 
 
-def older(hierarchy: Hierarchy) -> Hierarchy:
+def older(hierarchy: TopologyLevels) -> TopologyLevels:
     """The hierarchy, if Grove v0.1.0-alpha.4 to alpha.8 would take it. Raises Unwritable."""
     problems = [
         f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {', '.join(OLDER_DOMAINS)} only; "
@@ -52,16 +52,46 @@ def older(hierarchy: Hierarchy) -> Hierarchy:
     return hierarchy
 
 
-def level_entries(hierarchy: Hierarchy) -> list[dict[str, str]]:
+def level_entries(hierarchy: TopologyLevels) -> list[dict[str, str]]:
     """Levels as Grove writes them everywhere."""
     return [{"domain": level.domain, "key": level.key} for level in hierarchy.levels]
 
 
-def read(document: Any) -> Hierarchy:
+def read(document: Any) -> TopologyLevels:
     """Either kind. Raises Unreadable."""
     found = decoded(document, _Object, f"{BINDING} or {OLDER_KIND} of Grove's")
-    return Hierarchy(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))
+    return TopologyLevels(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))
 
 
 def _document(kind: str, name: str, levels: list[dict[str, str]]) -> dict[str, Any]:
     return {"apiVersion": GROVE_API, "kind": kind, "metadata": {"name": name}, "spec": {"levels": levels}}
+
+
+class _Scheduling(msgspec.Struct, frozen=True):
+    levels: list[_Level]
+
+
+class _Config(msgspec.Struct, frozen=True, rename="camel"):
+    topology_aware_scheduling: _Scheduling
+
+
+class _Values(msgspec.Struct, frozen=True):
+    config: _Config
+
+
+def write_values(hierarchy: TopologyLevels) -> dict[str, Any]:
+    """Values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises Unwritable."""
+    checked(hierarchy)
+    return {"config": {"topologyAwareScheduling": {"enabled": True}}}
+
+
+def write_older_values(hierarchy: TopologyLevels) -> dict[str, Any]:
+    """Values for v0.1.0-alpha.4 to alpha.8. Raises Unwritable."""
+    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": level_entries(older(hierarchy))}}}
+
+
+def read_values(document: Any) -> TopologyLevels:
+    """The levels in older values. Raises Unreadable, also for newer values, which hold none."""
+    found = decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
+    levels = found.config.topology_aware_scheduling.levels
+    return TopologyLevels(OLDER_NAME, tuple(Level(level.domain, level.key) for level in levels))

@@ -3,14 +3,13 @@
 What the readers of all systems share.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final, Literal, Protocol
 
-from toposcope.integrations.framework.constraints import Members, Workload
+from toposcope.integrations.framework.constraints import PodGroupMembers, Workload
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.levels import Level
 
 Severity = Literal["error", "warning", "advice"]
 """Refused, or would never run as meant; accepted but not what it seems; could be better."""
@@ -31,42 +30,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Ladder:
-    """The levels of one topology, broadest first, as a workload can name them."""
-
-    name: str
-    levels: tuple[Level, ...]
-    source: str = "ClusterTopology"
-    """The kind of the object that says so."""
-    aliases: tuple[tuple[str, str], ...] = ()
-    """Other names of label keys, as KAI's Topology may have them: alias and key."""
-
-    def by_key(self, term: str) -> Level | None:
-        """The level that a label key names, or an alias of one; a domain (`rack`) does not."""
-        key = dict(self.aliases).get(term, term)
-        return next((level for level in self.levels if level.key == key), None)
-
-    def level(self, term: str) -> Level | None:
-        """The level that a domain (`rack`) or a label key names."""
-        return next((level for level in self.levels if term in (level.domain, level.key)), None)
-
-    def rank(self, level: Level) -> int:
-        """0 for the broadest level, one more for each narrower one."""
-        return self.levels.index(level)
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """The names of the levels."""
-        return tuple(level.domain for level in self.levels)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The label keys of the levels."""
-        return tuple(level.key for level in self.levels)
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
+class ExclusivePod:
     """A running pod that keeps others out of its domain."""
 
     namespace: str
@@ -75,21 +39,21 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
-    ladders: Mapping[str, Ladder] = field(default_factory=dict)
+    ladders: Mapping[str, TopologyLevels] = field(default_factory=dict)
     """Topologies by name."""
     labels: frozenset[str] = frozenset()
     """Label keys that nodes carry, whether a topology has them or not."""
-    holders: Mapping[str, tuple["Holder", ...]] = field(default_factory=dict)
+    holders: Mapping[str, tuple[ExclusivePod, ...]] = field(default_factory=dict)
     """By pod label: where pods that carry it run, for the labels by which pods keep others out of their domain."""
 
-    pools: Mapping[str, Ladder] = field(default_factory=dict)
+    pools: Mapping[str, TopologyLevels] = field(default_factory=dict)
     """OSMO's pools by name, with the levels as they are called there."""
     schedulers: Mapping[str, str] = field(default_factory=dict)
     """The kind of scheduler that each of OSMO's backends uses."""
-    members: Members = field(default_factory=dict)
+    members: PodGroupMembers = field(default_factory=dict)
     """Pods by the PodGroup of KAI's that they are of."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key that the catalogue knows."""
@@ -103,20 +67,11 @@ class Known:
         }
         return tuple(sorted(found))
 
-    def ladder(self, name: str | None) -> Ladder | None:
+    def ladder(self, name: str | None) -> TopologyLevels | None:
         """The topology of this name; without a name the only one there is."""
         if name is not None:
             return self.ladders.get(name)
         return next(iter(self.ladders.values())) if len(self.ladders) == 1 else None
-
-
-def near(name: str, among: Iterable[str]) -> str:
-    """`did you mean 'rack'?` for the closest of `among`, else the list of them; empty when there are none."""
-    choices = sorted(set(among))
-    close = get_close_matches(name, choices, 1, cutoff=0.75)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"there are: {', '.join(choices)}" if choices else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +97,9 @@ class System(Protocol):
     def claims(self, document: Mapping[str, Any]) -> bool:
         """Whether this system would act on the document. It may be malformed in any way; never raises."""
 
-    def read(self, document: Mapping[str, Any], known: Known, before: Mapping[str, Any] | None = None) -> Reading:
+    def read(
+        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    ) -> Reading:
         """The demands of the document and everything wrong with them, all in one go; never raises.
 
         `before` is the object as it is in the cluster, for rules about changes.
@@ -156,12 +113,3 @@ def merged(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 LEVELS_FIRST: Final = "room is not checked before the levels are right"
 """The note on a workload whose levels are not understood: what would fit without them says nothing."""
-
-
-def key_fix(term: str, ladders: Iterable[Ladder]) -> str:
-    """What to write where a label key was expected and `term` is none of those that the topologies have."""
-    levels = [level for ladder in ladders for level in ladder.levels]
-    for level in levels:
-        if level.domain == term:
-            return f"label keys are taken here: write {level.key!r}"
-    return near(term, (level.key for level in levels))
