@@ -82,8 +82,11 @@ RULES := manifests/components/prometheus-rule
 rules: ## Make the PrometheusRule from rules.yaml (RUNBOOKS=https://... for links that can be clicked)
 	@sed -e '/^#/d' -e 's/^/  /' -e 's|docs/runbooks.md#|$(RUNBOOKS)#|' $(RULES)/rules.yaml | cat $(RULES)/header.yaml - > $(RULES)/prometheusrule.yaml
 
-chart: $(VENV)/run ## Write the Helm chart into dist/toposcope, out of what kubectl renders of the kustomize base
-	$(BIN)/python -m tools.chart dist/toposcope
+chart: ## Copy the Helm chart into dist/toposcope, with the files that it links to, and lint it where helm is installed
+	@rm -rf dist/toposcope
+	@mkdir -p dist
+	@cp -RL manifests/chart dist/toposcope
+	@if command -v helm > /dev/null; then helm lint --strict --namespace toposcope-system dist/toposcope; fi
 
 reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (labels, metrics, levels, flags, fields)
 	@$(BIN)/python -m tools.docgen $(ARGS)

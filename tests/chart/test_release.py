@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait_for
-from tests.manifests.support import TOPOLOGIES, run_kubectl
+from tests.manifests.support import MANIFESTS, TOPOLOGIES, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.helm import find_helm
-from tools.chart.__main__ import MANIFESTS, write
 from toposcope.cli.main import main
 
-HOME = "toposcope-system"
-APPS = f"/apis/apps/v1/namespaces/{HOME}"
+NAMESPACE = "toposcope-system"
+APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 INSTALLED = (
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
@@ -23,7 +22,7 @@ INSTALLED = (
     f"{APPS}/daemonsets",
     f"{APPS}/deployments",
 )
-JOB = f"/apis/batch/v1/namespaces/{HOME}/jobs/toposcope-prune"
+JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs/toposcope-prune"
 FINISHED = {
     "startTime": "2026-01-01T00:00:00Z",
     "completionTime": "2026-01-01T00:00:01Z",
@@ -50,46 +49,39 @@ def start(real_api: ApiUnderTest) -> Start:
     wait_until(lambda: real_api.request("GET", TOPOLOGIES)[0] == 200, "clustertopologies are served")
 
     def started(*arguments: str) -> subprocess.Popen[str]:
-        command = [path, *arguments, "--namespace", HOME, "--kubeconfig", str(real_api.kubeconfig)]
+        command = [path, *arguments, "--namespace", NAMESPACE, "--kubeconfig", str(real_api.kubeconfig)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     return started
-
-
-@pytest.fixture(scope="module")
-def chart(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("chart") / "toposcope"
-    write(folder)
-    return str(folder)
 
 
 def names(api: ApiUnderTest) -> set[str]:
     return {o["metadata"]["name"] for path in INSTALLED for o in api.get(path)["items"]}
 
 
-def ended(program: subprocess.Popen[str]) -> None:
-    said, _ = program.communicate(timeout=120)
-    assert program.returncode == 0, said
+def finish(program: subprocess.Popen[str]) -> None:
+    output, _ = program.communicate(timeout=120)
+    assert program.returncode == 0, output
 
 
-def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: str) -> None:
+def test_a_release_comes_changes_and_goes(real_api: ApiUnderTest, start: Start, chart: Path) -> None:
     before = names(real_api)
-    ended(start("install", "toposcope", chart))
+    finish(start("install", "toposcope", str(chart)))
     came = {"toposcope-agent", "toposcope-controller", "cluster", "toposcope-agent.gpu.topology"}
     assert came <= names(real_api) - before
-    ended(start("upgrade", "toposcope", chart, "--set", "components.nvidiaLabels=true"))
+    finish(start("upgrade", "toposcope", str(chart), "--set", "components.nvidiaLabels=true"))
     (agent,) = real_api.get(f"{APPS}/daemonsets")["items"]
     assert "--nvidia-labels" in agent["spec"]["template"]["spec"]["containers"][0]["args"]
-    ended(start("uninstall", "toposcope"))
+    finish(start("uninstall", "toposcope"))
     assert names(real_api) == before
 
 
 def test_a_release_that_prunes_leaves_no_label_and_no_rights(
-    real_api: ApiUnderTest, start: Start, chart: str, tmp_path: Path
+    real_api: ApiUnderTest, start: Start, chart: Path, tmp_path: Path
 ) -> None:
     before = names(real_api)
     real_api.create(NODES, node("n1", labels={"example.com/pool": "a", "gpu.topology/gpus": "8"}))
-    ended(start("install", "toposcope", chart, "--set", "prune.onUninstall=true"))
+    finish(start("install", "toposcope", str(chart), "--set", "prune.onUninstall=true"))
     helm = start("uninstall", "toposcope", "--timeout", "2m")
     try:
         wait_until(lambda: real_api.request("GET", JOB)[0] == 200, "the hook's Job is there")
@@ -101,6 +93,6 @@ def test_a_release_that_prunes_leaves_no_label_and_no_rights(
         code, answer = real_api.request("PATCH", f"{JOB}/status", {"status": FINISHED}, content_type=MERGE)
         assert code == 200, answer
     finally:
-        ended(helm)
+        finish(helm)
     assert names(real_api) == before
     assert real_api.get(f"{NODES}/n1")["metadata"]["labels"] == {"example.com/pool": "a"}

@@ -1,0 +1,82 @@
+{{/* Labels that select the pods of a component: dict "component". */}}
+{{- define "toposcope.selector" -}}
+app.kubernetes.io/name: toposcope
+app.kubernetes.io/instance: toposcope
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Labels of every object of the base: dict "root", and "component" where it belongs to one. */}}
+{{- define "toposcope.labels" -}}
+app.kubernetes.io/name: toposcope
+app.kubernetes.io/instance: toposcope
+app.kubernetes.io/part-of: toposcope
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* What every pod of a program has: user, secrets for the image, and where it runs. */}}
+{{- define "toposcope.pod" -}}
+enableServiceLinks: false
+nodeSelector:
+  kubernetes.io/os: linux
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{- define "toposcope.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* The taints that keep other pods off GPU nodes, and those of the values. */}}
+{{- define "toposcope.tolerations" -}}
+- {key: nvidia.com/gpu, operator: Exists}
+- {key: sku, operator: Equal, value: gpu}
+- {key: CriticalAddonsOnly, operator: Exists}
+{{- with .Values.agent.tolerations }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{/* Probes of a container; the argument is the name of its port. */}}
+{{- define "toposcope.probes" -}}
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  initialDelaySeconds: 10
+  periodSeconds: 30
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ . }}}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end }}
+
+{{- define "toposcope.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* The objects of a file of manifests/, with labels and annotations put over their own: dict "root" "file" "labels" "annotations". */}}
+{{- define "toposcope.objects" -}}
+{{- range splitList "\n---\n" (.root.Files.Get (printf "files/%s" .file)) }}
+{{- $object := fromYaml . }}
+{{- $_ := set $object.metadata "labels" (merge (dict) $.labels ($object.metadata.labels | default dict)) }}
+{{- with $.annotations }}
+{{- $_ := set $object.metadata "annotations" (merge (dict) . ($object.metadata.annotations | default dict)) }}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
