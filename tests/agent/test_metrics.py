@@ -21,8 +21,7 @@ from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.resource_usage import usage
 from toposcope.api.label_keys import REFERENCE
-from toposcope.controller.metrics.controller import ControllerMetrics
-from toposcope.controller.metrics.leader import LeaderMetrics
+from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile

@@ -10,7 +10,8 @@ import yaml
 
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.saved import Object, cluster_topology, saved
-from toposcope.cli.catalogue import CONFIG_MAP, KEY, NAMESPACE
+from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.cli.catalogue import CONFIG_MAP, KEY
 from toposcope.cli.main import main
 
 CONFIG = """\
@@ -163,11 +164,11 @@ def namespace(api: ApiUnderTest, name: str) -> None:
     api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
-@pytest.mark.parametrize("place", [NAMESPACE, "gpus"])
+@pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
 def test_of_a_running_cluster_those_of_the_controller_count(
     place: str, api: ApiUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if place != NAMESPACE and api.name == "embedded":
+    if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
     for node in nodes():
         api.create(NODES, node)
@@ -176,7 +177,7 @@ def test_of_a_running_cluster_those_of_the_controller_count(
     assert capsys.readouterr().out.split() == ["n1", "n2", "n3"]
     namespace(api, place)
     api.create(f"/api/v1/namespaces/{place}/configmaps", CONFIG_MAP_OBJECT)
-    if place != NAMESPACE:
+    if place != HOME_NAMESPACE:
         labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "controller"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         deployment = {

@@ -3,8 +3,7 @@
 from typing import Any
 
 from tests.support.cluster import topology
-from toposcope.controller.event_rate_limit import Budget
-from toposcope.controller.events import announcements
+from toposcope.controller.events import Budget, announcements
 from toposcope.controller.requirements.resolve import Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
 

@@ -3,8 +3,8 @@
 from prometheus_client import CollectorRegistry
 
 from tests.support.publishing import Time
-from toposcope.controller.metrics.requests import RequestMetrics, WatchMetrics
-from toposcope.controller.trigger import Wake
+from toposcope.controller.loop import Wake
+from toposcope.controller.metrics import RequestMetrics, WatchMetrics
 from toposcope.kube.client import Request
 from toposcope.kube.requests import apply, get
 

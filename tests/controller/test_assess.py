@@ -10,7 +10,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.node import NodeFacts, node_facts
 
 FULL = "zone > block > rack > nvlink-domain > host"

@@ -15,12 +15,12 @@ from tests.support.publishing import KAI, Time, WatchedClient, found, install, n
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.segment_topologies import child_name
+from toposcope.controller.segments import child_name
 from toposcope.kube.client import ApiClient, Request
 
 CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"

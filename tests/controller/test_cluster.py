@@ -13,7 +13,7 @@ from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.publishers.dry_run import Rehearsal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toposcope.controller.config import Config, UnreadableError, read_config
+from toposcope.api.controller_config import Config, UnreadableError, read_config
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED
 from toposcope.topology.levels import INSIDE_A_NODE, Level
 

@@ -29,11 +29,10 @@ from tests.support.publishing import (
 )
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main as toposcope
-from toposcope.controller.dry_run import ReadOnlyClient
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.dry_run import Rehearsal, shortened, unified
+from toposcope.controller.publishers.dry_run import ReadOnlyClient, Rehearsal, shortened, unified
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published

@@ -8,7 +8,7 @@ from prometheus_client import Gauge, generate_latest
 
 from tests.support.turns import Turns
 from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError
-from toposcope.controller.metrics.leader import LeaderMetrics, LeadersView
+from toposcope.controller.metrics import LeaderMetrics, LeadersView
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.requests import get

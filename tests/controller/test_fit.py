@@ -9,9 +9,8 @@ from tests.support.cluster import fabric, gpu_node, topology
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.status.compose import conditions_of, status_of
-from toposcope.controller.status.demand import Demand
-from toposcope.controller.status.status_size import MOST_BYTES, fitted
+from toposcope.controller.status import Demand, conditions_of, status_of
+from toposcope.controller.status_size import MOST_BYTES, fitted
 from toposcope.integrations.framework.published import Published
 
 

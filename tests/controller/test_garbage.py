@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toposcope.controller.gc_tuning import look_rarely
 from toposcope.controller.options import Options
-from toposcope.controller.run import run
+from toposcope.controller.run import look_rarely, run
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,8 @@ from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.assess.degraded import MOST_VALUES
-from toposcope.controller.assess.fabric import Small, Split
-from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.controller.assess.health import MOST_VALUES, Small, Split
+from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.node import NodeFacts
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.cluster import BLOCK, RACK, gpu_node
 from tests.support.history import History
+from toposcope.api.controller_config import read_config
 from toposcope.controller.assess.diagnostics import MOST
-from toposcope.controller.config import read_config
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from toposcope.controller.config import read_config
+from toposcope.api.controller_config import read_config
 from toposcope.controller.segments import MOST
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.topology.levels import INSIDE_A_NODE

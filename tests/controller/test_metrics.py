@@ -13,9 +13,9 @@ from toposcope import __version__
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.metrics.controller import ControllerMetrics
-from toposcope.controller.metrics.topology import Report, report
-from toposcope.controller.status.compose import conditions_of
+from toposcope.controller.metrics import ControllerMetrics
+from toposcope.controller.status import conditions_of
+from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import Request
 from toposcope.topology.node import NodeFacts

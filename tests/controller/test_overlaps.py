@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.cluster import BLOCK, RACK, gpu_node, topology
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.assess.overlaps import disjoint_condition, overlaps
+from toposcope.controller.assess.selection import disjoint_condition, overlaps
 from toposcope.topology.table import Table
 
 NODES = Table(gpu_node(f"n{i}", {"rack": f"r{i // 4}", "block": f"b{i // 8}"}) for i in range(16))

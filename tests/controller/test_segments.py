@@ -6,9 +6,9 @@ import msgspec
 
 from tests.support.cluster import BLOCK, RACK, gpu_node
 from tests.support.history import History
+from toposcope.api.controller_config import read_config
 from toposcope.api.label_keys import NVLINK_DOMAIN
-from toposcope.controller.config import read_config
-from toposcope.controller.status.status_size import MOST_BYTES
+from toposcope.controller.status_size import MOST_BYTES
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.node import NodeFacts
 

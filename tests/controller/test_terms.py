@@ -16,7 +16,7 @@ from tests.support.turns import Turns
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import Request

@@ -14,7 +14,7 @@ from tests.support.cluster import gpu_node
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef

@@ -18,7 +18,7 @@ from tests.support.api import NODES, ApiUnderTest, create_namespace, create_serv
 from tests.support.publishing import Time, install, patch
 from toposcope.cli.main import main
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS

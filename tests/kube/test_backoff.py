@@ -2,8 +2,8 @@
 
 import random
 
-from toposcope.kube.backoff import Backoff
 from toposcope.kube.errors import ApiError, UnreachableError
+from toposcope.kube.reflector import Backoff
 
 AWAY = UnreachableError("away")
 

@@ -3,8 +3,7 @@
 import pytest
 
 from toposcope.kube.client import Request
-from toposcope.kube.request_names import resource_of, verb_of
-from toposcope.kube.requests import apply, create, get
+from toposcope.kube.requests import apply, create, get, resource_of, verb_of
 
 STATUS = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

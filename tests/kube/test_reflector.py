@@ -22,8 +22,7 @@ from tests.kube.reflecting import (
 )
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Reflector
+from toposcope.kube.reflector import Reflector, Restores
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]

@@ -10,8 +10,7 @@ import pytest
 from tests.support.api import NODES, ApiUnderTest, node
 from toposcope.kube.client import METADATA, ApiClient, Request
 from toposcope.kube.errors import ApiError
-from toposcope.kube.events import event
-from toposcope.kube.requests import apply, create, get
+from toposcope.kube.requests import apply, create, event, get
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 67, tzinfo=UTC)
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "kube-system", "uid": "u1"}

@@ -10,10 +10,9 @@ import yaml
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
+from toposcope.kube.config import RotatingTls, load
 from toposcope.kube.errors import ConfigError, UnreachableError
 from toposcope.kube.requests import get
-from toposcope.kube.tls import RotatingTls
 
 VERSION = get("/version")
 

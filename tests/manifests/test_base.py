@@ -7,8 +7,9 @@ import pytest
 
 from tests.manifests.support import Manifests
 from toposcope import __version__
+from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.election import Timing
-from toposcope.controller.options import HOME_NAMESPACE, LEASE
+from toposcope.controller.options import LEASE
 
 PROGRAMS = ("agent", "controller")
 SELECTED_BY = {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"}

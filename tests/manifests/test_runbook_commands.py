@@ -11,7 +11,8 @@ import pytest
 from tests.manifests.support import MANIFESTS
 from tests.monitoring.troubled_cluster import topologies_crd
 from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
-from toposcope.controller.options import HOME_NAMESPACE, LEASE
+from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.controller.options import LEASE
 
 ROOT = MANIFESTS.parent
 COMMANDS = re.findall(r"^ *\$ (.*)$", (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)

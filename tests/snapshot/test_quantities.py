@@ -1,6 +1,6 @@
 import pytest
 
-from toposcope.kube.quantities import amount, amounts
+from toposcope.kube.pod_resources import amount, amounts
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from tests.support.clock import START
 from tests.support.cluster import topology
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.segment_topologies import Child
-from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.controller.segments import Child
+from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from toposcope.telemetry.handler import page
-from toposcope.telemetry.server import Page, TelemetryServer
+from toposcope.telemetry.handler import Page, page
+from toposcope.telemetry.server import TelemetryServer
 
 
 def bare() -> Page:

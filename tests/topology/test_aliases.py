@@ -5,8 +5,7 @@ import random
 import pytest
 
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
-from toposcope.topology.ambiguous_values import aliases
-from toposcope.topology.hierarchy import cover, level_value
+from toposcope.topology.hierarchy import aliases, cover, level_value
 from toposcope.topology.levels import Level
 from toposcope.topology.live_table import LiveTable
 from toposcope.topology.node import NodeFacts, node_facts

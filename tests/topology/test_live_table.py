@@ -11,7 +11,7 @@ from tests.support.cluster import topology
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.cache import Index
+from toposcope.controller.informer import Index
 from toposcope.controller.node_cache import NodeIndex
 from toposcope.topology import live_table
 from toposcope.topology.hierarchy import LevelSize, cover, crossings, level_sizes

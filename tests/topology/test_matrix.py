@@ -1,7 +1,6 @@
 import random
 
-from toposcope.topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, table
-from toposcope.topology.shape import shape
+from toposcope.topology.matrix import LinkMatrix, near_cards, nv_links, nvlink_domains, rail_aligned, shape, table
 
 
 def matrix(text: str) -> LinkMatrix:

@@ -20,9 +20,9 @@ from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import ApiServer, Program, program
 from toposcope.api.cluster_topology import PATH
-from toposcope.controller.gc_tuning import look_rarely
 from toposcope.controller.loop import RESYNC_SECONDS
 from toposcope.controller.node_decoder import NODE_JSON
+from toposcope.controller.run import look_rarely
 from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES, get

@@ -17,11 +17,11 @@ from toposcope.api.cluster_topology import read
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.cache import Index
-from toposcope.controller.gc_tuning import look_rarely
+from toposcope.controller.informer import Index
 from toposcope.controller.node_cache import NodeIndex
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.controller.status.compose import conditions_of, status_of
+from toposcope.controller.run import look_rarely
+from toposcope.controller.status import conditions_of, status_of
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.reflector import Reflector
 from toposcope.kube.requests import NODES

@@ -15,8 +15,7 @@ from tools.figures import markdown
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import AgentMetrics
-from toposcope.controller.metrics.controller import ControllerMetrics
-from toposcope.controller.metrics.leader import TOPOLOGY, LeaderMetrics
+from toposcope.controller.metrics import TOPOLOGY, ControllerMetrics, LeaderMetrics
 
 NOTES: Final = Path(__file__).parent / "metrics.toml"
 _SUFFIX: Final = {"counter": "_total", "info": "_info"}

@@ -136,7 +136,7 @@ def _laughs() -> str:
     lines = [b"kind: Job", b"apiVersion: batch/v1", b"metadata: {name: w}", b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)]
     bomb = b"\n".join([*lines, b"spec: {template: {spec: {containers: *a9}}}"])
-    from toposcope.controller.config import UnreadableError, read_config  # noqa: PLC0415
+    from toposcope.api.controller_config import UnreadableError, read_config  # noqa: PLC0415
     from toposcope.placement.check import Checker  # noqa: PLC0415
     from toposcope.snapshot.documents import documents  # noqa: PLC0415
     from toposcope.snapshot.files import load_files  # noqa: PLC0415
@@ -164,7 +164,7 @@ def _spec() -> str:
     from toposcope.api.cluster_topology import read  # noqa: PLC0415
     from toposcope.api.effective_levels import Absences  # noqa: PLC0415
     from toposcope.controller.assess.assessment import assess  # noqa: PLC0415
-    from toposcope.controller.status.compose import conditions_of  # noqa: PLC0415
+    from toposcope.controller.status import conditions_of  # noqa: PLC0415
 
     levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
     topology = read({"metadata": {"name": "t", "uid": "u"}, "spec": {"levels": levels, "required": ["x"] * 20_000}})

@@ -12,10 +12,9 @@ from toposcope.agent.rails import aligned, rails
 from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
 from toposcope.agent.runtime import withheld
 from toposcope.topology import hardware as hw
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains
+from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains, shape
 from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, pci_level
 from toposcope.topology.ranges import kernel_list
-from toposcope.topology.shape import shape
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
 """nvmlGpuTopologyLevel_t; two dies of one board (0) print as PIX."""

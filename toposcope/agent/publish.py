@@ -18,8 +18,7 @@ from toposcope.agent.nvidia_labels import owners
 from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
 from toposcope.kube.client import METADATA, ApiClient, Request
 from toposcope.kube.errors import ApiError
-from toposcope.kube.events import event
-from toposcope.kube.requests import NODES, apply, get
+from toposcope.kube.requests import NODES, apply, event, get
 from toposcope.topology.text import compact
 
 

@@ -18,10 +18,11 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.errors import ConfigError, KubeError
 from toposcope.telemetry.logs import set_up
-from toposcope.telemetry.server import Page, TelemetryServer
+from toposcope.telemetry.server import TelemetryServer
 
 if TYPE_CHECKING:
     from toposcope.agent.nvidia_labels import NvidiaLabelPublisher
+    from toposcope.telemetry.handler import Page
 
 log = logging.getLogger("agent")
 
@@ -68,7 +69,7 @@ def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabel
     return NvidiaLabelPublisher(client, options.node_name)
 
 
-def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> Page:
+def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":
     from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
     from toposcope.telemetry.handler import page  # noqa: PLC0415 - same
 

@@ -141,6 +141,8 @@ PATH: Final = f"/apis/{API_VERSION}/clustertopologies"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 TOPOSCOPE: Final = "toposcope"
 """Label and value of every object that the controller makes."""
+HOME_NAMESPACE: Final = "toposcope-system"
+"""Where the manifests install Toposcope."""
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")

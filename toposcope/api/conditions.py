@@ -1,5 +1,6 @@
 """Conditions as `metav1.Condition`: the transition time moves when, and only when, the status does."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ ADVISORY: Final = frozenset({FABRIC_HEALTHY, SELECTORS_DISJOINT})
 In a large cluster some node is always degraded, and shared nodes may be meant."""
 
 _LONGEST_MESSAGE: Final = 32768
+_UNAVAILABLE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +67,15 @@ def ready(conditions: Iterable[Condition]) -> Condition:
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
     worst = next((c for c in bad if c.status == "False"), bad[0])
     return Condition(READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad))
+
+
+def unavailable_message(domain: str) -> str:
+    """What the condition and the Events say of a level that is gone; `unavailable_levels` reads it back."""
+    return f"Topology level '{domain}' is no longer available in the cluster topology"
+
+
+def unavailable_levels(condition: Mapping[str, Any] | None) -> frozenset[str]:
+    """The domains that a stored `TopologyLevelsAvailable` condition reports as unavailable."""
+    if condition is None or condition.get("status") != "False":
+        return frozenset()
+    return frozenset(_UNAVAILABLE.findall(str(condition.get("message"))))

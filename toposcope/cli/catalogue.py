@@ -5,18 +5,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.api.controller_config import UnreadableError, read_config
 from toposcope.cli.failing import CommandError
 from toposcope.cli.terminal import complain
-from toposcope.controller.config import UnreadableError, read_config
 from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
 
-NAMESPACE: Final = "toposcope-system"
+
 CONFIG_MAP: Final = "toposcope-config"
-"""Both as in manifests/base/controller-deployment.yaml, which mounts it."""
+"""As in manifests/base/controller-deployment.yaml, which mounts it."""
 KEY: Final = "config.yaml"
 _CONTROLLERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component=controller"
 _FORBIDDEN: Final = 403
@@ -56,7 +57,7 @@ def _namespaces(client: "ApiClient") -> Iterator[str]:
     from toposcope.kube.client import Request  # noqa: PLC0415 - nobody who looks at files has to wait for it
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
-    yield NAMESPACE
+    yield HOME_NAMESPACE
     try:
         found = client.call(Request("GET", "/apis/apps/v1/deployments", {"labelSelector": _CONTROLLERS}))
     except ApiError as error:
@@ -65,7 +66,7 @@ def _namespaces(client: "ApiClient") -> Iterator[str]:
         raise
     items = found.get("items") if isinstance(found, dict) else None
     others = {str((item.get("metadata") or {}).get("namespace")) for item in items or () if isinstance(item, dict)}
-    yield from sorted(others - {NAMESPACE})
+    yield from sorted(others - {HOME_NAMESPACE})
 
 
 def _get(client: "ApiClient", path: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from toposcope.topology.catalogue import BUILT_IN
 
 if TYPE_CHECKING:
-    from toposcope.controller.config import Config
+    from toposcope.api.controller_config import Config
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class ConfigFile:
 
     def _read(self) -> "Config":
         """Raises ValueError and OSError."""
-        from toposcope.controller.config import UnreadableError, read_config  # noqa: PLC0415 - only a file is worth YAML's memory
+        from toposcope.api.controller_config import UnreadableError, read_config  # noqa: PLC0415 - only a file is worth YAML's memory
 
         if self._version.size > _LARGEST:
             raise UnreadableError(f"{self._path}: has {self._version.size} bytes; a ConfigMap holds {_LARGEST}")

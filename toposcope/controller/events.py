@@ -5,13 +5,41 @@ What was said before stands in the status that the API server holds, so a restar
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, previous
-from toposcope.controller.assess.availability import said_missed, said_unavailable
+from toposcope.api.conditions import LEVELS_AVAILABLE, previous, unavailable_levels, unavailable_message
+from toposcope.controller.assess.availability import said_missed
 from toposcope.controller.requirements.resolve import Askers, Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
+
+BURST: Final = 200.0
+"""Events at once: one transition tells so many workloads."""
+PER_SECOND: Final = 1.0
+
+
+class Budget:
+    """A bucket that is full at first and fills again with time.
+
+    What it remembers is gone after a restart, which is no way around it: a controller that starts has nothing to say
+    that the status does not hold already.
+    """
+
+    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._left = burst
+        self._at: float | None = None
+
+    def spend(self, now: float) -> bool:
+        """Whether one more may be recorded at `now` (monotonic seconds), which takes it from the bucket."""
+        if self._at is not None:
+            self._left = min(self._burst, self._left + max(now - self._at, 0.0) * self._per_second)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +63,7 @@ def announcements(topology: Topology, status: Mapping[str, Any], asked: Resolved
     if (now == "False" and was != "False") or (now == "True" and was == "False"):
         about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
         found.append(Announcement(about, now == "False", after["reason"], after["message"]))
-    gone_before, gone = said_unavailable(before), said_unavailable(after)
+    gone_before, gone = unavailable_levels(before), unavailable_levels(after)
     # Whether a level is back cannot be told while nothing is known of it.
     back = gone_before - gone if now == "True" or gone else frozenset[str]()
     found += _told({**asked.missing, **asked.required}, gone - gone_before, back)
@@ -48,7 +76,7 @@ def _told(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[An
     """One for each workload that asks for a level that went or came back."""
     found = []
     for domain in sorted(gone):
-        note = f"Topology level '{domain}' is no longer available in the cluster topology"
+        note = unavailable_message(domain)
         found += [Announcement(_about(who), True, "TopologyLevelsUnavailable", note) for who in askers.get(domain, ())]
     for domain in sorted(back):
         note = f"Topology level '{domain}' is available again in the cluster topology"

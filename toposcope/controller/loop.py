@@ -14,10 +14,10 @@ import msgspec
 from toposcope.api import cluster_topology
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
-from toposcope.controller.cache import Index
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.informer import Index
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_cache import NodeIndex
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
@@ -25,15 +25,51 @@ from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements.informers import Requirements
 from toposcope.controller.resource_discovery import Surroundings
-from toposcope.controller.trigger import Wake
-from toposcope.kube.backoff import Backoff
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Raw, Reflector
+from toposcope.kube.reflector import Backoff, Raw, Reflector, Restores
 from toposcope.kube.requests import NODES
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.live_table import LiveTable
+
+
+class Wake:
+    """Set by those who follow collections, from their threads; waited for and cleared by the loop.
+
+    `monotonic` tells seconds. The time of the first change stays until the work on it is `done`, through failures.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._new: float | None = None
+        self._taken: float | None = None
+
+    def set(self) -> None:
+        """Something has changed."""
+        with self._lock:
+            if self._new is None:
+                self._new = self._monotonic()
+            self._event.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait so many seconds for a change; whether there is one."""
+        return self._event.wait(timeout)
+
+    def clear(self) -> None:
+        """Take on all changes so far."""
+        with self._lock:
+            if self._taken is None:
+                self._taken = self._new
+            self._new = None
+            self._event.clear()
+
+    def done(self) -> float | None:
+        """The changes taken on are dealt with; seconds since the first of them came, None when there was none."""
+        taken, self._taken = self._taken, None
+        return None if taken is None else self._monotonic() - taken
+
 
 log = logging.getLogger("controller")
 

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable
 from typing import Final
 
-from toposcope.controller.cache import Index
+from toposcope.controller.informer import Index
 from toposcope.topology.live_table import LiveTable
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.platforms import PLACEHOLDERS

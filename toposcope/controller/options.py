@@ -4,11 +4,11 @@ import argparse
 from dataclasses import dataclass
 from typing import Final
 
+from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.election import Timing
 from toposcope.telemetry.logs import FORMATS
 
 LEASE: Final = "toposcope-controller"
-HOME_NAMESPACE: Final = "toposcope-system"
 SHORTEST_LEASE: Final = 3
 """Seconds; a shorter one leaves less than a second for a request."""
 

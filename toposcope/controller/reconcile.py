@@ -12,24 +12,20 @@ from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
-from toposcope.controller.assess.overlaps import Overlaps, overlaps
-from toposcope.controller.dry_run import Showing
-from toposcope.controller.event_rate_limit import Budget
-from toposcope.controller.events import Announcement, announcements
+from toposcope.controller.assess.selection import Overlaps, overlaps
+from toposcope.controller.events import Announcement, Budget, announcements
 from toposcope.controller.fence import NotLeaderError
-from toposcope.controller.metrics.topology import Report, report
 from toposcope.controller.publishers.cached_reader import Watched
-from toposcope.controller.publishers.dry_run import DRY_RUN, Rehearsal, unified
+from toposcope.controller.publishers.dry_run import DRY_RUN, Rehearsal, Showing, unified
 from toposcope.controller.requirements.resolve import Resolved, resolve
-from toposcope.controller.segment_topologies import Children
-from toposcope.controller.status.compose import conditions_of, status_of
-from toposcope.controller.status.demand import demand_of
+from toposcope.controller.segments import Children
+from toposcope.controller.status import conditions_of, demand_of, status_of
+from toposcope.controller.topology_metrics import Report, report
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.framework.published import MANAGER, Published
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.kube.events import event
-from toposcope.kube.requests import apply
+from toposcope.kube.requests import apply, event
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts

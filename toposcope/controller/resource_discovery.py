@@ -8,16 +8,14 @@ from typing import Final
 
 import msgspec
 
-from toposcope.controller.cache import Index
-from toposcope.controller.informer import Following
+from toposcope.controller.informer import Following, Index
 from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.requirements.informers import SOURCES, Requirements
 from toposcope.integrations.framework.published import ALL
 from toposcope.kube.client import METADATA, ApiClient
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Observer, Raw, Stop
+from toposcope.kube.reflector import Observer, Raw, Restores, Stop
 
 log = logging.getLogger(__name__)
 

@@ -7,20 +7,30 @@ to zero) that says nothing about it.
 """
 
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
-from toposcope.api.cluster_topology import Topology
+import msgspec
+
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
+from toposcope.api.conditions import SEGMENTS_PUBLISHED, Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS
+from toposcope.integrations.framework.published import MANAGER, owned_metadata
+from toposcope.kube.client import Caller, Request
+from toposcope.kube.errors import ApiError
+from toposcope.kube.requests import create
 from toposcope.topology.catalogue import Catalogue
-from toposcope.topology.hierarchy import MOST_NAMES
+from toposcope.topology.hierarchy import MOST_NAMES, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.segments import Path, Segment, Segmentation, divide, whole
 from toposcope.topology.table import Table
+
+log = logging.getLogger(__name__)
 
 MOST: Final = 8
 """Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for 16."""
@@ -33,6 +43,33 @@ _BASE: Final = "base"
 _HASH_DIGITS: Final = 6
 _NEW: Final = "new segment "
 _LOST: Final = "lost segment "
+_LONGEST_NAME: Final = 253
+_PARENT_HASH_DIGITS: Final = 10
+_UNCLAIMED: Final = "unclaimed child "
+_JSON_PATCH: Final = "application/json-patch+json"
+_BUSY: Final = 429
+_SERVER_ERROR: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """The ClusterTopology of one segment; `reason` is empty when it is as it should be.
+
+    Else it is `Conflict` or `Rejected`.
+    """
+
+    name: str
+    reason: str = ""
+    message: str = ""
+
+
+def child_name(parent: str, segment: str) -> str:
+    """`<parent>-<segment>`, with a hash in the place of the end of a parent's name that is too long for that."""
+    if len(parent) + 1 + len(segment) <= _LONGEST_NAME:
+        return f"{parent}-{segment}"
+    digest = hashlib.sha256(parent.encode()).hexdigest()[:_PARENT_HASH_DIGITS]
+    room = _LONGEST_NAME - len(segment) - len(digest) - 2
+    return f"{parent[:room].rstrip('-.')}-{digest}-{segment}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +243,208 @@ def _stray(found: Segmentation, listed: Sequence[Segment]) -> tuple[int, tuple[s
         *(name for segment in found.segments if segment not in listed for name in segment.examples),
     )
     return count, tuple(sorted(set(names))[:MOST_NAMES])
+
+
+_MOST_TOLD: Final = 4
+"""Segments that a message describes; the status lists them all."""
+
+
+def segments_condition(topology: Topology, segments: Segments | None, children: Sequence[Child]) -> Condition | None:
+    """The `SegmentsPublished` condition; None where the nodes make one segment and nobody asked for more."""
+    listed, young = (segments.listed, segments.young) if segments else ((), ())
+    if not topology.divided:
+        return _offered(listed, young)
+    about = _about_nodes(topology, segments) if segments else ""
+    bad = [child for child in children if child.reason]
+    if bad:
+        text = "; ".join(f"{child.name}: {child.message}" for child in bad)
+        return Condition(SEGMENTS_PUBLISHED, "False", bad[0].reason, text + about)
+    if listed:
+        names = ", ".join(child_name(topology.name, each.name) for each in listed if each.nodes)
+        text = f"Each segment has a ClusterTopology: {names}" if names else "No segment has nodes just now"
+        return Condition(SEGMENTS_PUBLISHED, "True", "InSync", text + about)
+    if young:
+        return Condition(SEGMENTS_PUBLISHED, "Unknown", "Settling", "No segment is sure yet" + about)
+    return Condition(SEGMENTS_PUBLISHED, "True", "OneSegment", "All nodes carry the same levels")
+
+
+def _offered(listed: Sequence[Listed], young: Sequence[Segment]) -> Condition | None:
+    """Word of segments that nobody asked to publish: all is as the spec has it, and could be better."""
+    if not listed and not young:
+        return None
+    if listed:
+        text = (
+            "The nodes fall into segments that carry different levels: "
+            f"{_some([_description(each.name, each.nodes, each.levels) for each in listed])}. One ClusterTopology "
+            "can only have what they share: set spec.segments to Auto to have one made for each, or make your own with "
+            "the selectors in status.segments"
+        )
+    else:
+        text = "The nodes begin to fall into segments: " + _some(
+            [_description(some_names(each.examples, each.nodes), each.nodes, each.levels) for each in young]
+        )
+    return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
+
+
+def _about_nodes(topology: Topology, segments: Segments) -> str:
+    """Nodes that are in no ClusterTopology of a segment, and why."""
+    text = ""
+    if segments.young:
+        each = [_description(some_names(x.examples, x.nodes), x.nodes, x.levels) for x in segments.young]
+        grace = topology.spec.get("gracePeriod") or "10m"
+        text += f"; not sure yet, because it has been so for less than gracePeriod ({grace}): {_some(each)}"
+    if segments.others:
+        text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the most"
+    if segments.stray:
+        nodes = "1 node is" if segments.stray == 1 else f"{segments.stray} nodes are"
+        text += f"; {nodes} in no segment: {some_names(segments.strays, segments.stray)}"
+    return text
+
+
+def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:
+    path = " > ".join(level.domain for level in levels)
+    return f"{name} ({nodes} {'node' if nodes == 1 else 'nodes'}: {path})"
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_TOLD
+    return ", ".join(texts[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def segments_status(topology: Topology, segments: Segments, children: Sequence[Child]) -> dict[str, Any]:
+    """The part of a status that is about segments: `segments`, and `otherSegments` where there are too many."""
+    made = {child.name for child in children if not child.reason}
+    status: dict[str, Any] = {}
+    if segments.listed:
+        status["segments"] = [_entry(topology, each, made) for each in segments.listed]
+    if segments.others:
+        status["otherSegments"] = {
+            "segments": len(segments.others),
+            "nodes": sum(other.nodes for other in segments.others),
+            "gpus": sum(other.gpus for other in segments.others),
+        }
+    return status
+
+
+def _entry(topology: Topology, segment: Listed, made: set[str]) -> dict[str, Any]:
+    child = child_name(topology.name, segment.name)
+    entry: dict[str, Any] = {
+        "name": segment.name,
+        "nodes": segment.nodes,
+        "gpus": segment.gpus,
+        "firstNodes": list(segment.examples),
+        "levels": [{"domain": level.domain, "key": level.key} for level in segment.levels],
+    }
+    if segment.selector:  # not known of one without nodes whose selector was too large for the status
+        entry["nodeSelector"] = segment.selector
+    return entry | ({"clusterTopology": child} if child in made else {})
+
+
+def child_spec(parent: Topology, segment: Listed) -> dict[str, Any]:
+    """What a child is to be: the parent's settings for the segment's nodes, and of its required levels those there."""
+    domains = {level.domain for level in segment.levels}
+    wanted = {
+        "nodeSelector": segment.selector,
+        "required": [domain for domain in parent.required if domain in domains],
+        "segments": "Off",
+    }
+    return wanted | {
+        name: parent.spec[name] for name in ("gracePeriod", "removalPolicy", "publish") if name in parent.spec
+    }
+
+
+class Children:
+    """Writes the children of ClusterTopologies."""
+
+    def __init__(self, client: Caller) -> None:
+        self._client = client
+
+    def keep(
+        self,
+        parent: Topology,
+        segments: Segments | None,
+        everything: Iterable[Topology],
+        absences: Absences,
+        now: float,
+    ) -> list[Child]:
+        """Make the children what `segments` says; None: nothing is known that should change them.
+
+        `everything` are all ClusterTopologies. Raises KubeError when the server does not answer.
+        """
+        there = {topology.name: topology for topology in everything}
+        mine = [topology for topology in there.values() if topology.owner == parent.uid]
+        if parent.problems or not (mine or parent.divided):
+            return []
+        if not parent.divided:
+            self._delete(mine, "spec.segments is Off")
+            return []
+        listed = segments.listed if segments else ()
+        children = [self._bring_about(parent, each, there) for each in listed]
+        claimed = {child_name(parent.name, each.name) for each in listed}
+        dropped = {child_name(parent.name, name) for name in segments.dropped} if segments else set[str]()
+        self._delete([x for x in mine if x.name in dropped], "its segment is no more")
+        self._clear(parent, [x for x in mine if x.name not in claimed | dropped], absences, now)
+        return [child for child in children if child is not None]
+
+    def _bring_about(self, parent: Topology, segment: Listed, there: Mapping[str, Topology]) -> Child | None:
+        name = child_name(parent.name, segment.name)
+        old = there.get(name)
+        if old is not None and old.owner != parent.uid:
+            return _taken(name)
+        if not segment.nodes:  # kept as it is until its nodes are back
+            return None if old is None else Child(name)
+        spec = child_spec(parent, segment)
+        if old is not None and all(old.spec.get(field) == spec.get(field) for field in (*spec, "levels")):
+            return Child(name)
+        try:
+            self._client.call(_made(parent, name, spec) if old is None else _changed(old, spec))
+        except ApiError as error:
+            if error.status >= _SERVER_ERROR or error.status == _BUSY:
+                raise
+            return _taken(name) if error.conflict and old is None else Child(name, "Rejected", error.message)
+        log.info("ClusterTopology %s: %s is for its segment %s", parent.name, name, segment.name)
+        return Child(name)
+
+    def _clear(self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float) -> None:
+        """Take back children that no segment has asked for during the grace period: a status may have been lost."""
+        absences.keep_only(parent.uid, _UNCLAIMED, [child.name for child in unclaimed])
+        if parent.retain:
+            return
+        old = [
+            child
+            for child in unclaimed
+            if absences.longer_than(parent.uid, _UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now)
+        ]
+        self._delete(old, "no segment of that name has been seen")
+
+    def _delete(self, children: Iterable[Topology], why: str) -> None:
+        """What was published from them is collected with them. Raises KubeError."""
+        for child in children:
+            options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": child.uid}}
+            try:
+                self._client.call(Request("DELETE", f"{PATH}/{child.name}", {}, msgspec.json.encode(options)))
+            except ApiError as error:
+                if not (error.not_found or error.conflict):
+                    raise
+            else:
+                log.info("ClusterTopology %s: deleted, because %s", child.name, why)
+
+
+def _made(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
+    """Not by server-side apply, which would merge with what somebody made since we looked."""
+    metadata = {**owned_metadata(parent), "name": name}
+    return create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, MANAGER)
+
+
+def _changed(child: Topology, spec: Mapping[str, Any]) -> Request:
+    """The whole spec anew, if it still is the object that was looked at."""
+    patch = [
+        {"op": "test", "path": "/metadata/uid", "value": child.uid},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    return Request("PATCH", f"{PATH}/{child.name}", {"fieldManager": MANAGER}, msgspec.json.encode(patch), _JSON_PATCH)
+
+
+def _taken(name: str) -> Child:
+    text = f"a {KIND} of that name exists and was not made for this segment; delete it, or set spec.segments to Off"
+    return Child(name, "Conflict", text)

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from toposcope.api.conditions import LEVELS_AVAILABLE
-from toposcope.controller.assess.availability import said_unavailable
+from toposcope.api.conditions import LEVELS_AVAILABLE, unavailable_levels
 from toposcope.explain.context import Context
 from toposcope.explain.object_store import condition
 
@@ -24,7 +23,7 @@ def lost_levels(context: Context) -> Mapping[str, str]:
         said = condition({"status": topology.status}, LEVELS_AVAILABLE)
         if said is None:
             continue
-        for domain in said_unavailable({"status": said.status, "message": said.message}):
+        for domain in unavailable_levels({"status": said.status, "message": said.message}):
             found[domain] = f"ClusterTopology {topology.name}: {said.message}"
     return found
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from toposcope import __version__
@@ -203,6 +203,24 @@ class ApiClient:
 
     def _about_to_send(self, request: Request) -> None:
         """Called when nothing is left but to send the request; what it raises takes the request's place."""
+
+
+class Caller(Protocol):
+    """Whatever sends requests: an `ApiClient`, or something wrapped around one."""
+
+    def call(self, request: Request) -> Any:
+        """Send a request and return the decoded answer. Raises KubeError."""
+
+
+def find(client: Caller, path: str) -> dict[str, Any] | None:
+    """The object at a path; None if it does not exist or its kind is not served. Raises KubeError."""
+    try:
+        document: dict[str, Any] = client.call(Request("GET", path, {}))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return document
 
 
 class _Connection(http.client.HTTPConnection):

@@ -13,9 +13,18 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from toposcope.kube.config import Cluster, Token, checked_url, token_file, usable
+from toposcope.kube.config import (
+    Cluster,
+    RotatingTls,
+    Tls,
+    Token,
+    checked_url,
+    load_client_certificate,
+    tls_context,
+    token_file,
+    usable,
+)
 from toposcope.kube.errors import ConfigError
-from toposcope.kube.tls import RotatingTls, Tls, load_client_certificate, tls_context
 
 _LARGEST: Final = 16 << 20
 """A kubeconfig of a thousand clusters has some 5 MB; what is larger is another file."""

@@ -6,17 +6,77 @@ hang on half-open connections.
 
 import logging
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
-from toposcope.kube.backoff import Backoff
 from toposcope.kube.client import JSON, METADATA, METADATA_LIST, ApiClient, Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.etcd_restore import Restores, went_back
 from toposcope.kube.listing import UNREADABLE
 from toposcope.topology.text import printable
+
+_LEAST: Final = 0.5
+"""The smallest part of a pause that chance may leave, so that many clients do not come back together."""
+
+
+class Backoff:
+    """Pauses that double from `first` to `longest` seconds, each cut at random, and none shorter than was asked for."""
+
+    def __init__(self, first: float, longest: float, dice: random.Random | None = None) -> None:
+        self._first = first
+        self._longest = longest
+        self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._next = first
+        self.pause = 0.0
+        """Seconds to wait after the last failure; 0 when there was none since the last success."""
+
+    def failed(self, error: KubeError) -> float:
+        """Seconds to wait after this failure."""
+        asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        self.pause = max(asked, self._next * self._dice.uniform(_LEAST, 1.0))
+        self._next = min(self._next * 2, self._longest)
+        return self.pause
+
+    def reset(self) -> None:
+        """All is well again: begin anew."""
+        self._next = self._first
+        self.pause = 0.0
+
+
+class Follower(Protocol):
+    """Whoever keeps a copy of something in the cluster."""
+
+    def relist(self, reason: str) -> None:
+        """Read it again in whole; called from another thread."""
+
+
+class Restores:
+    """Tells all followers when one of them has noticed. A quiet collection shows nothing: its own versions are old."""
+
+    def __init__(self) -> None:
+        self._followers: WeakSet[Follower] = WeakSet()
+        self._lock = threading.Lock()
+
+    def tell(self, follower: Follower) -> None:
+        """Have this one told for as long as it lives."""
+        with self._lock:
+            self._followers.add(follower)
+
+    def noticed(self) -> None:
+        """Have everybody read everything again."""
+        with self._lock:
+            followers = list(self._followers)
+        for follower in followers:
+            follower.relist("restored")
+
+
+def went_back(known: str, now: str) -> bool:
+    """Whether a server whose newest version is `now` has lost the version `known`. What is no number tells nothing."""
+    return known.isdecimal() and now.isdecimal() and int(now) < int(known)
+
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,9 @@ under the same name would never leave the object again (two managedFields entrie
 Where the API server keeps what both programs ask for.
 """
 
+import hashlib
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from toposcope.kube.client import APPLY, METADATA, Request
@@ -35,3 +37,70 @@ def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
     """The request that makes a new object and refuses unknown fields."""
     query = {"fieldManager": manager, "fieldValidation": "Strict"}
     return Request("POST", path, query, compact(body).encode())
+
+
+_LONGEST_NOTE: Final = 1024
+
+
+def event(
+    regarding: dict[str, str], kind: str, reason: str, note: str, reporter: str, instance: str, now: datetime
+) -> Request:
+    """The request that records an event about `regarding` (apiVersion, kind, name, uid, namespace if it has one).
+
+    `kind` is `Normal` or `Warning`. Events about cluster-scoped objects live in the namespace `default`. Notes are
+    cut at the API's limit of 1024 bytes.
+    """
+    namespace = regarding.get("namespace") or "default"
+    moment = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    digest = hashlib.sha256(f"{regarding}{reason}{note}{moment}".encode()).hexdigest()[:16]
+    body: dict[str, Any] = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        # Cut, a name may end in what no part of a name may end in.
+        "metadata": {"name": f"{regarding['name'][:200].rstrip('-.')}.{digest}", "namespace": namespace},
+        "eventTime": moment,
+        "type": kind,
+        "reason": reason,
+        "action": "Checked",
+        "note": note.encode()[:_LONGEST_NOTE].decode(errors="ignore"),
+        "regarding": regarding,
+        "reportingController": f"gpu.topology/{reporter}",
+        "reportingInstance": instance[:128] or reporter,
+    }
+    return Request("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", {}, compact(body).encode())
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def verb_of(request: Request) -> str:
+    """`get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`."""
+    if request.method == "PATCH" and request.content_type == APPLY:
+        return "apply"
+    whole = len(_parts(request.path)) == 1
+    if request.method == "GET":
+        return "watch" if "watch" in request.query else "list" if whole else "get"
+    if request.method == "DELETE" and whole:
+        return "deletecollection"
+    return _VERBS.get(request.method, request.method.lower())
+
+
+def resource_of(request: Request) -> str:
+    """As in `kubectl get`: `nodes`, `topologies.kai.scheduler`, `clustertopologies.gpu.topology/status`.
+
+    Requests that ask what is served are about `discovery`.
+    """
+    plural, *rest = [*_parts(request.path), ""]
+    if not plural:
+        return "discovery"
+    first, group, *_ = request.path.strip("/").split("/")
+    resource = f"{plural}.{group}" if first == "apis" else plural
+    return f"{resource}/{rest[1]}" if len(rest) > 2 else resource  # noqa: PLR2004 - name, subresource, ""
+
+
+def _parts(path: str) -> list[str]:
+    """Plural, name and subresource, as far as the path goes."""
+    first, *rest = path.strip("/").split("/")
+    parts = rest[2:] if first == "apis" else rest[1:]
+    in_namespace = parts[:1] == ["namespaces"] and len(parts) > 2  # noqa: PLR2004 - else the namespace itself
+    return parts[2:] if in_namespace else parts

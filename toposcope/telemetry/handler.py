@@ -1,10 +1,11 @@
-"""What a request to `toposcope.telemetry.server` is answered: metrics in Prometheus' text format, and checks.
+"""Answers scrapes and probes: metrics in Prometheus' text format, and health checks.
 
-Loaded by the first request: HTTP's server side and prometheus_client cost milliseconds, and an agent that
-starts has its node to label first.
+`toposcope.telemetry.server` imports this at the first request: http.server and prometheus_client cost milliseconds,
+and an agent that starts has its node to label first.
 """
 
 import socket
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -13,26 +14,37 @@ from prometheus_client import CollectorRegistry, disable_created_metrics, genera
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from toposcope.telemetry.server import Page, Pages
+Page = tuple[bytes, str]
+"""A body and its content type."""
+Check = Callable[[], str]
+"""Returns what is wrong, in one sentence; the empty string when nothing is."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers from `pages`."""
+    """Serves `/metrics`, and one path for each of the `checks`."""
 
     protocol_version = "HTTP/1.1"
     timeout = 10
 
-    def __init__(self, pages: Pages, request: socket.socket, address: Any, server: Any) -> None:
-        self._pages = pages
+    def __init__(
+        self,
+        metrics: Callable[[], Page],
+        checks: Mapping[str, Check],
+        request: socket.socket,
+        address: Any,
+        server: Any,
+    ) -> None:
+        self._metrics = metrics
+        self._checks = checks
         super().__init__(request, address, server)
 
     def do_GET(self) -> None:
-        """Answer, or say what can be asked."""
+        """Answer, or say which paths there are."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            self._answer(HTTPStatus.OK, *self._pages.metrics())
-        elif path in self._pages.checks:
-            problem = self._pages.checks[path]()
+            self._answer(HTTPStatus.OK, *self._metrics())
+        elif path in self._checks:
+            problem = self._checks[path]()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
             self._answer(status, (problem or "ok").encode() + b"\n", "text/plain; charset=utf-8")
         else:
@@ -46,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Scrapes are no news."""
+        """Scrapes are not logged."""
 
 
 def new_registry() -> CollectorRegistry:
@@ -56,5 +68,5 @@ def new_registry() -> CollectorRegistry:
 
 
 def page(collector: Collector) -> Page:
-    """What a scrape of a registry, or of one collector, answers."""
+    """The answer to a scrape of a registry, or of one collector."""
     return generate_latest(collector), CONTENT_TYPE_LATEST

@@ -1,27 +1,17 @@
 """`/metrics`, `/healthz` and `/readyz` over plain HTTP.
 
-A probe handler only reads what the program has already found out: it must answer while the work itself hangs.
+A check only reads what the program already knows: it must answer while the work itself hangs.
 """
 
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from socketserver import BaseRequestHandler, BaseServer, ThreadingTCPServer
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-Page = tuple[bytes, str]
-"""A text, and its content type."""
-
-Check = Callable[[], str]
-"""Returns what is wrong, in one sentence; the empty string when nothing is."""
-
-
-class Pages(NamedTuple):
-    """What is served: the metrics, and checks by path."""
-
-    metrics: Callable[[], Page]
-    checks: Mapping[str, Check]
+if TYPE_CHECKING:
+    from toposcope.telemetry.handler import Check, Page
 
 
 class _Server(ThreadingTCPServer):
@@ -40,7 +30,7 @@ class _Server(ThreadingTCPServer):
         super().server_bind()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Scrapers that give up or are restarted are no news either; anything else is a defect and is shown."""
+        """Scrapers that give up or are restarted are not logged; anything else is a defect and is."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -51,13 +41,11 @@ class TelemetryServer:
     Port 0 takes a free one (see `port`). Raises OSError when the port is taken.
     """
 
-    def __init__(self, port: int, metrics: Callable[[], Page], healthy: Check, ready: Check) -> None:
-        pages = Pages(metrics, {"/healthz": healthy, "/readyz": ready})
-
+    def __init__(self, port: int, metrics: "Callable[[], Page]", healthy: "Check", ready: "Check") -> None:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:
             from toposcope.telemetry.handler import Handler  # noqa: PLC0415 - see there
 
-            return Handler(pages, request, address, server)
+            return Handler(metrics, {"/healthz": healthy, "/readyz": ready}, request, address, server)
 
         self._server = _Server(("", port), handle)
         self.port = self._server.server_address[1]

@@ -11,8 +11,7 @@ from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Raw, Reflector, key
+from toposcope.kube.reflector import Raw, Reflector, Restores, key
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published

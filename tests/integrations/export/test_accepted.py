@@ -20,7 +20,7 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics.controller import ControllerMetrics
+from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.cached_reader import Watched
 from toposcope.controller.publishers.dry_run import Rehearsal

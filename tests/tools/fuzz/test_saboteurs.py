@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import toposcope.agent.baseline
+import toposcope.api.controller_config
 import toposcope.api.matrix_annotation
 import toposcope.controller.assess.assessment
-import toposcope.controller.config
 import toposcope.controller.segments
 import toposcope.integrations.framework.document
 import toposcope.simulator.capture
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from toposcope.agent.labels import Labels
     from toposcope.api.cluster_topology import Topology
+    from toposcope.api.controller_config import Config
     from toposcope.api.matrix_annotation import NodeMatrix
-    from toposcope.controller.config import Config
     from toposcope.simulator.machine import Machine
     from toposcope.snapshot.model import NodeView, Snapshot
     from toposcope.topology.catalogue import Catalogue
@@ -71,8 +71,8 @@ def _every_level_twice(*arguments: Any) -> Effective:
 
 
 def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
-    found = toposcope.controller.config.read_config(content, file)
-    return toposcope.controller.config.Config(BUILT_IN, found.problems) if found.problems else found
+    found = toposcope.api.controller_config.read_config(content, file)
+    return toposcope.api.controller_config.Config(BUILT_IN, found.problems) if found.problems else found
 
 
 def _whatever_stands_there(section: Any, name: str, default: Any, *_: object) -> Any:
@@ -158,11 +158,11 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
     ("annotations", "tools.fuzz.subjects.annotations.parse", _one_device_less, "of the devices"),
     ("annotations", "tools.fuzz.subjects.annotations.parse", _fewer_reasons, "reasons are not those"),
-    ("nodes", "toposcope.controller.status.compose.fitted", lambda status: status, "larger than it may be"),
+    ("nodes", "toposcope.controller.status.fitted", lambda status: status, "larger than it may be"),
     ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
     ("configs", "tools.fuzz.subjects.configs.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
-    ("configs", "toposcope.controller.config.printable", str, "control character"),
+    ("configs", "toposcope.api.controller_config.printable", str, "control character"),
     ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _takes_anything, "2 GPUs of []"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _without_gpus, "a machine without a GPU"),

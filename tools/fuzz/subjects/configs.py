@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tools.fuzz.material import encoded, spoiled, text_of
 from tools.fuzz.subject import Outcome, Subject, held, refusal
-from toposcope.controller.config import API_VERSION, KIND, UnreadableError, read_config
+from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 _GOOD: Final = """\

@@ -18,10 +18,9 @@ from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.controller.segment_topologies import child_spec
-from toposcope.controller.segments import Segments
-from toposcope.controller.status.compose import conditions_of, status_of
-from toposcope.controller.status.status_size import MOST_BYTES
+from toposcope.controller.segments import Segments, child_spec
+from toposcope.controller.status import conditions_of, status_of
+from toposcope.controller.status_size import MOST_BYTES
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.levels import Level
@@ -100,7 +99,7 @@ class _Cluster:
         return found
 
     def _divide(self, topology: Topology, segments: Segments, nodes: Sequence[NodeFacts]) -> None:
-        """As `toposcope.controller.segment_topologies` does it, in memory."""
+        """As `toposcope.controller.segments` does it, in memory."""
         for name in segments.dropped:
             self.children.pop(name, None)
         for each in segments.listed:

@@ -14,8 +14,8 @@ from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.controller.status.compose import conditions_of, status_of
-from toposcope.controller.status.status_size import MOST_BYTES
+from toposcope.controller.status import conditions_of, status_of
+from toposcope.controller.status_size import MOST_BYTES
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
 from toposcope.snapshot.decode import Decoder
 from toposcope.topology.catalogue import BUILT_IN

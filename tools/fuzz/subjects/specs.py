@@ -10,7 +10,7 @@ from toposcope.api.cluster_topology import read
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.status.compose import conditions_of
+from toposcope.controller.status import conditions_of
 from toposcope.snapshot.decode import topology_of
 from toposcope.topology.node import node_facts
 

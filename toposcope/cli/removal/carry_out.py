@@ -6,12 +6,11 @@ from typing import Final
 
 import msgspec
 
+from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.removal.plan import Plan, Thing
 from toposcope.cli.writing import cleaned
-from toposcope.controller.options import HOME_NAMESPACE
-from toposcope.controller.publishers.objects import find
 from toposcope.errors import ToposcopeError
-from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.client import ApiClient, Request, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything
 

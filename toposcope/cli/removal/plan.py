@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.agent.publish import Removal, removal
-from toposcope.api.cluster_topology import GROUP, KIND, MANAGED_BY, PATH, TOPOSCOPE
-from toposcope.controller.options import HOME_NAMESPACE
+from toposcope.api.cluster_topology import GROUP, HOME_NAMESPACE, KIND, MANAGED_BY, PATH, TOPOSCOPE
 from toposcope.controller.publishers import kueue
-from toposcope.controller.publishers.objects import finalizers, find
-from toposcope.integrations.framework.published import ALL, KUEUE_TOPOLOGIES
-from toposcope.kube.client import ApiClient
+from toposcope.integrations.framework.published import ALL, KUEUE_TOPOLOGIES, finalizers
+from toposcope.kube.client import ApiClient, find
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 from toposcope.kube.listing import everything

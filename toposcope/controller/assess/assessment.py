@@ -12,9 +12,8 @@ from toposcope.controller.assess.diagnostics import Hint, hints
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import Segments, observe
-from toposcope.topology.ambiguous_values import aliases
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import Coverage, cover, crossings, some_names
+from toposcope.topology.hierarchy import Coverage, aliases, cover, crossings, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
 from toposcope.topology.table import Table, table_of

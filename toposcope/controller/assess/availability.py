@@ -4,17 +4,15 @@ A level is unavailable only on positive evidence: the nodes are listed, some are
 carried it for the grace period. Everything short of that keeps the verdict that stood.
 """
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous
+from toposcope.api.conditions import LEVELS_AVAILABLE, Condition, previous, unavailable_levels, unavailable_message
 from toposcope.api.effective_levels import Absences
 from toposcope.topology.hierarchy import Coverage
 
-_SAID: Final = re.compile(r"Topology level '([^']+)' is no longer available")
 _DOMAIN: Final = "domain "
 """How the names of required and preferred levels begin among what may be absent."""
 
@@ -52,7 +50,7 @@ def judge(
     """Judge the required and the preferred domains over at least one selected node; the condition is on the former."""
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
-    said = said_unavailable(before)
+    said = unavailable_levels(before)
 
     def is_gone(domain: str) -> bool:
         cover = by_domain.get(domain)
@@ -70,7 +68,7 @@ def judge(
     said_before = said_missed(topology.status)
     missed = tuple(domain for domain in welcome if is_unavailable(domain, said_before))
     if unavailable:
-        text = "; ".join(map(_sentence, unavailable))
+        text = "; ".join(map(unavailable_message, unavailable))
         return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
     waiting = [domain for domain in wanted if is_gone(domain) or not by_domain[domain].usable]
     if waiting and (before is None or before.get("status") == "Unknown"):
@@ -86,17 +84,6 @@ def judge(
         (),
         missed,
     )
-
-
-def _sentence(domain: str) -> str:
-    return f"Topology level '{domain}' is no longer available in the cluster topology"
-
-
-def said_unavailable(condition: Mapping[str, Any] | None) -> frozenset[str]:
-    """The domains that a condition, as the API server holds it, calls unavailable."""
-    if condition is None or condition.get("status") != "False":
-        return frozenset()
-    return frozenset(_SAID.findall(str(condition.get("message"))))
 
 
 def said_missed(status: Mapping[str, Any]) -> frozenset[str]:

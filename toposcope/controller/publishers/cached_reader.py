@@ -10,15 +10,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from toposcope.controller.cache import Index
-from toposcope.controller.informer import Following
+from toposcope.controller.informer import Following, Index
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import ALL, PublishedKind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Observer, Raw, Stop
+from toposcope.kube.reflector import Observer, Raw, Restores, Stop
 
 log = logging.getLogger(__name__)
 

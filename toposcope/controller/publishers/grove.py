@@ -13,18 +13,8 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers import grove_older
 from toposcope.controller.publishers.backoff import Backoff, Clock
 from toposcope.controller.publishers.immutable_topology import Patience
-from toposcope.controller.publishers.objects import (
-    Caller,
-    finalizers,
-    find,
-    going,
-    is_terminating,
-    rehearse,
-    remove,
-    retract,
-    served_resources,
-)
-from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
+from toposcope.controller.publishers.objects import going, is_terminating, rehearse, remove, retract, served_resources
+from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.integrations.grove.kai_reference import (
     BINDINGS,
     GROVE_API,
@@ -43,6 +33,7 @@ from toposcope.integrations.grove.kai_reference import (
     refusal,
     says,
 )
+from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
 from toposcope.topology.levels import Level, level_problems

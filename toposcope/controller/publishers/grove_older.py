@@ -7,9 +7,9 @@ overwrites every edit. It is compared with the levels that live nodes carry, and
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from toposcope.controller.publishers.objects import Caller, find
 from toposcope.integrations.framework.published import Published, Target
 from toposcope.integrations.grove.kai_reference import BINDINGS, OLDER_ONES, binding_target, older_target
+from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.topology.levels import Level
 

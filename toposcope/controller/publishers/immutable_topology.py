@@ -10,18 +10,9 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Backoff, Clock
-from toposcope.controller.publishers.objects import (
-    Caller,
-    Holders,
-    finalizers,
-    find,
-    going,
-    is_terminating,
-    rehearse,
-    remove,
-    retract,
-)
-from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
+from toposcope.controller.publishers.objects import Holders, going, is_terminating, rehearse, remove, retract
+from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
+from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
 from toposcope.topology.levels import Level, level_problems

@@ -9,8 +9,8 @@ from typing import Any
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, Patience, TopologyKeeper, level_keys
-from toposcope.controller.publishers.objects import Caller, finalizers, find, remove, served_resources
-from toposcope.integrations.framework.published import Published, Target, is_ours
+from toposcope.controller.publishers.objects import remove, served_resources
+from toposcope.integrations.framework.published import Published, Target, finalizers, is_ours
 from toposcope.integrations.grove.kai_reference import (
     GROVE_API,
     KAI_API,
@@ -21,6 +21,7 @@ from toposcope.integrations.grove.kai_reference import (
     kai_target,
     names_kai_topology,
 )
+from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.topology.levels import Level
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, TopologyKeeper
-from toposcope.controller.publishers.objects import Caller, finalizers, find, served_resources
-from toposcope.integrations.framework.published import KUEUE_TOPOLOGIES, Published, Target
+from toposcope.controller.publishers.objects import served_resources
+from toposcope.integrations.framework.published import KUEUE_TOPOLOGIES, Published, Target, finalizers
+from toposcope.kube.client import Caller, find
 from toposcope.topology.levels import Level
 
 _GROUP: Final = KUEUE_TOPOLOGIES.group

@@ -1,42 +1,23 @@
 """What publishers ask of the API server: what it serves, what is there, whether a new object would do, deletion."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Backoff
-from toposcope.integrations.framework.published import MANAGER, Published, Target, is_ours
-from toposcope.kube.client import Request
+from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
+from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
-from toposcope.kube.requests import get
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
 """Names, in words, who must let go of an object before it can be deleted."""
 
 
-class Caller(Protocol):
-    """Sends requests: a client, or what stands before it."""
-
-    def call(self, request: Request) -> Any:
-        """Send a request and return the decoded answer. Raises KubeError."""
-
-
 _LONGEST_NAME: Final = 240
 _MOST_NAMES: Final = 5
 _SOON: Final = 1.0
-
-
-def find(client: Caller, path: str) -> dict[str, Any] | None:
-    """The document at a path; None when there is none, or nothing of the kind is served. Raises KubeError."""
-    try:
-        document: dict[str, Any] = client.call(get(path))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-    return document
 
 
 def served_resources(client: Caller, api_version: str) -> frozenset[str]:
@@ -59,11 +40,6 @@ def rehearse(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
 def is_terminating(document: Mapping[str, Any]) -> bool:
     """Whether the object is deleted and only its finalizers keep it."""
     return "deletionTimestamp" in document["metadata"]
-
-
-def finalizers(document: Mapping[str, Any]) -> list[str]:
-    """Each finalizer of the object, in words."""
-    return [f"finalizer {name}" for name in document["metadata"].get("finalizers") or ()]
 
 
 def listing(names: Sequence[str]) -> str:

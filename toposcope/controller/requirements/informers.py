@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from toposcope.controller.cache import Index
-from toposcope.controller.informer import Following, is_not_found
+from toposcope.controller.informer import Following, Index, is_not_found
 from toposcope.integrations.dynamo import level_requests as dynamo
 from toposcope.integrations.framework.level_requests import LevelRequest, Reading, Source, WorkloadRef, read, roll_up
 from toposcope.integrations.grove import level_requests as grove
@@ -17,8 +16,7 @@ from toposcope.integrations.lws import level_requests as leaderworkerset
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
-from toposcope.kube.etcd_restore import Restores
-from toposcope.kube.reflector import Observer, Raw, Stop, key
+from toposcope.kube.reflector import Observer, Raw, Restores, Stop, key
 
 log = logging.getLogger(__name__)
 

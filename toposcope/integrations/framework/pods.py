@@ -12,8 +12,7 @@ from typing import Any, Final
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, NodeFilter, Toleration
-from toposcope.kube.pod_resources import ContainerRequests, Requests, pod_requests
-from toposcope.kube.quantities import amount
+from toposcope.kube.pod_resources import ContainerRequests, Requests, amount, pod_requests
 
 JOBSET: Final = ("jobset.x-k8s.io", "JobSet")
 LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")

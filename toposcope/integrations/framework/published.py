@@ -118,6 +118,11 @@ def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
     return (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE and any(o["uid"] == topology.uid for o in owners)
 
 
+def finalizers(document: Mapping[str, Any]) -> list[str]:
+    """Each finalizer of the object, in words."""
+    return [f"finalizer {name}" for name in document["metadata"].get("finalizers") or ()]
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedKind:
     """One kind of a scheduler's project; `versions` preferred first."""

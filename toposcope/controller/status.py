@@ -1,25 +1,62 @@
 """The status of a ClusterTopology: counts and a few names, so that its size does not grow with the cluster."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import PUBLISHED, Condition, ready, stamped
 from toposcope.controller.assess.assessment import Assessment
-from toposcope.controller.assess.degraded import DegradedLevel
 from toposcope.controller.assess.diagnostics import Hint
-from toposcope.controller.assess.health import MOST_FINDINGS, Health
-from toposcope.controller.assess.overlaps import Overlaps, disjoint_condition
+from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
+from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishers.dry_run import DRY_RUN
-from toposcope.controller.segment_topologies import Child
-from toposcope.controller.status.demand import Demand
-from toposcope.controller.status.segments import segments_condition, segments_status
-from toposcope.controller.status.status_size import fitted
+from toposcope.controller.requirements.resolve import Askers, Resolved
+from toposcope.controller.segments import Child, segments_condition, segments_status
+from toposcope.controller.status_size import fitted
 from toposcope.integrations.framework.published import Published
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import Coverage
 from toposcope.topology.levels import Level
+
+_MOST: Final = 64
+"""As in the CRD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Workloads by level: those that require it, and those that only prefer it. Such a level is used, not required."""
+
+    required: Mapping[str, int] = field(default_factory=dict)
+    preferred: Mapping[str, int] = field(default_factory=dict)
+
+
+def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
+    """What is asked of a topology with this status; levels that it lacks are included.
+
+    While not all workloads are `listed`, what was asked before is asked still: one that is not listed yet has not
+    stopped asking.
+    """
+    required = _counts(asked.required, asked.missing)
+    preferred = _counts(asked.preferred)
+    if not listed:
+        required = _before(status.get("requiredBy")) | required
+        preferred = _before(status.get("preferredBy")) | preferred
+    return Demand(_bounded(required), _bounded(preferred))
+
+
+def _counts(*askers: Askers) -> dict[str, int]:
+    return {level: len(workloads) for asker in askers for level, workloads in asker.items()}
+
+
+def _before(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:
+    return {entry["domain"]: entry["workloads"] for entry in entries or ()}
+
+
+def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items())[:_MOST])
+
 
 INVALID: Final = "InvalidSpec"
 _NO_DEMAND: Final = Demand()

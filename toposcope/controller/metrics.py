@@ -1,18 +1,20 @@
-"""Metrics of what the controller asks of the API server and hears from it."""
+"""The controller's Prometheus metrics, each explained in docs/metrics.md; the registry is an argument, never global."""
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from toposcope import __version__
+from toposcope.controller.topology_metrics import Report, TopologyMetrics
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
-from toposcope.kube.request_names import resource_of, verb_of
+from toposcope.kube.requests import resource_of, verb_of
 
 
 class RequestMetrics:
@@ -118,3 +120,82 @@ def _by_name(counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]
 
 def _name(path: str) -> str:
     return resource_of(Request("GET", path, {}))
+
+
+class ControllerMetrics:
+    """What the controller tells of its work and of every ClusterTopology; no series is about a single node."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.nodes = Gauge("toposcope_nodes", "Nodes that the controller follows.", registry=registry)
+        self.last_sync = Gauge(
+            "toposcope_last_successful_reconcile_timestamp_seconds",
+            "When all ClusterTopologies were last brought up to date, in Unix time; 0 until they were.",
+            registry=registry,
+        )
+        self.reconcile_seconds = Histogram(
+            "toposcope_reconcile_duration_seconds",
+            "How long it took to assess, publish and write.",
+            buckets=(0.005, 0.02, 0.1, 0.5, 2, 10),
+            registry=registry,
+        )
+        self.reaction_seconds = Histogram(
+            "toposcope_reaction_duration_seconds",
+            "From the first change that came until it was dealt with, debounce and failed passes included.",
+            buckets=(0.02, 0.1, 0.5, 1, 2, 5, 15, 60),
+            registry=registry,
+        )
+        self.reconciles = Counter(
+            "toposcope_reconciles",
+            "Passes over all ClusterTopologies by outcome: ok, failed, abandoned.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.config_problems = Gauge(
+            "toposcope_config_problems",
+            "What is wrong with the file of --config, entries.",
+            registry=registry,
+        )
+        self.requests = RequestMetrics(registry)
+        self.watches = WatchMetrics(registry)
+        self._topologies = TopologyMetrics()
+        registry.register(self._topologies)
+        Info("toposcope_build", "Version of this controller.", registry=registry).info({"version": __version__})
+        # A series that begins at 1 shows no increase: rate() would miss the first failure.
+        for outcome in ("ok", "failed", "abandoned"):
+            self.reconciles.labels(outcome)
+
+    def show(self, reports: Mapping[str, Report]) -> None:
+        """Show these topologies and no others."""
+        self._topologies.reports = dict(reports)
+
+
+TOPOLOGY = "topology"
+"""The label that makes a series one about a ClusterTopology."""
+
+
+class LeaderMetrics:
+    """Whether this process leads, and how often that changed."""
+
+    def __init__(self, registry: CollectorRegistry, may_write: Callable[[], bool]) -> None:
+        leader = Gauge("toposcope_leader", "1 while this process may write, else 0.", registry=registry)
+        leader.set_function(may_write)
+        self.transitions = Counter(
+            "toposcope_leader_transitions", "How often this process began or ceased to lead.", registry=registry
+        )
+
+
+class LeadersView(Collector):
+    """What is in `registry`, without the series about topologies while another process leads.
+
+    A follower's would be those of its last term, beside the leader's own: an alert would fire on one of them for ever.
+    """
+
+    def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
+        self._registry = registry
+        self._leads = leads
+
+    def collect(self) -> Iterable[Metric]:
+        """All families; those of which a series names a topology only while this process leads."""
+        for family in self._registry.collect():
+            if self._leads() or not any(TOPOLOGY in sample.labels for sample in family.samples):
+                yield family

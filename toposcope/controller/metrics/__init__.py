@@ -1,1 +1,0 @@
-"""The controller's Prometheus metrics."""

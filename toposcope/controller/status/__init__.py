@@ -1,1 +1,0 @@
-"""What a ClusterTopology's status says, and how large it may be."""
