@@ -12,7 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     page
-    for folder in (".", ".github", "docs", "docs/integrations", "manifests/components", "tests/recordings")
+    for folder in (
+        ".",
+        ".github",
+        "docs",
+        "docs/integrations",
+        "docs/maintainers",
+        "manifests/components",
+        "tests/recordings",
+    )
     for page in (ROOT / folder).glob("*.md")
 )
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)

@@ -18,12 +18,12 @@ class Violation:
 
 
 INVARIANTS = {
-    "labels": "no owned label disappears, and none says anything, without evidence",
+    "labels": "no owned label disappears or changes without evidence",
     "foreign": "no foreign key, taint or object changes",
     "writer": "one controller writes at a time",
-    "levels": "no level is taken from a scheduler, and none called unavailable, without evidence",
+    "levels": "no level is taken from a scheduler, or called unavailable, without evidence",
     "converged": "published equals desired in the end",
-    "programs": "no program ends by itself, is unwell in the end, or leaves a traceback",
+    "programs": "no program exits, stays unhealthy or logs a traceback",
     "leaks": "memory, descriptors, threads and maps do not grow",
 }
 """What must hold, whatever happens."""
