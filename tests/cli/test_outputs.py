@@ -34,7 +34,7 @@ COMMANDS: Final = {
     "matrix": (["matrix", "h200-3"], "matrix", "NV18", "GPU7"),
     "diff": (["diff", "BEFORE"], "changes", "17 -> 18", "node/h200-2"),
     "check": (["check", "-f", "WORK"], "workloads", "cannot fit", "job/train -n train"),
-    "explain": (["explain", "pod/train-1"], "steps", "Asked, in this order", "pod/train-1"),
+    "explain": (["explain", "pod/train-1"], "steps", "Checked, in this order", "pod/train-1"),
     "suggest": (["suggest"], "items", "kind: ClusterTopology", "clustertopology.gpu.topology/cluster"),
     "grove": (["export", "--format", "grove"], "spec", "domain: rack", "clustertopologybinding.grove.io/cluster"),
     "helm-grove": (["export", "--format", "helm-grove"], "config", "enabled: true", "cluster"),

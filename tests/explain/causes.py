@@ -12,21 +12,21 @@ from tests.explain.waiting import (
     SUBJECT,
     ZONE,
     Object,
-    around,
     binding,
     busy,
     cluster_topology,
     condition,
+    created_by_grove,
     job,
     kai_topology,
     kueue,
     named,
     nodes,
-    of_grove,
     owned,
     pod,
     pod_clique_set,
     pod_spec,
+    scheduler_resources,
 )
 
 GONE = "Topology level 'rack' is no longer available in the cluster topology"
@@ -47,10 +47,10 @@ class Cause:
 
 
 def _grove(root: Object, *more: Object, on: tuple[str, ...] = (), **made: bool) -> list[Object]:
-    return [*nodes(), *around(), *of_grove(root, on, **made), *more]
+    return [*nodes(), *scheduler_resources(), *created_by_grove(root, on, **made), *more]
 
 
-def _said(status: str, reason: str, message: str) -> Object:
+def _reported(status: str, reason: str, message: str) -> Object:
     return condition("TopologyLevelsUnavailable", status, reason, message)
 
 
@@ -58,13 +58,13 @@ def _topology_not_found() -> list[Object]:
     return _grove(
         pod_clique_set(
             topology="clutser",
-            said=_said("Unknown", "ClusterTopologyNotFound", "ClusterTopologyBinding resource not found"),
+            reported=_reported("Unknown", "ClusterTopologyNotFound", "ClusterTopologyBinding resource not found"),
         )
     )
 
 
 def _not_published() -> list[Object]:
-    return [*nodes(), cluster_topology(), kai_topology(), binding_of("other"), *of_grove(pod_clique_set())]
+    return [*nodes(), cluster_topology(), kai_topology(), binding_of("other"), *created_by_grove(pod_clique_set())]
 
 
 def binding_of(name: str) -> Object:
@@ -72,20 +72,20 @@ def binding_of(name: str) -> Object:
 
 
 def _level_not_found() -> list[Object]:
-    unavailable = _said("True", "ClusterTopologyLevelsUnavailable", "Unavailable topology domains: [rak]")
-    return _grove(pod_clique_set("rak", said=unavailable))
+    unavailable = _reported("True", "ClusterTopologyLevelsUnavailable", "Unavailable topology domains: [rak]")
+    return _grove(pod_clique_set("rak", reported=unavailable))
 
 
 def _nodes_lack_a_label() -> list[Object]:
     unlabelled = ("h200-2", "h200-3")
-    return [*nodes(unlabelled=unlabelled), *around(), *of_grove(pod_clique_set()), *busy("h200-5")]
+    return [*nodes(unlabelled=unlabelled), *scheduler_resources(), *created_by_grove(pod_clique_set()), *busy("h200-5")]
 
 
 def _level_gone() -> list[Object]:
     gone = condition("TopologyLevelsAvailable", "False", "TopologyLevelsUnavailable", GONE)
     topology = cluster_topology(gone, required=["rack"], gracePeriod="1s")
     every = tuple(f"h200-{i}" for i in range(1, 9))
-    return [*nodes(unlabelled=every), topology, binding(), kai_topology(), *of_grove(pod_clique_set())]
+    return [*nodes(unlabelled=every), topology, binding(), kai_topology(), *created_by_grove(pod_clique_set())]
 
 
 def _drift() -> list[Object]:
@@ -105,7 +105,7 @@ def _drift() -> list[Object]:
         ],
     }
     published = [binding(status=drifted), kai_topology(ZONE, RACK)]
-    return [*nodes(), cluster_topology(), *published, *of_grove(pod_clique_set())]
+    return [*nodes(), cluster_topology(), *published, *created_by_grove(pod_clique_set())]
 
 
 def _old_binding() -> list[Object]:
@@ -114,22 +114,22 @@ def _old_binding() -> list[Object]:
         cluster_topology(),
         binding(*LEVELS[1:]),
         kai_topology(*(key for _, key in LEVELS[1:])),
-        *of_grove(pod_clique_set()),
+        *created_by_grove(pod_clique_set()),
     ]
 
 
 def _grove_off() -> list[Object]:
-    off = _said(
+    off = _reported(
         "Unknown",
         "TopologyAwareSchedulingDisabled",
         "Topology constraints are defined but Topology Aware Scheduling is disabled",
     )
-    return _grove(pod_clique_set(said=off), on=("h200-1", "h200-2", "h200-5", "h200-6"), constrained=False)
+    return _grove(pod_clique_set(reported=off), on=("h200-1", "h200-2", "h200-5", "h200-6"), constrained=False)
 
 
 def _kai_has_none() -> list[Object]:
     others = kai_topology(name="other")
-    return [*nodes(), cluster_topology(), binding(), others, *of_grove(pod_clique_set())]
+    return [*nodes(), cluster_topology(), binding(), others, *created_by_grove(pod_clique_set())]
 
 
 def _graph() -> Object:
@@ -138,20 +138,20 @@ def _graph() -> Object:
         "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "rack"},
         "components": [{"name": "worker", **pods}],
     }
-    said = condition(
+    reported = condition(
         "TopologyLevelsAvailable",
         "True",
         "AllTopologyLevelsAvailable",
         "All required topology levels are available in the cluster topology",
     )
-    return {**named("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm", spec), "status": {"conditions": [said]}}
+    return {**named("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm", spec), "status": {"conditions": [reported]}}
 
 
 def _dynamo() -> list[Object]:
     """The binding is gone; Grove says Unknown, Dynamo True."""
-    gone = _said("Unknown", "ClusterTopologyNotFound", "ClusterTopologyBinding resource not found")
+    gone = _reported("Unknown", "ClusterTopologyNotFound", "ClusterTopologyBinding resource not found")
     graph = _graph()
-    made = of_grove(owned(pod_clique_set(said=gone), graph), constrained=False)
+    made = created_by_grove(owned(pod_clique_set(reported=gone), graph), constrained=False)
     return [*nodes(), cluster_topology(), kai_topology(), binding_of("other"), graph, *made]
 
 
@@ -169,7 +169,7 @@ def _kai_job() -> list[Object]:
     failed = {"type": "UnschedulableOnNodePool", "status": "True", "reason": "Error", "message": words}
     group["status"] = {"schedulingConditions": [{**failed, "nodePool": "default", "transitionID": "1"}]}
     pods = [owned(pod(f"train-{i}", annotations={"pod-group-name": "pg-train"}), root) for i in range(4)]
-    return [*nodes(), *around(), root, owned(group, root), *pods]
+    return [*nodes(), *scheduler_resources(), root, owned(group, root), *pods]
 
 
 def _queues(flavor: Object, status: Object | None = None) -> list[Object]:
@@ -221,9 +221,9 @@ def _deployment() -> list[Object]:
     root = named("apps/v1", "Deployment", "chat", spec)
     body = {"selector": spec["selector"], "template": spec["template"], "replicas": 3}
     middle = owned(named("apps/v1", "ReplicaSet", "chat-1", body), root)
-    said = "0/8 nodes are available: 7 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable. preemption: 0/8"
+    reported = "0/8 nodes are available: 7 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable. preemption: 0/8"
     names = [f"h200-{i}" for i in range(1, 8)]
-    pods = [owned(pod(f"chat-1-{i}", node, said), middle) for i, node in enumerate(("h200-1", "h200-2", ""))]
+    pods = [owned(pod(f"chat-1-{i}", node, reported), middle) for i, node in enumerate(("h200-1", "h200-2", ""))]
     return [*nodes(cordoned=["h200-8"]), cluster_topology(), root, middle, *pods, *busy(*names[2:])]
 
 

@@ -1,10 +1,14 @@
-"""Each cause from saved files: the page that an admin reads, word for word, and the answer for scripts."""
+"""Each cause from saved files: the page word for word, the answer for scripts, and what malformed objects do."""
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +17,7 @@ from tests.support.saved import saved
 from toposcope.cli.main import main
 
 PAGES = Path(__file__).parent / "pages"
-each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
+for_each_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.name)
 
 
 def explain(cause: Cause, folder: Path, *flags: str) -> int:
@@ -22,7 +26,7 @@ def explain(cause: Cause, folder: Path, *flags: str) -> int:
     return main(["explain", cause.subject, "--from", str(file), *flags])
 
 
-@each_cause
+@for_each_cause
 def test_the_page(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(cause, tmp_path) == cause.code
     printed = capsys.readouterr()
@@ -30,7 +34,7 @@ def test_the_page(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert printed.err == ""
 
 
-@each_cause
+@for_each_cause
 def test_the_answer_for_scripts(cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(cause, tmp_path, "-o", "json") == cause.code
     document = json.loads(capsys.readouterr().out)
@@ -57,6 +61,41 @@ def test_every_page_belongs_to_a_cause() -> None:
 
 def test_the_page_in_the_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    cause = next(each for each in CAUSES if each.name == "no-room")
+    cause = next(cause for cause in CAUSES if cause.name == "no-room")
     explain(replace(cause, subject="pod/llm-0-worker-2"), tmp_path)
     assert f"explain pod/llm-0-worker-2 -n ml\n{capsys.readouterr().out}```" in text
+
+
+MALFORMED: tuple[Any, ...] = (None, 7, -1, True, "text", "", [], {}, [[]], [None], {"a": {"b": []}}, ["rack", {"x": 1}])
+KEPT_KEYS = {"apiVersion", "kind"}
+
+
+def corrupted(document: Any, rng: random.Random) -> Any:
+    """The document with one value in it replaced."""
+    changed = copy.deepcopy(document)
+    here = changed
+    while True:
+        keys = [key for key in here if key not in KEPT_KEYS] if isinstance(here, dict) else list(range(len(here)))
+        if not keys:
+            return changed
+        key = rng.choice(keys)
+        if not isinstance(here[key], (dict, list)) or rng.random() < 0.2:
+            here[key] = rng.choice(MALFORMED)
+            return changed
+        here = here[key]
+
+
+@for_each_cause
+def test_malformed_objects_end_in_an_answer_or_an_error_never_a_traceback(
+    cause: Cause, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(cause.name)
+    items = cause.objects()
+    others = [number for number, item in enumerate(items) if item["kind"] != "Node"]
+    for _ in range(15):
+        number = rng.choice(others)
+        broken = [corrupted(item, rng) if i == number else item for i, item in enumerate(items)]
+        code = explain(replace(cause, objects=partial(list, broken)), tmp_path)
+        printed = capsys.readouterr()
+        assert code in {0, 1, 2}
+        assert (code == 2) == (printed.out == ""), printed.err

@@ -1,4 +1,4 @@
-"""The command around the answer: what it takes, what it says where it cannot look, what stays unknown."""
+"""The command around the answer: its arguments, its errors, and what stays unknown."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import yaml
 
 from tests.explain.waiting import (
     Object,
-    around,
     binding,
     cluster_topology,
+    created_by_grove,
     kai_topology,
     named,
     nodes,
-    of_grove,
     pod,
     pod_clique_set,
     pod_spec,
+    scheduler_resources,
 )
 from tests.support.saved import saved
 from toposcope.cli.main import main
-from toposcope.explain.kinds import CLUSTER_QUEUE
 from toposcope.explain.live import load_objects
+from toposcope.integrations.kueue.features import CLUSTER_QUEUE
 from toposcope.kube.client import Request
 from toposcope.kube.errors import ApiError
 
@@ -39,16 +39,18 @@ def explain(items: Iterable[Object], folder: Path, *arguments: str) -> int:
 @pytest.mark.parametrize(
     ("subject", "words"),
     [
-        ("llm", "'llm' names no object; write KIND/NAME, as in podcliqueset/llm"),
-        ("pcs/", "'pcs/' names no object; write KIND/NAME, as in podcliqueset/llm"),
-        ("node/n1", "'node' is no kind that can be explained; there are: "),
+        ("llm", "'llm' is not KIND/NAME; write for example podcliqueset/llm"),
+        ("pcs/", "'pcs/' is not KIND/NAME; write for example podcliqueset/llm"),
+        ("node/n1", "cannot explain the kind 'node'; choose one of: "),
         ("pcs/lml", "there is no podcliqueset/lml; did you mean 'llm'?"),
-        ("job/llm", "job/llm cannot be looked at: there is no Job in the files (kubectl get jobs.batch -A)"),
+        ("job/llm", "cannot read job/llm: the files have no Job (kubectl get jobs.batch -A)"),
         ("pod/llm", "there is no pod/llm\n"),
     ],
 )
-def test_what_cannot_be_explained(subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain([*nodes(), *around(), *of_grove(pod_clique_set())], tmp_path, subject) == 2
+def test_errors_for_what_cannot_be_explained(
+    subject: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain([*nodes(), *scheduler_resources(), *created_by_grove(pod_clique_set())], tmp_path, subject) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"toposcope explain: {words}")
@@ -59,7 +61,7 @@ def steps(output: str) -> dict[str, tuple[str, str]]:
     return {step["step"]: (step["outcome"], step["message"]) for step in document["steps"]}
 
 
-def test_what_the_files_do_not_hold_is_not_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kinds_missing_from_the_files_are_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nodes, the ClusterTopology and the workload alone: what schedulers read is not taken for absent."""
     assert explain([*nodes(), cluster_topology(), pod_clique_set()], tmp_path, "pcs/llm", "-o", "yaml") == 0
     printed = capsys.readouterr()
@@ -68,56 +70,56 @@ def test_what_the_files_do_not_hold_is_not_known(tmp_path: Path, capsys: pytest.
     assert found["topology"] == (
         "unknown",
         (
-            "whether Grove has a ClusterTopologyBinding cluster is not known: there is no ClusterTopologyBinding in "
-            "the files (kubectl get clustertopologybindings.grove.io -A)"
+            "cannot tell whether Grove has a ClusterTopologyBinding cluster: the files have no "
+            "ClusterTopologyBinding (kubectl get clustertopologybindings.grove.io -A)"
         ),
     )
-    assert found["room"] == ("unknown", "the pods of the cluster cannot be seen, so what is free is not known")
+    assert found["room"] == ("unknown", "pods are not visible, so free resources are unknown")
     assert found["drift"][0] == "unknown"
     assert found["labels"][0] == found["levels"][0] == "passed"
 
 
-def test_grove_that_has_said_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    items = [*nodes(), *around(), *of_grove(pod_clique_set(said=None))]
+def test_grove_has_not_reported_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = [*nodes(), *scheduler_resources(), *created_by_grove(pod_clique_set(reported=None))]
     assert explain(items, tmp_path, "pcs/llm", "-o", "yaml") == 0
     outcome, message = steps(capsys.readouterr().out)["features"]
     assert outcome == "unknown"
-    assert message.startswith("Grove has not said whether it keeps the topology constraints")
+    assert message.startswith("Grove has not reported on the topology constraints")
 
 
 @pytest.mark.parametrize(
     ("name", "who"),
-    [("theirs", "whoever wrote that has to"), ("cluster", "Toposcope does, unless spec.publish.kai is")],
+    [("theirs", "its author has to"), ("cluster", "Toposcope does, unless spec.publish.kai is")],
 )
-def test_a_binding_that_leaves_the_topology_to_somebody_else(
+def test_a_binding_that_names_a_missing_kai_topology(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, who: str
 ) -> None:
     """It names a KAI Topology that is not there; that another has the binding's own name would not count."""
     naming = binding()
     naming["spec"]["schedulerTopologyBindings"] = [{"schedulerName": "kai-scheduler", "topologyReference": name}]
-    others = around()[2:] if name == "theirs" else [kai_topology(name="other")]
-    items = [*nodes(), cluster_topology(), naming, *others, *of_grove(pod_clique_set())]
+    others = scheduler_resources()[2:] if name == "theirs" else [kai_topology(name="other")]
+    items = [*nodes(), cluster_topology(), naming, *others, *created_by_grove(pod_clique_set())]
     assert explain(items, tmp_path, "pcs/llm", "-o", "yaml") == 1
     printed = capsys.readouterr().out
     outcome, message = steps(printed)["features"]
     assert (outcome, message) == ("failed", f"KAI has no Topology {name}, so it cannot keep Grove's pods together")
-    assert f"so Grove does not make it: {who}" in " ".join(printed.split())
+    assert f"so Grove does not create it: {who}" in " ".join(printed.split())
 
 
-def test_a_pod_that_nobody_owns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_without_owner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain([*nodes(), pod("alone")], tmp_path, "pod/alone") == 0
     assert capsys.readouterr().out.startswith("pod/alone -n ml (Kubernetes): 1 pod, 0 with a node, 1 waiting\n")
 
 
-def test_what_has_run_to_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = named("batch/v1", "Job", "done", {"parallelism": 100, "template": {"spec": pod_spec()}})
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     assert explain([*nodes(), pod("other"), job], tmp_path, "job/done") == 0
-    assert capsys.readouterr().out.startswith("job/done -n ml (Kubernetes): has run to its end\n")
+    assert capsys.readouterr().out.startswith("job/done -n ml (Kubernetes): has finished\n")
 
 
-class Refusing:
-    """An API server that serves nothing but pods, and keeps ClusterQueues to itself."""
+class PodsOnly:
+    """An API server that serves nothing but pods and forbids ClusterQueues."""
 
     namespace = "ml"
 
@@ -132,7 +134,7 @@ class Refusing:
         return msgspec.json.decode(b'{"items": [{"metadata": {"name": "p", "namespace": "ml"}}], "metadata": {}}')
 
 
-def test_a_refusal_is_kept_and_what_is_not_served_is_not_there() -> None:
-    found = load_objects(Refusing(), None, "p")  # type: ignore[arg-type]  # stands in for a client
+def test_forbidden_kinds_are_unread_and_unserved_kinds_are_empty() -> None:
+    found = load_objects(PodsOnly(), None, "p")  # type: ignore[arg-type]  # stands in for a client
     assert [ref.name for ref in found.objects] == ["q", "p"]
-    assert found.unseen == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}
+    assert found.unread == {CLUSTER_QUEUE.key: "clusterqueues.kueue.x-k8s.io may not be listed with these credentials"}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.explain.waiting import named, of_grove, owned, pod_clique_set
-from toposcope.explain.kinds import CLIQUE_SET, POD, POD_GROUP, kind_called
-from toposcope.explain.object_store import FileCollector, Object, ObjectStore, Ref, owner_of
+from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set
+from toposcope.explain.kinds import POD, kind_called
+from toposcope.explain.object_store import FileCollector, ObjectStore, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
+from toposcope.integrations.framework.features import Object, Ref
+from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.integrations.kai.features import POD_GROUP
 from toposcope.snapshot.model import NOTHING, Owner, PodView, Snapshot
 
 
@@ -59,7 +62,7 @@ def test_several_of_one_name_need_a_namespace() -> None:
     other = pod_clique_set()
     other["metadata"] = {"name": "llm", "namespace": "test"}
     both = store(pod_clique_set(), other)
-    with pytest.raises(ObjectNotFoundError, match="choose a namespace with -n: ml, test"):
+    with pytest.raises(ObjectNotFoundError, match="exists in several namespaces; choose one with -n: ml, test"):
         subject_of(both, snapshot(), CLIQUE_SET, "llm", None)
     assert subject_of(both, snapshot(), CLIQUE_SET, "llm", "test").namespace == "test"
 
@@ -79,8 +82,8 @@ def test_what_is_not_there(name: str, namespace: str | None, words: str) -> None
 
 
 def test_a_kind_that_cannot_be_seen_is_not_absent() -> None:
-    found = ObjectStore(unseen={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
-    with pytest.raises(ObjectNotFoundError, match="cannot be looked at: podcliquesets"):
+    found = ObjectStore(unread={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
+    with pytest.raises(ObjectNotFoundError, match="cannot read podcliqueset/llm: podcliquesets"):
         subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
 
 
@@ -88,19 +91,19 @@ def test_files_say_nothing_about_kinds_that_they_do_not_hold() -> None:
     collector = FileCollector(None)
     collector.put(pod_clique_set())
     found = collector.store()
-    assert not found.hidden(CLIQUE_SET)
-    assert found.hidden(POD_GROUP) == "there is no PodGroup in the files (kubectl get podgroups.scheduling.run.ai -A)"
+    assert not found.why_unknown(CLIQUE_SET)
+    assert found.why_unknown(POD_GROUP) == "the files have no PodGroup (kubectl get podgroups.scheduling.run.ai -A)"
 
 
 def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
-    root, clique, gang, *_ = of_grove(pod_clique_set())
+    root, clique, gang, *_ = created_by_grove(pod_clique_set())
     owner = Owner("grove.io/v1alpha1", "PodClique", "llm-0-worker")
     pods = view("a", owner), view("b", owner), view("stranger")
     found = ownership_of(store(root, clique, gang), snapshot(*pods), Ref("", "Pod", "ml", "a"))
     assert [ref.kind for ref in found.chain] == ["Pod", "PodClique", "PodCliqueSet"]
     assert [ref.kind for ref in found.members] == ["PodCliqueSet", "PodClique", "PodGang"]
     assert [pod.name for pod in found.pods] == ["a", "b"]
-    assert found.beyond is None
+    assert found.unread_owner is None
 
 
 def test_pods_name_their_group_to_kai() -> None:
@@ -113,7 +116,7 @@ def test_pods_name_their_group_to_kai() -> None:
 def test_an_owner_that_is_not_seen_is_named() -> None:
     document = owned(pod_clique_set(), named("example.com/v1", "Thing", "above"))
     found = ownership_of(store(document), snapshot(), SET)
-    assert (found.top, found.beyond) == (SET, Ref("example.com", "Thing", "ml", "above"))
+    assert (found.top, found.unread_owner) == (SET, Ref("example.com", "Thing", "ml", "above"))
 
 
 def test_owners_that_own_each_other_come_to_an_end() -> None:

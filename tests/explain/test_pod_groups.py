@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.explain.waiting import RACK, Object, around, busy, named, nodes, pod, pod_spec
+from tests.explain.waiting import RACK, Object, busy, named, nodes, pod, pod_spec, scheduler_resources
 from tests.support.saved import saved
 from toposcope.cli.main import main
 
@@ -35,7 +35,7 @@ def checked(
     folder: Path, capsys: pytest.CaptureFixture[str], cluster: list[Object], *documents: Object
 ) -> tuple[str | None, str]:
     """The verdict on the PodGroup, the first of the documents, and the notes."""
-    (folder / "cluster.json").write_text(saved([*nodes(), *around(), *cluster]))
+    (folder / "cluster.json").write_text(saved([*nodes(), *scheduler_resources(), *cluster]))
     (folder / "work.json").write_text(saved(list(documents)))
     main(["check", "-f", str(folder / "work.json"), "--from", str(folder / "cluster.json"), "-o", "json"])
     found = json.loads(capsys.readouterr().out)["workloads"][0]
@@ -101,11 +101,11 @@ def test_one_that_waits_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     file = tmp_path / "cluster.json"
     whole = group(minMember=4, topologyConstraint=ONE_RACK)
     pods = [member(f"p{i}") for i in range(4)]
-    file.write_text(saved([*nodes(), *around(), whole, *pods, *busy("h200-1", "h200-5")]))
+    file.write_text(saved([*nodes(), *scheduler_resources(), whole, *pods, *busy("h200-1", "h200-5")]))
     assert main(["explain", "podgroup/pg", "-n", "ml", "--from", str(file)]) == 1
     out = capsys.readouterr().out
     assert "Why: does not fit now: pg needs 32 GPUs in one rack, largest has 24" in out
-    file.write_text(saved([*nodes(), *around(), whole]))
+    file.write_text(saved([*nodes(), *scheduler_resources(), whole]))
     main(["explain", "podgroup/pg", "-n", "ml", "--from", str(file), "-o", "json"])
     [room] = [step for step in json.loads(capsys.readouterr().out)["steps"] if step["step"] == "room"]
     assert room["outcome"] == "unknown"

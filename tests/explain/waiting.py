@@ -1,4 +1,4 @@
-"""Workloads that wait in a cluster of two racks, each of four nodes with eight GPUs, and everything around them."""
+"""Workloads that wait in a cluster of two racks with four nodes of eight GPUs each, and everything around them."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def kueue(kind: str, name: str, spec: Object, namespace: str = "", status: Objec
     return {**body, **({"status": status} if status else {})}
 
 
-def around() -> list[Object]:
-    """What schedulers read, as it should be."""
+def scheduler_resources() -> list[Object]:
+    """The topology resources that schedulers read, all in agreement."""
     return [cluster_topology(), binding(), kai_topology()]
 
 
@@ -101,14 +101,14 @@ def pod_spec(gpus: int = 8, **spec: Any) -> Object:
     return {"containers": [container], "schedulerName": "kai-scheduler", **spec}
 
 
-def pod(name: str, node: str = "", said: str = NOT_ENOUGH, gpus: int = 8, **metadata: Any) -> Object:
+def pod(name: str, node: str = "", reported: str = NOT_ENOUGH, gpus: int = 8, **metadata: Any) -> Object:
     """A pod of `ml` on a node, or one that its scheduler has not placed."""
     found = named("v1", "Pod", name, pod_spec(gpus), **metadata)
     if node:
         found["spec"]["nodeName"] = node
         return {**found, "status": {"phase": "Running"}}
-    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
-    return {**found, "status": {"phase": "Pending", "conditions": [waits]}}
+    unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": reported}
+    return {**found, "status": {"phase": "Pending", "conditions": [unplaced]}}
 
 
 def busy(*names: str, gpus: int = 8) -> list[Object]:
@@ -116,7 +116,7 @@ def busy(*names: str, gpus: int = 8) -> list[Object]:
     return [pod(f"busy-{name}", name, gpus=gpus) for name in names]
 
 
-GROVE_SAYS_WELL = condition(
+ALL_LEVELS_AVAILABLE = condition(
     "TopologyLevelsUnavailable",
     "False",
     "AllClusterTopologyLevelsAvailable",
@@ -128,7 +128,7 @@ def pod_clique_set(
     required: str = "rack",
     topology: str = "cluster",
     inner: str = "",
-    said: Object | None = GROVE_SAYS_WELL,
+    reported: Object | None = ALL_LEVELS_AVAILABLE,
     replicas: int = 4,
 ) -> Object:
     """Four pods of eight GPUs that need one rack: all of it."""
@@ -139,12 +139,12 @@ def pod_clique_set(
         **({"topologyConstraint": {"pack": {"required": inner}}} if inner else {}),
     }
     spec = {"replicas": 1, "template": {"topologyConstraint": pack, "cliques": [clique]}}
-    status = {"conditions": [said]} if said else {}
+    status = {"conditions": [reported]} if reported else {}
     return {**named("grove.io/v1alpha1", "PodCliqueSet", "llm", spec), "status": status}
 
 
-def of_grove(root: Object, on: Iterable[str] = (), *, constrained: bool = True, count: int = 4) -> list[Object]:
-    """A PodCliqueSet with what Grove makes of it; its first pods run on the nodes `on`."""
+def created_by_grove(root: Object, on: Iterable[str] = (), *, constrained: bool = True, count: int = 4) -> list[Object]:
+    """A PodCliqueSet with what Grove creates from it; its first pods run on the nodes `on`."""
     clique = owned(named("grove.io/v1alpha1", "PodClique", "llm-0-worker"), root)
     notes = {"annotations": {"grove.io/topology-name": "cluster"}} if constrained else {}
     gang = owned(named("scheduler.grove.io/v1alpha1", "PodGang", "llm-0", {"podgroups": []}, **notes), root)

@@ -8,7 +8,7 @@ import pytest
 from tests.placement.bruteforce import possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.placement.bounds import is_exact
+from toposcope.placement.room import is_exact
 from toposcope.placement.verdict import fittings, judge
 
 GPU = "nvidia.com/gpu"

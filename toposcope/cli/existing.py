@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.terminal import complain
-from toposcope.explain.kinds import CLIQUE_SET, DEPLOYMENT_GRAPH, Kind
+from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Kind
 from toposcope.integrations.framework.pods import kind_of
+from toposcope.integrations.grove.features import CLIQUE_SET
 from toposcope.snapshot.problems import Progress, silent
 
 if TYPE_CHECKING:

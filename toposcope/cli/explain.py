@@ -1,7 +1,8 @@
-"""Explain why a workload in the cluster waits: ask, one by one, the questions that people ask by hand.
+"""Explain why a workload in the cluster waits: check, one by one, what you would check by hand.
 
-Of a DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, JobSet,
-LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like everything else, leads to its owner.
+Takes a DynamoGraphDeployment (dgd), PodCliqueSet (pcs), PodClique, PodGang, PodGroup, Kueue Workload (wl), Job, JobSet,
+LeaderWorkerSet (lws), Deployment, StatefulSet or Pod; a pod, like
+everything else, leads to its owner.
 """
 
 import argparse
@@ -17,13 +18,14 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain
 from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
-from toposcope.explain.kinds import POD, SUBJECTS, Kind, kind_called
+from toposcope.explain.kinds import POD, SUBJECTS, kind_called
 from toposcope.explain.live import UNLISTED, load_objects
 from toposcope.explain.object_store import FileCollector, ObjectStore
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
-from toposcope.explain.step import Outcome, Step
+from toposcope.integrations.framework.features import Kind, Outcome
 from toposcope.snapshot.model import Snapshot
+from toposcope.topology.text import plural
 
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
 _MARKS: Final = {Outcome.PASSED: ("ok", "green"), Outcome.FAILED: ("FAILED", "red"), Outcome.UNKNOWN: ("?", "yellow")}
@@ -43,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Explain; 1 when something keeps it from running as it was meant."""
+    """Explain; 1 when something keeps it from running as intended."""
     return answer("explain", arguments, lambda screen: _answer(screen, arguments))
 
 
@@ -58,7 +60,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(found))
     elif arguments.output == "name":
-        screen.show([f"{found.context.demand.kind.lower()}/{found.context.demand.name}"])
+        screen.show([f"{found.context.explained.kind.lower()}/{found.context.explained.name}"])
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
     return WELL if found.well else UNWELL
@@ -67,11 +69,11 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
 def _named(text: str) -> tuple[Kind, str]:
     word, slash, name = text.partition("/")
     if not (slash and word and name) or "/" in name:
-        raise CommandError(f"{text!r} names no object; write KIND/NAME, as in podcliqueset/llm")
+        raise CommandError(f"{text!r} is not KIND/NAME; write for example podcliqueset/llm")
     kind = kind_called(word)
     if kind is None:
-        known = ", ".join(sorted(each.kind.lower() for each in (POD, *SUBJECTS)))
-        raise CommandError(f"{word!r} is no kind that can be explained; there are: {known}")
+        known = ", ".join(sorted(known.kind.lower() for known in (POD, *SUBJECTS)))
+        raise CommandError(f"cannot explain the kind {word!r}; choose one of: {known}")
     return kind, name
 
 
@@ -84,8 +86,8 @@ def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot,
     snapshot = look(arguments, published=True)
     with connected(arguments) as client, Progress(sys.stderr) as progress:
         store = load_objects(client, arguments.namespace, pod, progress)
-    if store.unseen:
-        kinds = ", ".join(why.removesuffix(UNLISTED) for why in store.unseen.values())
+    if store.unread:
+        kinds = ", ".join(why.removesuffix(UNLISTED) for why in store.unread.values())
         ask = f"ask an admin for the verb list on them in namespace {store.namespace}: docs/cli.md, section Rights"
         complain(f"warning: {kinds}{UNLISTED}; {ask}")
     return snapshot, store
@@ -98,7 +100,7 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
     yield ""
     yield from _verdict(screen, found)
     yield ""
-    yield screen.paint("Asked, in this order:", "head")
+    yield screen.paint("Checked, in this order:", "head")
     for step in found.steps:
         word, style = _MARKS[step.outcome]
         answers = step is found.answer
@@ -109,7 +111,7 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
     if found.placements:
         yield ""
         yield screen.paint("Where its pods run:", "head")
-        yield from (f"  {_sitting(placement)}" for placement in found.placements)
+        yield from (f"  {_placement(placement)}" for placement in found.placements)
     if wide and context.ownership.pods:
         yield ""
         yield screen.paint("Its pods:", "head")
@@ -118,29 +120,29 @@ def _page(screen: Screen, found: Diagnosis, *, wide: bool) -> Iterator[str]:
         )
     if found.messages:
         yield ""
-        yield screen.paint("What was said:", "head")
+        yield screen.paint("Messages:", "head")
         for message in found.messages:
             yield f"  {message.about}: {message.text}"
             if message.meaning:
-                yield f"    that is: {message.meaning}"
+                yield f"    meaning: {message.meaning}"
 
 
 def _title(context: Context) -> str:
     systems = " and ".join(dict.fromkeys(workload.system for workload in context.workloads))
     topologies = ", ".join(context.topologies)
     about = ", ".join(filter(None, (systems, f"topology {topologies}" if topologies else "")))
-    return context.demand.handle + (f" ({about})" if about else "") + f": {_count(context)}"
+    return context.explained.handle + (f" ({about})" if about else "") + f": {_count(context)}"
 
 
 def _count(context: Context) -> str:
     if context.finished:
-        return "has run to its end"
+        return "has finished"
     if context.snapshot.pods is None:
-        return "its pods cannot be seen"
+        return "its pods are not visible"
     count = len(context.ownership.pods)
     if not count:
         return f"no pods yet, it asks for {context.expected}" if context.expected else "no pods"
-    pods = "1 pod" if count == 1 else f"{count} pods"
+    pods = f"{count} {plural(count, 'pod')}"
     of = f" of {context.expected}" if context.expected > count else ""
     return f"{pods}{of}, {len(context.placed)} with a node, {len(context.waiting)} waiting"
 
@@ -149,9 +151,9 @@ def _owners(context: Context) -> Iterator[str]:
     """How the subject leads to what is explained."""
     if len(context.ownership.chain) > 1:
         yield f"  {' belongs to '.join(f'{ref.kind.lower()}/{ref.name}' for ref in context.ownership.chain)}"
-    if context.ownership.beyond:
-        ref = context.ownership.beyond
-        yield f"  its owner {ref.kind.lower()}/{ref.name} is not looked at: it cannot be seen, or is of no known kind"
+    if context.ownership.unread_owner:
+        ref = context.ownership.unread_owner
+        yield f"  its owner {ref.kind.lower()}/{ref.name} is not checked: it cannot be read, or its kind is unknown"
 
 
 def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
@@ -159,29 +161,25 @@ def _verdict(screen: Screen, found: Diagnosis) -> Iterator[str]:
     if step:
         yield screen.paint(f"Why: {step.message}", "red")
         yield from (f"  {line}" for line in step.details)
-        yield from _commands(step)
+        yield from _next(step.commands)
         return
-    broken = [placement for placement in found.placements if placement.respected is False]
+    broken = [placement for placement in found.placements if placement.kept is False]
     if broken:
-        yield screen.paint("Nothing keeps it from running, but its pods do not sit as it asks:", "yellow")
-        yield from (f"  {_sitting(each)}" for each in broken)
+        yield screen.paint("Nothing blocks it, but its pods are not placed as it asks:", "yellow")
+        yield from (f"  {_placement(placement)}" for placement in broken)
         return
     context = found.context
     if context.waiting:
-        yield screen.paint("Nothing was found that keeps it from running.", "yellow")
+        yield screen.paint("Nothing was found that blocks it.", "yellow")
         pod = context.waiting[0]
-        yield "  the scheduler may just not have come to it, or waits for something that is not about topology"
+        yield "  the scheduler may not have tried it yet, or waits for something unrelated to topology"
         yield from _next((f"kubectl describe pod/{pod.name} -n {pod.namespace}",))
     else:
         yield screen.paint("Nothing is wrong with it.", "green")
-    for each in found.steps:
-        if each.outcome is Outcome.UNKNOWN:
-            yield f"  not known: {each.message}"
-            yield from _commands(each)
-
-
-def _commands(step: Step) -> Iterator[str]:
-    return _next(step.commands)
+    for check in found.steps:
+        if check.outcome is Outcome.UNKNOWN:
+            yield f"  unknown: {check.message}"
+            yield from _next(check.commands)
 
 
 def _next(commands: Sequence[str]) -> Iterator[str]:
@@ -189,12 +187,11 @@ def _next(commands: Sequence[str]) -> Iterator[str]:
         yield f"  {'next:' if number == 0 else '     '} {command}"
 
 
-def _sitting(each: ObservedPlacement) -> str:
-    name = f"{each.group} {each.copy}".rstrip()
-    how = "required" if each.required else "preferred"
-    where = ", ".join(f"{domain} ({count} {'pod' if count == 1 else 'pods'})" for domain, count in each.domains)
-    kept = {True: "kept", False: "NOT KEPT", None: "not known" if each.note else "not kept, as it may be"}[
-        each.respected
-    ]
-    text = f"{name}: one {each.level.domain} {how}: {kept}"
-    return "; ".join(filter(None, (f"{text}: {where}" if where else text, each.note)))
+def _placement(placement: ObservedPlacement) -> str:
+    name = f"{placement.group} {placement.copy}".rstrip()
+    how = "required" if placement.required else "preferred"
+    where = ", ".join(f"{domain} ({count} {plural(count, 'pod')})" for domain, count in placement.domains)
+    not_kept = "unknown" if placement.note else "not kept, only preferred"
+    kept = {True: "kept", False: "NOT KEPT", None: not_kept}[placement.kept]
+    text = f"{name}: one {placement.level.domain} {how}: {kept}"
+    return "; ".join(filter(None, (f"{text}: {where}" if where else text, placement.note)))

@@ -3,9 +3,8 @@
 from typing import Any
 
 from toposcope.explain.diagnosis import Diagnosis
-from toposcope.explain.object_store import Ref
 from toposcope.explain.observed_placement import ObservedPlacement
-from toposcope.explain.step import Step
+from toposcope.integrations.framework.features import Ref, Step
 
 
 def document_of(found: Diagnosis) -> dict[str, Any]:
@@ -13,7 +12,7 @@ def document_of(found: Diagnosis) -> dict[str, Any]:
     context = found.context
     return {
         "subject": _ref(context.ownership.subject),
-        "explained": _ref(context.demand),
+        "explained": _ref(context.explained),
         "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
         "systems": list(dict.fromkeys(workload.system for workload in context.workloads)),
         "topologies": list(context.topologies),
@@ -24,8 +23,8 @@ def document_of(found: Diagnosis) -> dict[str, Any]:
         else {"expected": context.expected or None, "placed": len(context.placed), "waiting": len(context.waiting)},
         "answer": found.answer and _step(found.answer),
         "steps": [_step(step) for step in found.steps],
-        "sitting": [_sitting(placement) for placement in found.placements],
-        "said": [
+        "placements": [_placement(placement) for placement in found.placements],
+        "messages": [
             {"about": message.about, "text": message.text, "meaning": message.meaning or None}
             for message in found.messages
         ],
@@ -46,14 +45,14 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _sitting(each: ObservedPlacement) -> dict[str, Any]:
+def _placement(placement: ObservedPlacement) -> dict[str, Any]:
     return {
-        "group": each.group,
-        "copy": each.copy or None,
-        "level": each.level.domain,
-        "key": each.level.key,
-        "required": each.required,
-        "domains": dict(each.domains),
-        "kept": each.respected,
-        "note": each.note or None,
+        "group": placement.group,
+        "copy": placement.copy or None,
+        "level": placement.level.domain,
+        "key": placement.level.key,
+        "required": placement.required,
+        "domains": dict(placement.domains),
+        "kept": placement.kept,
+        "note": placement.note or None,
     }

@@ -1,13 +1,15 @@
-"""What all steps look at: a workload with everything around it, what it asks for, and what its scheduler reads."""
+"""What every check looks at: a workload with everything around it, what it asks for, and what its scheduler reads."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
-from toposcope.explain.kinds import BINDING, CLIQUE_SET, KAI_TOPOLOGY, KUEUE_TOPOLOGY, OLD_BINDING, Kind
-from toposcope.explain.object_store import Object, ObjectStore, Ref, conditions
+from toposcope.explain.kinds import TOPOLOGY_KINDS
+from toposcope.explain.object_store import ObjectStore
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.features import Kind, Object, Ref, conditions
 from toposcope.integrations.framework.system import Finding
 from toposcope.integrations.kubernetes.workload import Plain
 from toposcope.placement.check import Checked, Checker
@@ -16,46 +18,39 @@ from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.scope import Scope, with_gpus
 from toposcope.topology.levels import Level
 
-_READS: Final = {
-    "Dynamo": (BINDING, OLD_BINDING),
-    "Grove": (BINDING, OLD_BINDING),
-    "KAI": (KAI_TOPOLOGY,),
-    "Kueue": (KUEUE_TOPOLOGY,),
-}
-"""The topology resource that each system reads: one of these; LeaderWorkerSet and JobSet read node labels only."""
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
-    """One workload. `checked` is what each system that places it asks and would find, its own pods left aside."""
+    """One workload. `checked` is what each system that places it asks for and would find, its own pods left aside."""
 
     snapshot: Snapshot
     store: ObjectStore
     ownership: Ownership
-    demand: Ref
-    """The object whose demands count: the topmost that asks for anything."""
+    explained: Ref
+    """The object whose constraints count: the topmost owner that has any."""
     checked: tuple[Checked, ...]
     checker: Checker
 
-    @property
+    @cached_property
     def waiting(self) -> tuple[PodView, ...]:
         """Its pods that have no node."""
         return tuple(pod for pod in self.ownership.pods if not pod.node)
 
-    @property
+    @cached_property
     def placed(self) -> tuple[PodView, ...]:
         """Its pods that have one."""
         return tuple(pod for pod in self.ownership.pods if pod.node)
 
     @property
-    def settled(self) -> bool:
-        """Whether all its pods have a node: then nothing keeps it from being placed."""
+    def all_placed(self) -> bool:
+        """Whether all its pods have a node: then nothing blocks its placement."""
         return bool(self.ownership.pods) and not self.waiting and len(self.ownership.pods) >= self.expected
 
     @property
     def expected(self) -> int:
-        """How many pods it asks for; 0: not known."""
+        """How many pods it asks for; 0: unknown."""
         counts = [
             sum(group.total().get("pods", 0) * group.copies for group in workload.groups)
             for workload in self.workloads
@@ -65,26 +60,40 @@ class Context:
 
     @property
     def finished(self) -> bool:
-        """Whether it has run to its end."""
-        document = self.document
-        ended = any(condition.type in _ENDED and condition.status == "True" for condition in conditions(document))
-        status = document.get("status")
+        """Whether it has run to completion, or failed."""
+        ended = any(condition.type in _ENDED and condition.status == "True" for condition in conditions(self.document))
+        status = self.document.get("status")
         return ended or (isinstance(status, dict) and status.get("phase") in ("Succeeded", "Failed"))
 
     @property
     def document(self) -> Object:
-        """The object whose demands count."""
-        return self.store.objects.get(self.demand, {})
+        """The object whose constraints count."""
+        return self.store.objects.get(self.explained, {})
 
     @property
+    def namespace(self) -> str:
+        """The namespace of that object."""
+        return self.explained.namespace
+
+    @cached_property
     def workloads(self) -> tuple[Workload, ...]:
-        """What is asked for, once for each system."""
-        return tuple(each.reading.workload for each in self.checked if each.reading.workload)
+        """What it asks for, once for each system."""
+        return tuple(checked.reading.workload for checked in self.checked if checked.reading.workload)
+
+    @cached_property
+    def topologies(self) -> tuple[str, ...]:
+        """The topologies that it asks for."""
+        return tuple(dict.fromkeys(workload.topology for workload in self.workloads if workload.topology))
+
+    @cached_property
+    def asked_levels(self) -> tuple[Level, ...]:
+        """The levels that it names, required before preferred."""
+        return asked_levels(group for workload in self.workloads for group in workload.groups)
 
     @property
-    def topologies(self) -> tuple[str, ...]:
-        """The topologies that are asked for."""
-        return tuple(dict.fromkeys(workload.topology for workload in self.workloads if workload.topology))
+    def asks_for_levels(self) -> bool:
+        """Whether any part of it asks to be kept together."""
+        return bool(self.asked_levels)
 
     def findings(self, *rules: str, severity: str = "error") -> Iterator[Finding]:
         """What the systems would object to by these rules (`kai/level-exists` is `level-exists` of KAI)."""
@@ -94,89 +103,80 @@ class Context:
                     yield finding
 
     def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
-        """The objects of a kind in the family."""
+        """The objects of a kind that belong to the workload."""
         for ref in self.ownership.members:
             if (ref.group, ref.kind) == kind.key:
                 yield ref, self.store.objects[ref]
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """All levels that count for a workload: those of its topology, else the labels that it names itself."""
-        found = scope_of(self.snapshot, workload.topology)
-        if found:
-            return found.levels
-        published = next((each for each in self.snapshot.published if each.name == workload.topology), None)
+        scope = self.scope(workload)
+        if scope:
+            return scope.levels
+        published = next((resource for resource in self.snapshot.published if resource.name == workload.topology), None)
         if published is None:
             return workload.levels
-        # Without domains of their own (KAI, Kueue) the key is all there is to say.
-        named = {level.key: level for level in asked(workload.groups)}
+        # KAI and Kueue name no domains: the key is all there is to say.
+        named = {level.key: level for level in asked_levels(workload.groups)}
         return tuple(
             level if level.domain else named.get(level.key, Level(level.key, level.key)) for level in published.levels
         )
 
     def scope(self, workload: Workload) -> Scope | None:
-        """The ClusterTopology that a workload asks for, with its nodes; None where there is none of that name."""
+        """The ClusterTopology that a workload asks for, with its nodes; None where none has that name."""
         return scope_of(self.snapshot, workload.topology)
 
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
-        """The nodes that a workload may be about."""
-        found = self.scope(workload)
-        return found.nodes if found else with_gpus(self.snapshot.nodes)
+        """The nodes that a workload could use."""
+        scope = self.scope(workload)
+        return scope.nodes if scope else with_gpus(self.snapshot.nodes)
 
-    def reads(self, workload: Workload) -> tuple[Kind, ...]:
+    def topology_kinds(self, workload: Workload) -> tuple[Kind, ...]:
         """The kinds of topology resources of which the workload's system reads one."""
-        return _READS.get(workload.system, ())
+        return TOPOLOGY_KINDS.get(workload.system, ())
 
     def resource(self, workload: Workload) -> Published | None:
-        """The topology resource that the workload's system reads; None where it is not there or not seen."""
-        return published_as(self.snapshot, workload.topology or "", self.reads(workload))
+        """The topology resource that the workload's system reads; None where it is missing or cannot be read."""
+        return self.published(workload.topology or "", *self.topology_kinds(workload))
 
-    @property
-    def uses_grove(self) -> bool:
-        """Whether Grove places it, for Dynamo or by itself."""
-        return any(workload.system in ("Dynamo", "Grove") for workload in self.workloads) or any(
-            self.members(CLIQUE_SET)
+    def published(self, name: str, *kinds: Kind) -> Published | None:
+        """The topology resource of this name and one of these kinds."""
+        keys = {kind.key for kind in kinds}
+        return next(
+            (
+                resource
+                for resource in self.snapshot.published
+                if resource.name == name and (resource.api_version.rpartition("/")[0], resource.kind) in keys
+            ),
+            None,
         )
 
 
-def published_as(snapshot: Snapshot, name: str, kinds: Iterable[Kind]) -> Published | None:
-    """The topology resource of this name and of one of these kinds."""
-    keys = {kind.key for kind in kinds}
-    return next(
-        (
-            each
-            for each in snapshot.published
-            if each.name == name and (each.api_version.rpartition("/")[0], each.kind) in keys
-        ),
-        None,
-    )
-
-
-def asked(groups: Iterable[Group]) -> tuple[Level, ...]:
+def asked_levels(groups: Iterable[Group]) -> tuple[Level, ...]:
     """The levels that groups name, required before preferred."""
-    everything = [group for top in groups for group, _ in top.everything()]
-    required = [group.required for group in everything if group.required]
-    preferred = [group.preferred for group in everything if group.preferred]
+    nested = [group for top in groups for group, _ in top.everything()]
+    required = [group.required for group in nested if group.required]
+    preferred = [group.preferred for group in nested if group.preferred]
     return tuple(dict.fromkeys((*required, *preferred)))
 
 
 def build_context(snapshot: Snapshot, store: ObjectStore, ownership: Ownership) -> Context:
-    """Look at what the family asks for. Never raises."""
+    """Check what the workload asks for. Never raises."""
     own = {(pod.namespace, pod.name) for pod in ownership.pods}
-    others = tuple(pod for pod in snapshot.pods if (pod.namespace, pod.name) not in own) if snapshot.pods else None
-    pods = snapshot.pods if snapshot.pods is None else others or ()
+    others = tuple(pod for pod in snapshot.pods or () if (pod.namespace, pod.name) not in own)
+    pods = others if snapshot.pods else snapshot.pods
     checker = Checker(replace(snapshot, pods=pods), own=ownership.pods)
-    found: list[tuple[Ref, tuple[Checked, ...]]] = []
+    candidates: list[tuple[Ref, tuple[Checked, ...]]] = []
     for ref in reversed(ownership.chain):
         document = store.objects.get(ref)
-        if document is not None:
-            # The object exists, so it is what it was: rules for new objects do not count.
-            checked = checker.check(document, document)
-            found += [(ref, checked)] * bool(checked)
-    telling = [each for each in found if any(_tells(checked) for checked in each[1])]
-    demand, checked = next(iter(telling or found), (ownership.top, ()))
-    return Context(snapshot, store, ownership, demand, checked, checker)
+        # The object exists, so it is its own previous version: rules for new objects do not count.
+        if document is not None and (checked := checker.check(document, document)):
+            candidates.append((ref, checked))
+    constrained = [candidate for candidate in candidates if any(map(_is_constrained, candidate[1]))]
+    explained, checked = next(iter(constrained or candidates), (ownership.top, ()))
+    return Context(snapshot, store, ownership, explained, checked, checker)
 
 
-def _tells(checked: Checked) -> bool:
-    """Whether somebody has a say about where it is placed."""
+def _is_constrained(checked: Checked) -> bool:
+    """Whether some system decides where it is placed."""
     return checked.reading.workload is None or checked.reading.workload.system != Plain.name

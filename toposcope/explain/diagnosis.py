@@ -1,26 +1,150 @@
-"""All questions in their order, and the answer: the first one that failed."""
+"""All checks in their order, and the answer: the first one that failed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toposcope.explain.context import Context
-from toposcope.explain.observed_placement import ObservedPlacement, placements
-from toposcope.explain.scheduler_messages import SchedulerMessage, messages
-from toposcope.explain.step import Outcome, Step
-from toposcope.explain.steps import availability, drift, features, hierarchy, labels, levels, room, rules, topology
-
-STEPS: Final[tuple[Callable[[Context], Step], ...]] = (
-    topology.look,
-    levels.look,
-    hierarchy.look,
-    rules.look,
-    labels.look,
-    availability.look,
-    room.look,
-    drift.look,
-    features.look,
+from toposcope.explain.node_steps import check_availability, check_labels, check_room
+from toposcope.explain.observed_placement import ObservedPlacement, observed_placements
+from toposcope.explain.scheduler_messages import scheduler_messages
+from toposcope.explain.topology_steps import (
+    FEATURE_RULES,
+    check_hierarchy,
+    check_levels,
+    check_rules,
+    check_topology,
+    objection,
 )
+from toposcope.integrations.dynamo import features as dynamo
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Outcome, Step, failed, passed, unknown
+from toposcope.integrations.framework.messages import SchedulerMessage
+from toposcope.integrations.grove import features as grove
+from toposcope.integrations.kai import features as kai
+from toposcope.integrations.kueue import features as kueue
+from toposcope.snapshot.model import Published
+from toposcope.snapshot.scope import Scope
+
+_FEATURES: Final = (dynamo.check, grove.check, grove.check_kai, kueue.check)
+
+
+def check_drift(context: Context) -> Step:
+    """The scheduler reads the levels that the ClusterTopology has, and Grove reports no drift of its own."""
+    agreeing, open_questions = [], []
+    for workload in context.workloads:
+        kinds = context.topology_kinds(workload)
+        if workload.topology is None or not kinds:
+            continue
+        resource = context.resource(workload)
+        if resource is None:
+            missing = f"there is no {kinds[0].kind} {workload.topology}"
+            open_questions.append(context.store.why_unknown(*kinds) or missing)
+            continue
+        scope = context.scope(workload)
+        resources = list(_resources(context, resource))
+        for published in resources if scope else ():
+            if scope and not _agrees(published, scope):
+                return _drifted(published, scope)
+        step = grove.check_drift(resource, f"kubectl describe {_kubectl_name(resource)}") or _differing(resources)
+        if step:
+            return step
+        if scope:
+            agreeing.append(f"{resource.handle} has the levels of the ClusterTopology")
+        else:
+            open_questions.append(f"there is no ClusterTopology {workload.topology} to compare {resource.handle} with")
+    if open_questions:
+        return unknown(open_questions[0])
+    return passed("; ".join(dict.fromkeys(agreeing)) or "it asks for no topology")
+
+
+def _resources(context: Context, resource: Published) -> Iterator[Published]:
+    """The resource that the system reads; for Grove also the KAI Topology that its pods are scheduled by."""
+    yield resource
+    if (resource.api_version.rpartition("/")[0], resource.kind) == grove.BINDING.key:
+        kai_topology = context.published(grove.named_kai_topology(resource.document) or resource.name, kai.TOPOLOGY)
+        if kai_topology:
+            yield kai_topology
+
+
+def _keys(resource: Published) -> list[str]:
+    return [level.key for level in resource.levels]
+
+
+def _agrees(resource: Published, scope: Scope) -> bool:
+    """Whether it has the levels of the ClusterTopology; one that is gone from all nodes may be in it or not."""
+    table = scope.table()
+    keys = [level.key for level in scope.levels]
+    return _keys(resource) in (keys, [key for key in keys if table.column(key).different])
+
+
+def _drifted(resource: Published, scope: Scope) -> Step:
+    entries = Field(scope.topology.status if scope.topology else None) / "published"
+    reported = [
+        f"ClusterTopology {scope.name} reports on it: {message}"
+        for entry in entries.items()
+        if (entry / "apiVersion").text() == resource.api_version
+        and (entry / "kind").text() == resource.kind
+        and (message := (entry / "message").text())
+    ]
+    return failed(
+        f"{resource.handle} differs from ClusterTopology {scope.name}",
+        f"it has {_order(_keys(resource))}",
+        f"the ClusterTopology has {_order([level.key for level in scope.levels])}",
+        *reported[:1],
+        commands=(f"kubectl describe gtopo {scope.name}", f"kubectl get {_kubectl_name(resource)} -o yaml"),
+    )
+
+
+def _differing(resources: Sequence[Published]) -> Step | None:
+    """A binding and the KAI Topology created from it that differ, where Grove does not report it."""
+    if len(resources) == 1 or _keys(resources[0]) == _keys(resources[1]):
+        return None
+    binding, kai_topology = resources
+    return failed(
+        f"{kai_topology.handle}, by which its pods are scheduled, differs from {binding.handle}",
+        f"it has {_order(_keys(kai_topology))}",
+        f"the binding has {_order(_keys(binding))}",
+        commands=(f"kubectl get {_kubectl_name(kai_topology)} -o yaml", f"kubectl describe {_kubectl_name(binding)}"),
+    )
+
+
+def _order(keys: Sequence[str]) -> str:
+    return " > ".join(keys) or "no levels"
+
+
+def _kubectl_name(resource: Published) -> str:
+    """`topologies.kai.scheduler cluster`: not the topologies of another API group."""
+    group = resource.api_version.rpartition("/")[0]
+    known = {kind.kind: kind.plural for kind in (grove.BINDING, grove.OLD_BINDING)}
+    return f"{known.get(resource.kind, 'topologies')}.{group} {resource.name}"
+
+
+def check_features(context: Context) -> Step:
+    """Everything in Dynamo, Grove, KAI and Kueue that keeps the pods together is enabled: the first that is not."""
+    for finding in context.findings(*FEATURE_RULES, severity="warning"):
+        managed_anyway = finding.rule == "kueue/queue-name" and any(context.members(kueue.WORKLOAD))
+        if not managed_anyway:
+            return failed(objection(finding), finding.fix)
+    steps = [step for check in _FEATURES for step in check(context)]
+    for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
+        for step in steps:
+            if step.outcome is outcome:
+                return step
+    return passed("; ".join(step.message for step in steps) or "nothing has to be enabled for it")
+
+
+CHECKS: Final[dict[str, Callable[[Context], Step]]] = {
+    "topology": check_topology,
+    "levels": check_levels,
+    "hierarchy": check_hierarchy,
+    "rules": check_rules,
+    "labels": check_labels,
+    "availability": check_availability,
+    "room": check_room,
+    "drift": check_drift,
+    "features": check_features,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +156,20 @@ class Diagnosis:
     placements: tuple[ObservedPlacement, ...]
     """Where its pods run, for each group that is to be kept together."""
     messages: tuple[SchedulerMessage, ...]
-    """What schedulers and operators said."""
+    """What schedulers and operators reported."""
 
     @property
     def answer(self) -> Step | None:
-        """The first question that failed; None where none did."""
+        """The first check that failed; None where none did."""
         return next((step for step in self.steps if step.outcome is Outcome.FAILED), None)
 
     @property
     def well(self) -> bool:
-        """Whether nothing failed, and what runs sits as it was asked."""
-        return self.answer is None and all(placement.respected is not False for placement in self.placements)
+        """Whether nothing failed, and what runs is placed as it asks."""
+        return self.answer is None and all(placement.kept is not False for placement in self.placements)
 
 
 def diagnose(context: Context) -> Diagnosis:
-    """Ask everything. Never raises."""
-    steps = tuple(look(context) for look in STEPS)
-    return Diagnosis(context, steps, tuple(placements(context)), tuple(messages(context)))
+    """Run all checks. Never raises."""
+    steps = tuple(replace(check(context), name=name) for name, check in CHECKS.items())
+    return Diagnosis(context, steps, tuple(observed_placements(context)), tuple(scheduler_messages(context)))

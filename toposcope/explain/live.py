@@ -1,11 +1,12 @@
-"""The objects around a workload from a running cluster: one namespace, and a plain word for what is refused."""
+"""Loads the objects around a workload from a running cluster: one namespace, and why some kinds cannot be read."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
+from toposcope.explain.kinds import AROUND, POD, SUBJECTS
 from toposcope.explain.object_store import ObjectStore
+from toposcope.integrations.framework.features import Kind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError
 from toposcope.snapshot.problems import Progress, silent
@@ -17,23 +18,23 @@ UNLISTED: Final = " may not be listed with these credentials"
 
 
 def load_objects(client: ApiClient, namespace: str | None, pod: str | None, progress: Progress = silent) -> ObjectStore:
-    """Everything that may matter for a workload in this namespace (None: that of the context).
+    """Everything that may matter for a workload in this namespace (None: that of the kubeconfig's context).
 
-    `pod` is the pod that is asked about, if one is: others are told by the snapshot. Raises KubeError when the server
-    does not answer; what may not be read goes to `ObjectStore.unseen`.
+    `pod` is loaded too where one is asked about; all other pods are in the snapshot. Raises KubeError when the server
+    does not answer; kinds that these credentials may not list go to `ObjectStore.unread`.
     """
-    found = ObjectStore(namespace=namespace or client.namespace or "default")
+    store = ObjectStore(namespace=namespace or client.namespace or "default")
     for kind in (*SUBJECTS, *AROUND):
-        _take(client, kind, found, progress)
+        _load(client, kind, store, progress)
     if pod is not None:
-        _take(client, POD, found, progress, {"fieldSelector": f"metadata.name={pod}"})
-    return found
+        _load(client, POD, store, progress, {"fieldSelector": f"metadata.name={pod}"})
+    return store
 
 
-def _take(
+def _load(
     client: ApiClient, kind: Kind, into: ObjectStore, progress: Progress, query: Mapping[str, str] | None = None
 ) -> None:
-    """All objects of a kind in the version that is served; a kind that is not served has none."""
+    """All objects of a kind in the version that is served; none where it is not served."""
     progress(kind.name, 0)
     for version in kind.versions:
         api_version = f"{kind.group}/{version}" if kind.group else version
@@ -41,11 +42,11 @@ def _take(
         path = f"{root}/namespaces/{into.namespace}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
         try:
             for item in _list(client, path, query or {}, partial(progress, kind.name)):
-                # Items of a list name neither.
+                # Items of a list have neither.
                 into.put({**item, "apiVersion": api_version, "kind": kind.kind})
         except ApiError as error:
             if error.status == _FORBIDDEN:
-                into.unseen[kind.key] = f"{kind.name}{UNLISTED}"
+                into.unread[kind.key] = f"{kind.name}{UNLISTED}"
                 return
             if not error.not_found:
                 raise
@@ -54,11 +55,11 @@ def _take(
 
 
 def _list(
-    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+    client: ApiClient, path: str, query: Mapping[str, str], progress: Callable[[int], None]
 ) -> list[Mapping[str, Any]]:
     for attempt in range(_TRIES):
         try:
-            return _pages(client, path, query, tell)
+            return _pages(client, path, query, progress)
         except ResourceExpiredError:
             if attempt == _TRIES - 1:
                 raise
@@ -66,17 +67,17 @@ def _list(
 
 
 def _pages(
-    client: ApiClient, path: str, query: Mapping[str, str], tell: Callable[[int], None]
+    client: ApiClient, path: str, query: Mapping[str, str], progress: Callable[[int], None]
 ) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
+    objects: list[Mapping[str, Any]] = []
     token = ""
     while True:
         page = client.call(Request("GET", path, {**query, "limit": _PAGE} | ({"continue": token} if token else {})))
         items = page.get("items") if isinstance(page, dict) else None
         if not isinstance(items, list):
-            raise UnreachableError(f"the answer to GET {path} is no list")
-        found += [item for item in items if isinstance(item, dict)]
-        tell(len(found))
+            raise UnreachableError(f"the answer to GET {path} is not a list")
+        objects += [item for item in items if isinstance(item, dict)]
+        progress(len(objects))
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
-            return found
+            return objects

@@ -1,65 +1,47 @@
-"""The objects around a workload, as they are in the cluster or in files, and a word on those that cannot be seen."""
+"""The objects around a workload, from the cluster or from files, and why some of them are unknown."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from toposcope.explain.kinds import AROUND, POD, SUBJECTS, Kind
+from toposcope.explain.kinds import AROUND, POD, SUBJECTS
 from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Kind, Object, Ref
 from toposcope.integrations.framework.pods import kind_of
-
-Object = Mapping[str, Any]
 
 _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """One object's place."""
-
-    group: str
-    kind: str
-    namespace: str
-    """Empty for what is in none."""
-    name: str
-
-    @property
-    def handle(self) -> str:
-        """`podcliqueset/llm -n ml`, as kubectl takes it."""
-        return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
-
-
 @dataclass(slots=True)
 class ObjectStore:
-    """Objects by their place. `unseen` says of which kinds nothing is known, and why: those are not absent."""
+    """Objects by reference. `unread` says of which kinds nothing is known, and why: those are not absent."""
 
     objects: dict[Ref, Object] = field(default_factory=dict)
-    unseen: dict[tuple[str, str], str] = field(default_factory=dict)
+    unread: dict[tuple[str, str], str] = field(default_factory=dict)
     namespace: str | None = None
-    """The namespace of whoever asks; None: files have none."""
+    """The namespace that was read; None: files, which may hold several."""
 
     def put(self, document: Object) -> None:
         """Keep an object."""
-        self.objects[place_of(document)] = document
+        self.objects[ref_of(document)] = document
 
-    def of_kind(self, kind: Kind, namespace: str = "") -> Iterator[tuple[Ref, Object]]:
-        """The objects of a kind, in one namespace where one is given."""
+    def of_kind(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """The objects of a kind."""
         for ref, document in self.objects.items():
-            if (ref.group, ref.kind) == kind.key and (not namespace or ref.namespace == namespace):
+            if (ref.group, ref.kind) == kind.key:
                 yield ref, document
 
     def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
-        """One object; None where it is not there, or not seen."""
+        """One object; None where it does not exist or cannot be read."""
         return self.objects.get(Ref(kind.group, kind.kind, namespace if kind.namespaced else "", name))
 
-    def hidden(self, *kinds: Kind) -> str:
-        """Why it is not known which objects of these kinds there are; empty when one of them is known."""
-        words = [self.unseen.get(kind.key, "") for kind in kinds]
-        return words[0] if all(words) else ""
+    def why_unknown(self, *kinds: Kind) -> str:
+        """Why nothing is known about any of these kinds; empty when one of them is known."""
+        reasons = [self.unread.get(kind.key, "") for kind in kinds]
+        return reasons[0] if all(reasons) else ""
 
 
 class FileCollector:
-    """Fills a shelf with what passes by while files are read; of pods only the one that is asked about."""
+    """Fills a store with the objects that pass by while files are read; of pods only `pod`, the one asked about."""
 
     def __init__(self, pod: str | None) -> None:
         self._pod = pod
@@ -71,21 +53,21 @@ class FileCollector:
 
     def put(self, document: Object) -> None:
         """Keep an object."""
-        place = place_of(document)
-        if (place.group, place.kind) != POD.key or place.name == self._pod:
-            self._store.put(document)
+        ref = ref_of(document)
+        if (ref.group, ref.kind) != POD.key or ref.name == self._pod:
+            self._store.objects[ref] = document
 
     def store(self) -> ObjectStore:
-        """All that was kept. Files that hold nothing of a kind say nothing about it."""
+        """All that was kept. Files that hold no object of a kind say nothing about that kind."""
         seen = {(ref.group, ref.kind) for ref in self._store.objects}
         for kind in _KEPT.values():
             if kind.key not in seen:
-                self._store.unseen[kind.key] = f"there is no {kind.kind} in the files (kubectl get {kind.name} -A)"
+                self._store.unread[kind.key] = f"the files have no {kind.kind} (kubectl get {kind.name} -A)"
         return self._store
 
 
-def place_of(document: Object) -> Ref:
-    """Where an object is; whatever is malformed counts as not said."""
+def ref_of(document: Object) -> Ref:
+    """What identifies an object; malformed fields count as missing."""
     group, kind = kind_of(document)
     metadata = Field(document) / "metadata"
     known = _KEPT.get((group, kind))
@@ -96,7 +78,7 @@ def place_of(document: Object) -> Ref:
 
 
 def owner_of(document: Object) -> Ref | None:
-    """The object that controls this one, or its only owner: KAI's PodGroups name theirs without calling it so."""
+    """The object's controller, or else its only owner: KAI does not mark the owners of PodGroups as controllers."""
     references = list((Field(document) / "metadata" / "ownerReferences").items())
     chosen = [reference for reference in references if reference.value and (reference / "controller").flag()]
     if not chosen and len(references) == 1:
@@ -105,37 +87,4 @@ def owner_of(document: Object) -> Ref | None:
         return None
     group, kind = kind_of(chosen[0].value)
     name = (chosen[0] / "name").text()
-    return Ref(group, kind, place_of(document).namespace, name) if kind and name else None
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One condition of an object."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-
-def conditions(document: Object, where: str = "conditions") -> tuple[Condition, ...]:
-    """The conditions of an object's status."""
-    return tuple(
-        Condition(
-            (each / "type").text() or "",
-            (each / "status").text() or "",
-            (each / "reason").text() or "",
-            (each / "message").text() or "",
-        )
-        for each in (Field(document) / "status" / where).items()
-    )
-
-
-def condition(document: Object, kind: str) -> Condition | None:
-    """The condition of one type."""
-    return next((each for each in conditions(document) if each.type == kind), None)
-
-
-def names(refs: Iterable[Ref]) -> list[str]:
-    """Their names, sorted."""
-    return sorted({ref.name for ref in refs})
+    return Ref(group, kind, ref_of(document).namespace, name) if kind and name else None

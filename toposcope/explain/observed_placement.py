@@ -1,19 +1,35 @@
-"""Where the pods run that have a node, and whether what has to stay together does."""
+"""Where the pods that have a node run, and whether what has to stay together does.
 
+Systems label the pods of each copy of a group in their own ways. Labels: Grove 0.1.0-alpha.9, LeaderWorkerSet 0.7,
+JobSet 0.9, Kueue 0.19.
+"""
+
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from toposcope.explain.context import Context
-from toposcope.explain.copies import copies_of
-from toposcope.explain.kinds import CLIQUE_SET
 from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY, SUBGROUP_KEY
+from toposcope.integrations.grove.features import CLIQUE_SET
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.levels import Level
 
-Path = tuple[str, ...]
-_NO_LABEL = "no label"
+_NO_LABEL: Final = "no label"
+_SET_COPY: Final = "grove.io/podcliqueset-replica-index"
+_SCALING_GROUP: Final = "grove.io/podcliquescalinggroup"
+_SCALING_GROUP_COPY: Final = "grove.io/podcliquescalinggroup-replica-index"
+_CLIQUE: Final = "grove.io/podclique"
+_JOB_KIND: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+_POD_SET: Final = "kueue.x-k8s.io/podset"
+
+Labels = Mapping[str, str]
+Copies = Mapping[str, Sequence[PodView]]
+"""The pods of each copy by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,84 +38,121 @@ class ObservedPlacement:
 
     group: str
     copy: str
-    """Which of several copies, as its pods tell; empty where there is one."""
+    """Which copy, by the labels of its pods; empty where there is only one."""
     level: Level
     required: bool
     """False: it is only preferred."""
     domains: tuple[tuple[str, int], ...]
     """Domains and how many of the pods are in each, the fullest first."""
-    respected: bool | None
-    """None: not known, or no pod has a node yet, or nothing is broken by it as it is only preferred."""
+    kept: bool | None
+    """Whether it is kept together. None: unknown, or it is not but only prefers to be."""
     note: str = ""
-    """Why it is not known, or what is wrong besides."""
+    """Why that is unknown, or what else is wrong."""
 
 
-def placements(context: Context) -> Iterator[ObservedPlacement]:
+def observed_placements(context: Context) -> Iterator[ObservedPlacement]:
     """Every copy of every group that has a level, outermost groups first; none where no pod has a node."""
     if not context.placed:
         return
-    for workload in _trees(context):
+    for workload in _workloads(context):
         levels = context.levels(workload)
         for top in workload.groups:
             for group, _ in top.everything():
-                yield from _group(context, workload, levels, top, group)
+                yield from _of_group(context, workload, levels, group, whole=group is top)
 
 
-def _trees(context: Context) -> Sequence[Workload]:
-    """What Grove was told of a Dynamo deployment is nearer to its pods than the deployment itself."""
-    found = []
-    for _, document in context.members(CLIQUE_SET):
-        found += [each.reading.workload for each in context.checker.check(document, document) if each.reading.workload]
-    return found or context.workloads
+def _workloads(context: Context) -> Sequence[Workload]:
+    """The PodCliqueSet that Dynamo created for Grove is closer to the pods than the deployment itself."""
+    readings = [
+        checked.reading
+        for _, document in context.members(CLIQUE_SET)
+        for checked in context.checker.check(document, document)
+    ]
+    return [reading.workload for reading in readings if reading.workload] or context.workloads
 
 
-def _group(
-    context: Context, workload: Workload, levels: Sequence[Level], top: Group, group: Group
+def _of_group(
+    context: Context, workload: Workload, levels: Sequence[Level], group: Group, *, whole: bool
 ) -> Iterator[ObservedPlacement]:
     level = group.required or group.preferred
     if level is None or level not in levels:
         return
-    required = group.required is not None
-    copies = copies_of(workload.system, group, context.placed, whole=group is top)
+    copies = copies_of(workload.system, group, context.placed, whole=whole)
     if copies is None:
-        yield ObservedPlacement(group.name, "", level, required, (), None, "which pods belong to it cannot be told")
+        required = group.required is not None
+        yield ObservedPlacement(group.name, "", level, required, (), None, "cannot tell which pods belong to it")
         return
-    found = [_copy(context.snapshot, levels, level, group.name, copy, pods, required) for copy, pods in copies.items()]
+    placements = [_of_copy(context.snapshot, levels, level, group, copy, pods) for copy, pods in copies.items()]
     if not group.apart:
-        yield from found
+        yield from placements
         return
-    # A domain of exclusive placement is the label's value alone.
-    holders = Counter(domain for each in found for domain, _ in each.domains)
-    for each in found:
-        shared = [domain for domain, _ in each.domains if holders[domain] > 1]
-        yield replace(each, respected=False, note=f"shares {shared[0]} with another one") if shared else each
+    # With exclusive placement, a domain is the label's value alone.
+    holders = Counter(domain for placement in placements for domain, _ in placement.domains)
+    for placement in placements:
+        shared = [domain for domain, _ in placement.domains if holders[domain] > 1]
+        yield replace(placement, kept=False, note=f"shares {shared[0]} with another one") if shared else placement
 
 
-def _copy(
-    snapshot: Snapshot,
-    levels: Sequence[Level],
-    level: Level,
-    group: str,
-    copy: str,
-    pods: Iterable[PodView],
-    required: bool,
+def _of_copy(
+    snapshot: Snapshot, levels: Sequence[Level], level: Level, group: Group, copy: str, pods: Iterable[PodView]
 ) -> ObservedPlacement:
     """Domains are told apart by all values from the broadest level down, as schedulers do."""
-    upto = levels[: list(levels).index(level) + 1]
-    counts = Counter(_path(snapshot, pod.node, upto) for pod in pods)
-    last = Counter(path[-1] for path in counts)
+    upper = levels[: list(levels).index(level) + 1]
+    counts = Counter(_domain(snapshot, pod.node, upper) for pod in pods)
+    values = Counter(path[-1] for path in counts)
     domains = tuple(
-        (path[-1] if last[path[-1]] == 1 else "/".join(path), count)
+        (path[-1] if values[path[-1]] == 1 else "/".join(path), count)
         for path, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
     together = len(counts) == 1 and _NO_LABEL not in next(iter(counts))
-    return ObservedPlacement(
-        group, copy, level, required, domains, together if required else True if together else None
-    )
+    required = group.required is not None
+    return ObservedPlacement(group.name, copy, level, required, domains, together if required else together or None)
 
 
-def _path(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> Path:
+def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str, ...]:
     node = snapshot.by_name.get(name)
     if node is None:
         return (f"{name} (gone)",)
     return tuple(level_value(node, level.key, snapshot.catalogue.placeholders) or _NO_LABEL for level in levels)
+
+
+def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
+    """The pods of each copy of a group; None where they cannot be told apart.
+
+    `whole` says that the group is the whole workload: every pod is in some copy of it.
+    """
+    copy_name = _copy_namer(system, group)
+    copies: dict[str, list[PodView]] = {}
+    for pod in pods:
+        copy = copy_name(pod.labels)
+        if copy is not None:
+            copies.setdefault(copy, []).append(pod)
+    if copies:
+        return copies if len(copies) > 1 or group.copies > 1 else {"": next(iter(copies.values()))}
+    return {"": tuple(pods)} if whole and group.copies == 1 else None
+
+
+def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
+    """What names a pod's copy of the group by its labels; None: the pod is in none, or is not labelled for that."""
+    kind, _, name = group.name.rpartition(" ")
+    if system == "Grove":
+        if kind == "scaling group":
+            return lambda labels: (
+                f"{labels[_SCALING_GROUP]}-{labels.get(_SCALING_GROUP_COPY, '?')}"
+                if _is_grove_name(labels.get(_SCALING_GROUP, ""), name)
+                else None
+            )
+        if kind == "clique":
+            return lambda labels: labels[_CLIQUE] if _is_grove_name(labels.get(_CLIQUE, ""), name) else None
+        return lambda labels: labels.get(_SET_COPY)
+    if kind == "job of":
+        return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
+    if system == "Kueue" and kind == "pod set":
+        return lambda labels: "" if labels.get(_POD_SET, name) == name else None
+    label = group.apart if group.apart in (GROUP_KEY, SUBGROUP_KEY) else _GROUP_INDEX if group.copies > 1 else ""
+    return lambda labels: labels.get(label)
+
+
+def _is_grove_name(text: str, name: str) -> bool:
+    """Grove puts the set and the index of its copy before a name: `llm-0-decode`."""
+    return re.fullmatch(rf".*-\d+-{re.escape(name)}", text) is not None

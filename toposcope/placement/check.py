@@ -1,6 +1,6 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -9,12 +9,9 @@ from toposcope.integrations.framework.constraints import Workload, simplified
 from toposcope.integrations.framework.system import Finding, Reading
 from toposcope.integrations.registry import readings, with_documents
 from toposcope.placement.known_topologies import known_of, members_of_pods, scope_of
-from toposcope.placement.nodes import nodes_of
-from toposcope.placement.offers import Offer, offers
-from toposcope.placement.remedies import Remedy
-from toposcope.placement.room import Node, Room
-from toposcope.placement.verdict import Fittings, Kind, Shortage, Verdict, fittings, judge
-from toposcope.snapshot.model import PodView, Snapshot
+from toposcope.placement.room import PODS, Node, Room
+from toposcope.placement.verdict import Fittings, Kind, Offer, Remedy, Shortage, Verdict, fittings, judge, offers
+from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.levels import Level
 
 _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
@@ -123,3 +120,44 @@ class Checker:
             levels = scope.levels if scope else ladder.levels if ladder else ()
             self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
         return self._places[name]
+
+
+MOST_PODS: Final = 110
+"""The kubelet's default for how many pods a node takes, where a node does not say."""
+
+
+def nodes_of(snapshot: Snapshot, views: Iterable[NodeView] | None = None) -> Iterator[Node]:
+    """The nodes with what is free on them; where pods are not known, everything counts as free.
+
+    `views` are the nodes to look at, by default all.
+    """
+    unknown = snapshot.catalogue.placeholders
+    for view in snapshot.nodes if views is None else views:
+        total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MOST_PODS}
+        taken = snapshot.requested.get(view.name)
+        free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total
+        yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view), unknown)
+
+
+class _Labels(Mapping[str, str]):
+    """A node's labels without a dictionary of them for each of 100,000 nodes."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+
+    def __getitem__(self, key: str) -> str:
+        return self._view.values[self._view.places[key]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._view.places)
+
+    def __len__(self) -> int:
+        return len(self._view.places)
+
+
+def _obstacle(view: NodeView) -> str:
+    if not view.ready:
+        return "not Ready"
+    return "" if view.schedulable else "cordoned"

@@ -1,4 +1,9 @@
-"""What is free in each domain while a placement is tried out, kept up to date with every pod that is put or taken."""
+"""What is free in each domain while a placement is tried, kept current with every pod put or taken; and bounds on it.
+
+A bound is how much could fit at the very most: what it rules out is ruled out for good. Every part of a group is looked
+at as if it were alone, so the true number may be smaller, never larger. For a group of equal pods without smaller
+groups in it the bound is exact.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -185,3 +190,36 @@ class Room:
             sums = self.sums[path[:depth]]
             for i, difference in enumerate(change):
                 sums[i] += difference
+
+
+PLENTY: Final = 1 << 60
+"""For what asks for nothing."""
+
+
+def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
+    """At most so many copies of `group` fit into the domain `inside`."""
+    found = 0
+    need = group.total()
+    for domain in room.domains(inside, group.required):
+        fit = most_within(room, group, domain, need)
+        found += min(fit, 1) if group.apart else fit
+    return min(found, PLENTY)
+
+
+def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:
+    """At most so many copies fit when all of them stay in this one domain."""
+    need = group.total() if need is None else need
+    limits = [room.free_in(domain, resource) // amount for resource, amount in need.items() if amount]
+    limits += [room.room_for(domain, room.shapes[pods]) // pods.count for pods in group.pods if pods.count]
+    best = min(limits, default=PLENTY)
+    for below in group.groups:
+        if best <= 0:
+            return 0
+        if below.copies:
+            best = min(best, most_copies(room, below, domain) // below.copies)
+    return best
+
+
+def is_exact(group: Group) -> bool:
+    """Whether the bounds of this group are the truth: pods that are all alike, and nothing kept together inside."""
+    return not group.groups and len({(pods.requests, pods.choice) for pods in group.pods}) <= 1

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from toposcope.placement.remedies import Remedy
-from toposcope.placement.verdict import Shortage, Verdict
+from toposcope.placement.verdict import Remedy, Shortage, Verdict
 from toposcope.topology.text import plural
 
 _MOST_NAMES: Final = 5

@@ -1,13 +1,11 @@
 """Would it fit? The answer, with what it rests on: domains that could take it, or what is missing where."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from toposcope.integrations.framework.constraints import Group, simplified
-from toposcope.placement.bounds import is_exact, most_copies, most_within
-from toposcope.placement.remedies import Remedy, remedies
-from toposcope.placement.room import Node, Path, Room
+from toposcope.placement.room import Node, Path, Room, is_exact, most_copies, most_within
 from toposcope.placement.search import Placed, Search, fill_exactly, wanted_by
 from toposcope.topology.levels import Level
 
@@ -54,6 +52,18 @@ class Step:
     level: Level
     domains: int
     roomy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing to do in one domain, after which the workload fits there."""
+
+    act: Literal["open", "drain"]
+    """Bring nodes back (make them Ready, uncordon them); or move away what runs on them."""
+    domain: Path
+    nodes: tuple[str, ...]
+    pods: tuple[str, ...] = ()
+    """What has to go, as `namespace/name`, where that is known: the pods on the nodes that hold what is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,52 @@ def _judge(
         return Verdict("never", shortage=shortage, steps=steps, excluded=excluded), empty
     ways = remedies(levels, nodes, groups, room, partial=partial)
     return Verdict("full", shortage=shortage, remedies=ways, steps=steps, excluded=excluded), empty
+
+
+def remedies(
+    levels: Sequence[Level], nodes: Sequence[Node], groups: Sequence[Group], now: Room, *, partial: bool = False
+) -> tuple[Remedy, ...]:
+    """For one copy of one group of equal pods; nothing for anything else, which would need a plan and not a list."""
+    if len(groups) != 1 or groups[0].copies != 1 or not is_exact(groups[0]) or not groups[0].pods:
+        return ()
+    closed = {node.name for node in nodes if node.obstacle}
+    running = {node.name for node in nodes if not node.obstacle}
+    found = []
+    for act, after, may_change in (
+        ("open", Room(levels, nodes, groups, opened=True, partial=partial), closed),
+        ("drain", Room(levels, nodes, groups, emptied=True, partial=partial), running),
+    ):
+        best = _fewest(groups[0], now, after, may_change)
+        if best:
+            found.append(Remedy("open" if act == "open" else "drain", *best))
+    return tuple(found)
+
+
+def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) -> tuple[Path, tuple[str, ...]] | None:
+    """The domain in which the fewest nodes have to become as in `after` until the group fits, and those nodes."""
+    needed = sum(pods.count for pods in group.pods)
+    shape = after.shapes[group.pods[0]].number
+    today = {name: slots[shape] for name, slots in zip(now.names, now.slots, strict=True)}
+    best: tuple[Path, tuple[str, ...]] | None = None
+    for domain in after.domains((), group.required):
+        if not most_within(after, group, domain):
+            continue
+        have, gains = 0, []
+        for number in after.members[domain]:
+            name = after.names[number]
+            have += today.get(name, 0)
+            gain = after.slots[number][shape] - today.get(name, 0)
+            if gain > 0 and name in may_change:
+                gains.append((-gain, name))
+        chosen = []
+        for loss, name in sorted(gains):
+            if have >= needed:
+                break
+            have -= loss
+            chosen.append(name)
+        if have >= needed and chosen and (best is None or len(chosen) < len(best[1])):
+            best = domain, tuple(chosen)
+    return best
 
 
 def _impossible(room: Room, groups: Sequence[Group]) -> bool:
@@ -235,3 +291,30 @@ def fittings(
         exact = True
     found = [Fitting(domain, len(room.members[domain]), room.free_in(domain, resource)) for domain in roomy]
     return Fittings(group, group.required, tuple(sorted(found, key=lambda each: (each.free, each.domain))), exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One domain: `free` is what is free of the resource, `usable` what pods of the group's size could get of it."""
+
+    name: str
+    nodes: int
+    free: int
+    usable: int
+
+
+def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
+    """The domains of `level` in a room for `group` and others, as they are now, the best one first.
+
+    `group` is one of the room's groups as `judge` tells of it, that is simplified.
+    """
+    found = [
+        Offer(
+            room.name_of(domain),
+            len(room.members[domain]),
+            room.free_in(domain, resource),
+            usable(room, group, domain, resource),
+        )
+        for domain in room.domains((), level)
+    ]
+    return tuple(sorted(found, key=lambda offer: (-offer.usable, -offer.free, offer.name)))

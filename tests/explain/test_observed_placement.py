@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.explain.copies import copies_of
+from toposcope.explain.observed_placement import copies_of
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.exclusive import GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import NOTHING, PodView

@@ -1,1 +1,0 @@
-"""One file per question. Each has `look(context) -> Step`; `toposcope.explain.diagnosis` asks them in their order."""

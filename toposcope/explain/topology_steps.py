@@ -1,0 +1,202 @@
+"""The first checks: the topology exists, it has the levels that the workload names, and they are in a valid order."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
+from toposcope.explain.context import Context
+from toposcope.explain.kinds import PUBLISH_FIELDS
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import Kind, Step, condition, failed, passed, unknown
+from toposcope.integrations.framework.pods import kind_of
+from toposcope.integrations.framework.system import Finding
+
+_TOPOLOGY_RULES: Final = ("topology-exists", "topology-name", "topology-constraint", "one-topology", "no-topology")
+_LEVEL_RULES: Final = (
+    "domain-exists",
+    "level-exists",
+    "label-exists",
+    "domain-pattern",
+    "component-domain",
+    "some-domain",
+    "nodes-labelled",
+    "pack",
+    "pack-domain",
+)
+_HIERARCHY_RULES: Final = ("hierarchy", "slice-level")
+FEATURE_RULES: Final = ("grove-pathway", "scheduler-name", "queue-name", "wrong-place")
+_OWN_STEP: Final = frozenset((*_TOPOLOGY_RULES, *_LEVEL_RULES, *_HIERARCHY_RULES, *FEATURE_RULES))
+"""Rules that a step of their own reports."""
+
+
+def objection(finding: Finding) -> str:
+    """A finding in one line."""
+    return ": ".join(filter(None, (finding.field, finding.message)))
+
+
+def blocked_by_topology(context: Context) -> str:
+    """Why nothing can be said about levels: the topology itself is unknown. Empty where it is known."""
+    return "cannot be checked until the topology is right" if any(context.findings(*_TOPOLOGY_RULES)) else ""
+
+
+def blocked_by_levels(context: Context) -> str:
+    """Why nothing can be said about the levels asked for: topology or levels are wrong. Empty otherwise."""
+    return blocked_by_topology(context) or (
+        "cannot be checked until the levels are right" if wrong_levels(context) else ""
+    )
+
+
+def check_topology(context: Context) -> Step:
+    """The topology exists, as the kind that the workload's system reads."""
+    kinds = [kind for workload in context.workloads for kind in context.topology_kinds(workload)[:1]]
+    for finding in context.findings(*_TOPOLOGY_RULES):
+        commands = (*(f"kubectl get {kind.name}" for kind in kinds), "kubectl get gtopo")
+        return failed(objection(finding), finding.fix, commands=commands)
+    for finding in context.findings("no-topology", severity="warning"):
+        return failed(objection(finding), finding.fix)
+    existing, open_questions = [], []
+    for workload in context.workloads:
+        name = workload.topology
+        if name is None:
+            continue
+        accepted = context.topology_kinds(workload)
+        resource = context.resource(workload)
+        if resource:
+            existing.append(f"{resource.handle} exists")
+        elif why := context.store.why_unknown(*accepted):
+            open_questions.append(f"cannot tell whether {workload.system} has a {accepted[0].kind} {name}: {why}")
+        else:
+            return _unpublished(context, workload, accepted[0])
+    if open_questions:
+        return unknown(open_questions[0])
+    return passed("; ".join(dict.fromkeys(existing)) or "it asks for no topology")
+
+
+def _unpublished(context: Context, workload: Workload, kind: Kind) -> Step:
+    """A topology of this name is known, but not as the kind that the scheduler reads."""
+    name = workload.topology or ""
+    message = f"there is no {kind.kind} {name} for {workload.system} to read"
+    commands = (f"kubectl get {kind.name}", f"kubectl describe gtopo {name}")
+    scope = context.scope(workload)
+    if scope is None or scope.topology is None:
+        others = [resource.handle for resource in context.snapshot.published if resource.name == name]
+        detail = f"{', '.join(others)} exists, but {workload.system} does not read it"
+        return failed(message, detail, commands=commands[:1])
+    detail = _reported(scope.topology.status.get("published"), kind)
+    field = PUBLISH_FIELDS.get(kind.key, "")
+    if not detail and scope.topology.publish.get(field) == "Never":
+        detail = f"ClusterTopology {name} sets spec.publish.{field}: Never"
+    return failed(
+        message, detail or f"ClusterTopology {name} exists, but is not published as {kind.kind}", commands=commands
+    )
+
+
+def _reported(entries: Any, kind: Kind) -> str:
+    """What the ClusterTopology's status says about its resource of this kind."""
+    for entry in Field(entries).items():
+        message = (entry / "message").text()
+        if kind_of(entry.value) == kind.key and message:
+            return f"the ClusterTopology's status says: {message}"
+    return ""
+
+
+def lost_levels(context: Context) -> Mapping[str, str]:
+    """Domains that are no longer available, with the message of the ClusterTopology that says so.
+
+    Where a workload names a topology that is unknown, those of all ClusterTopologies count.
+    """
+    lost = {}
+    for topology in context.snapshot.topologies:
+        if context.topologies and topology.name not in context.topologies:
+            continue
+        reported = condition({"status": topology.status}, LEVELS_AVAILABLE)
+        if reported is None:
+            continue
+        for domain in unavailable_levels({"status": reported.status, "message": reported.message}):
+            lost[domain] = f"ClusterTopology {topology.name}: {reported.message}"
+    return lost
+
+
+def mentions(context: Context, text: str, domain: str) -> bool:
+    """Whether a message is about a level: it has its domain, or a label key that usually carries it, as a word."""
+    names = (domain, *context.snapshot.catalogue.keys.get(domain, ()))
+    return any(re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", text) for name in names)
+
+
+def level_complaints(context: Context) -> list[Finding]:
+    """What the systems object to in the levels that are named."""
+    return list(context.findings(*_LEVEL_RULES))
+
+
+def wrong_levels(context: Context) -> list[Finding]:
+    """The same without the levels that the topology has lost."""
+    lost = lost_levels(context)
+    return [
+        finding
+        for finding in level_complaints(context)
+        if not any(mentions(context, finding.message, domain) for domain in lost)
+    ]
+
+
+def check_levels(context: Context) -> Step:
+    """Every level that is named is one of the topology's; near misses are offered."""
+    if why := blocked_by_topology(context):
+        return unknown(why)
+    findings = wrong_levels(context)
+    if findings:
+        first, *others = findings
+        more = (f"{objection(other)}; {other.fix}" for other in others)
+        return failed(objection(first), first.fix, *more, commands=(levels_command(*context.topologies[:1]),))
+    if context.asked_levels:
+        names = dict.fromkeys(level.domain for level in context.asked_levels)
+        return passed(f"the topology has what it asks for: {', '.join(names)}")
+    if level_complaints(context):
+        return passed("the topology had the level that it asks for")
+    unread = [workload for workload in context.workloads if not workload.placeable and workload.notes]
+    return unknown(unread[0].notes[0]) if unread else passed("it asks for no level")
+
+
+def levels_command(topology: str | None = None) -> str:
+    """The command that shows the levels of a topology."""
+    return f"toposcope levels {topology or ''}".rstrip()
+
+
+def check_hierarchy(context: Context) -> Step:
+    """No part asks for a broader level than the whole; levels that do not nest on the nodes are mentioned."""
+    if why := blocked_by_levels(context):
+        return unknown(why)
+    for finding in context.findings(*_HIERARCHY_RULES):
+        orders = (f"the levels of {name}: {' > '.join(_order(context, name))}" for name in context.topologies)
+        commands = (levels_command(*context.topologies[:1]),)
+        return failed(objection(finding), finding.fix, *orders, commands=commands)
+    tangles = []
+    for topology in context.snapshot.topologies:
+        reported = condition({"status": topology.status}, HIERARCHY_CONSISTENT)
+        if topology.name in context.topologies and reported and reported.status == "False":
+            tangles.append(f"ClusterTopology {topology.name}: {reported.message}")
+    return passed("no part asks for a broader level than the whole", *tangles)
+
+
+def _order(context: Context, name: str) -> list[str]:
+    workload = next(workload for workload in context.workloads if workload.topology == name)
+    return [level.domain for level in context.levels(workload)]
+
+
+def check_rules(context: Context) -> Step:
+    """Anything else that a system would reject, or take differently from how it was meant."""
+    findings = [
+        finding
+        for checked in context.checked
+        for finding in checked.reading.findings
+        if finding.rule.partition("/")[2] not in _OWN_STEP
+    ]
+    errors = [finding for finding in findings if finding.severity == "error"]
+    warnings = [objection(finding) for finding in findings if finding.severity == "warning"]
+    if errors:
+        first, *others = errors
+        more = (f"{objection(other)}; {other.fix}" for other in others)
+        command = f"kubectl get {context.explained.handle} -o yaml | toposcope check -f -"
+        return failed(objection(first), first.fix, *more, *warnings, commands=(command,))
+    return passed("no other rule is broken", *warnings)

@@ -1,0 +1,181 @@
+"""What the features and messages of all systems are checked with: kinds, conditions, and the outcome of one check.
+
+A system's `features.py` says what has to be installed and enabled for its topology constraints to count, its
+`messages.py` what its messages mean. Both are pure functions over `WorkloadObjects`, which `toposcope explain` fills.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from toposcope.integrations.framework.constraints import Workload
+from toposcope.integrations.framework.document import Field
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object. `versions` are those that are understood, the preferred one first."""
+
+    group: str
+    """Empty for the core group."""
+    kind: str
+    plural: str
+    versions: tuple[str, ...]
+    short: tuple[str, ...] = ()
+    namespaced: bool = True
+
+    @property
+    def name(self) -> str:
+        """`podcliquesets.grove.io`: kubectl takes this for this kind and no other."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Group and kind."""
+        return self.group, self.kind
+
+    def is_called(self, word: str) -> bool:
+        """Whether kubectl takes `word` for this kind: kind, plural or short name, with or without the group."""
+        name, _, group = word.lower().partition(".")
+        return name in {self.kind.lower(), self.plural, *self.short} and group in {"", self.group}
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """What identifies one object."""
+
+    group: str
+    kind: str
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+
+    @property
+    def handle(self) -> str:
+        """`podcliqueset/llm -n ml`, as kubectl takes it."""
+        return f"{self.kind.lower()}/{self.name}" + (f" -n {self.namespace}" if self.namespace else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of an object's status; what is missing or malformed is empty."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.type}={self.status} ({self.reason}): {self.message}"
+
+
+def conditions(document: Object, field: str = "conditions") -> tuple[Condition, ...]:
+    """The conditions in `status.<field>`."""
+    return tuple(
+        Condition(*((entry / name).text() or "" for name in ("type", "status", "reason", "message")))
+        for entry in (Field(document) / "status" / field).items()
+    )
+
+
+def condition(document: Object, kind: str) -> Condition | None:
+    """The condition of one type."""
+    return next((entry for entry in conditions(document) if entry.type == kind), None)
+
+
+class Outcome(StrEnum):
+    """How a check went."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The outcome of one check."""
+
+    outcome: Outcome
+    message: str
+    """What was found, in one sentence; for `unknown`, why it cannot be known."""
+    details: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """What to run next."""
+    name: str = ""
+    """A constant word for scripts; filled in by the caller of the check."""
+
+
+def passed(message: str, *details: str) -> Step:
+    """Nothing is wrong here."""
+    return Step(Outcome.PASSED, message, details)
+
+
+def unknown(message: str, *details: str, commands: tuple[str, ...] = ()) -> Step:
+    """The facts are missing."""
+    return Step(Outcome.UNKNOWN, message, details, commands)
+
+
+def failed(message: str, *details: str, commands: tuple[str, ...] = ()) -> Step:
+    """This keeps the workload from running as intended."""
+    return Step(Outcome.FAILED, message.strip(), tuple(filter(None, details)), tuple(dict.fromkeys(commands)))
+
+
+class Resource(Protocol):
+    """A published topology resource, as it was read."""
+
+    @property
+    def name(self) -> str:
+        """Its `metadata.name`."""
+
+    @property
+    def handle(self) -> str:
+        """`topology.kai.scheduler/cluster`, as kubectl names it."""
+
+    @property
+    def document(self) -> Object:
+        """The object itself."""
+
+
+class Objects(Protocol):
+    """Objects of the cluster."""
+
+    def find(self, kind: Kind, name: str, namespace: str = "") -> Object | None:
+        """One object; None where it does not exist or cannot be read."""
+
+    def why_unknown(self, *kinds: Kind) -> str:
+        """Why nothing is known about any of these kinds; empty when one of them is known."""
+
+
+class WorkloadObjects(Protocol):
+    """One workload in the cluster with the objects around it."""
+
+    @property
+    def document(self) -> Object:
+        """The object that carries the workload's constraints."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+
+    @property
+    def workloads(self) -> Sequence[Workload]:
+        """What it asks for, once for each system."""
+
+    @property
+    def asks_for_levels(self) -> bool:
+        """Whether any part of it asks to be kept together."""
+
+    @property
+    def store(self) -> Objects:
+        """All objects that were read."""
+
+    def members(self, kind: Kind) -> Iterator[tuple[Ref, Object]]:
+        """The objects of a kind that belong to the workload."""
+
+    def resource(self, workload: Workload) -> Resource | None:
+        """The topology resource that the workload's system reads; None where it is missing or cannot be read."""
+
+    def published(self, name: str, *kinds: Kind) -> Resource | None:
+        """The topology resource of this name and one of these kinds."""

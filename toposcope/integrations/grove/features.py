@@ -1,0 +1,135 @@
+"""Grove: topology-aware scheduling is enabled, its PodGangs carry the constraint, and KAI has the binding's Topology.
+
+Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
+reads no node, so its condition is quoted and not taken as the truth about levels.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import (
+    Condition,
+    Kind,
+    Object,
+    Ref,
+    Resource,
+    Step,
+    WorkloadObjects,
+    condition,
+    failed,
+    passed,
+    unknown,
+)
+from toposcope.integrations.kai.features import TOPOLOGY as KAI_TOPOLOGY
+from toposcope.integrations.kai.features import check_topology
+
+CLIQUE_SET: Final = Kind("grove.io", "PodCliqueSet", "podcliquesets", ("v1alpha1",), ("pcs",))
+SCALING_GROUP: Final = Kind("grove.io", "PodCliqueScalingGroup", "podcliquescalinggroups", ("v1alpha1",), ("pcsg",))
+CLIQUE: Final = Kind("grove.io", "PodClique", "podcliques", ("v1alpha1",), ("pclq",))
+GANG: Final = Kind("scheduler.grove.io", "PodGang", "podgangs", ("v1alpha1",))
+BINDING: Final = Kind("grove.io", "ClusterTopologyBinding", "clustertopologybindings", ("v1alpha1",), namespaced=False)
+OLD_BINDING: Final = Kind("grove.io", "ClusterTopology", "clustertopologies", ("v1alpha1",), namespaced=False)
+
+CONDITION: Final = "TopologyLevelsUnavailable"
+_DRIFT: Final = "SchedulerTopologyDrift"
+_DISABLED: Final = "TopologyAwareSchedulingDisabled"
+_MISSING: Final = frozenset({"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"})
+_TOPOLOGY_NAME: Final = "grove.io/topology-name"
+
+
+def check(workload: WorkloadObjects) -> Iterator[Step]:
+    """What Grove reports on the PodCliqueSet and what it created from it."""
+    if not workload.asks_for_levels:
+        return
+    for ref, document in workload.members(CLIQUE_SET):
+        reported = condition(document, CONDITION)
+        yield _check_condition(ref, reported)
+        if reported is None or reported.reason != _DISABLED:
+            yield from _check_gangs(workload)
+
+
+def _check_condition(ref: Ref, reported: Condition | None) -> Step:
+    describe = f"kubectl describe pcs {ref.name} -n {ref.namespace}"
+    if reported is None:
+        return unknown(
+            f"Grove has not reported on the topology constraints of {ref.handle}: it has no condition {CONDITION}",
+            "either its operator has not reconciled it yet, or it is older than 0.1.0-alpha.9 and topology-aware "
+            "scheduling is disabled",
+            commands=(describe,),
+        )
+    if reported.reason == _DISABLED:
+        return failed(
+            f"Grove's topology-aware scheduling is disabled ({_DISABLED}): {reported.message}",
+            "its pods are placed without the constraint; enable it in the configuration of Grove's operator "
+            "(Helm value config.topologyAwareScheduling.enabled: true), then recreate the PodCliqueSet",
+            commands=(describe, "helm list -A --filter grove"),
+        )
+    if reported.reason in _MISSING:
+        return unknown(
+            f"Grove reports {reported}",
+            "the cluster now says otherwise; Grove may not have reconciled since",
+            commands=(describe,),
+        )
+    return passed("Grove's topology-aware scheduling is enabled")
+
+
+def _check_gangs(workload: WorkloadObjects) -> Iterator[Step]:
+    """A PodGang created while topology or level were missing lacks the constraint, and never gets it."""
+    for ref, document in workload.members(GANG):
+        named = (Field(document) / "metadata" / "annotations" / _TOPOLOGY_NAME).text()
+        if not named and not _packs(document):
+            yield failed(
+                f"{ref.handle} was created without the topology constraint, so its pods are placed anywhere",
+                "Grove omits it from PodGangs that it creates while the topology or the level is missing; "
+                "once both exist, recreate the PodCliqueSet",
+                commands=(f"kubectl get {GANG.name} {ref.name} -n {ref.namespace} -o yaml",),
+            )
+
+
+def _packs(value: Any) -> bool:
+    """Whether there is a pack constraint anywhere in the document."""
+    if isinstance(value, dict):
+        return any((name == "packConstraint" and inner) or _packs(inner) for name, inner in value.items())
+    return isinstance(value, list) and any(map(_packs, value))
+
+
+def check_kai(workload: WorkloadObjects) -> Iterator[Step]:
+    """Whether KAI has a Topology for each binding that the workload uses."""
+    for demand in workload.workloads:
+        binding = workload.resource(demand) if demand.system in ("Dynamo", "Grove") else None
+        if binding:
+            named = named_kai_topology(binding.document)
+            describe = f"kubectl describe clustertopologybinding {binding.name}"
+            yield check_topology(workload, named or binding.name, _creator(binding, named), (describe,))
+
+
+def _creator(binding: Resource, named: str) -> str:
+    if not named:
+        return "Grove creates it from the binding while its operator runs and KAI v0.12 or later is installed"
+    who = "Toposcope does, unless spec.publish.kai is Never" if named == binding.name else "its author has to"
+    return f"{binding.handle} names it in spec.schedulerTopologyBindings, so Grove does not create it: {who}"
+
+
+def named_kai_topology(binding: Object) -> str:
+    """The KAI Topology that a binding names, so that Grove creates none; empty when it names none."""
+    for entry in (Field(binding) / "spec" / "schedulerTopologyBindings").items():
+        if (entry / "schedulerName").text() == "kai-scheduler":
+            return (entry / "topologyReference").text() or ""
+    return ""
+
+
+def check_drift(binding: Resource, describe: str) -> Step | None:
+    """Grove's own comparison of a binding with the backends' topologies; None: no drift. `describe` is a command."""
+    reported = condition(binding.document, _DRIFT)
+    if reported is None or reported.status == "False":
+        return None
+    details = [
+        f"{(status / 'schedulerName').text()}: {(status / 'message').text()}"
+        for status in (Field(binding.document) / "status" / "schedulerTopologyStatuses").items()
+        if not (status / "inSync").flag(default=True) and (status / "message").text()
+    ]
+    message = f"Grove reports on {binding.handle}: {reported}"
+    if reported.status == "True":
+        return failed(message, *details, commands=(describe, f"kubectl get {KAI_TOPOLOGY.name}"))
+    return unknown(message, *details, commands=(describe,))

@@ -1,0 +1,86 @@
+"""Kueue: the workload's queue leads to a flavor with a topology, and the queues are active."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.features import (
+    Kind,
+    Object,
+    Step,
+    WorkloadObjects,
+    condition,
+    failed,
+    passed,
+    unknown,
+)
+from toposcope.integrations.kueue.workload import QUEUE_NAME
+
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+_GROUP: Final = "kueue.x-k8s.io"
+WORKLOAD: Final = Kind(_GROUP, "Workload", "workloads", _VERSIONS, ("wl",))
+LOCAL_QUEUE: Final = Kind(_GROUP, "LocalQueue", "localqueues", _VERSIONS)
+CLUSTER_QUEUE: Final = Kind(_GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
+FLAVOR: Final = Kind(_GROUP, "ResourceFlavor", "resourceflavors", _VERSIONS, namespaced=False)
+TOPOLOGY: Final = Kind(_GROUP, "Topology", "topologies", (*_VERSIONS, "v1alpha1"), namespaced=False)
+
+
+def check(workload: WorkloadObjects) -> Iterator[Step]:
+    """From the workload's queue name to the flavors of its ClusterQueue."""
+    if not any(demand.system == "Kueue" for demand in workload.workloads):
+        return
+    name, namespace = _queue_name(workload), workload.namespace
+    if name is None:
+        yield unknown("the workload names no queue, so the flavors that Kueue would use are unknown")
+        return
+    queue = workload.store.find(LOCAL_QUEUE, name, namespace)
+    if queue is None:
+        command = f"kubectl get {LOCAL_QUEUE.name} -n {namespace}"
+        yield _missing(workload, LOCAL_QUEUE, f"LocalQueue {name}", f" in namespace {namespace}", command)
+        return
+    cluster_queue = (Field(queue) / "spec" / "clusterQueue").text() or ""
+    yield _check_cluster_queue(workload, cluster_queue)
+
+
+def _queue_name(workload: WorkloadObjects) -> str | None:
+    root = Field(workload.document)
+    own = (root / "metadata" / "labels" / QUEUE_NAME).text() or (root / "spec" / "queueName").text()
+    admitted = [(Field(document) / "spec" / "queueName").text() for _, document in workload.members(WORKLOAD)]
+    return own or next(filter(None, admitted), None)
+
+
+def _missing(workload: WorkloadObjects, kind: Kind, which: str, where: str, command: str) -> Step:
+    if why := workload.store.why_unknown(kind):
+        return unknown(f"cannot read {which}: {why}", commands=(command,))
+    return failed(f"{which} does not exist{where}", commands=(command,))
+
+
+def _check_cluster_queue(workload: WorkloadObjects, name: str) -> Step:
+    queue = workload.store.find(CLUSTER_QUEUE, name)
+    if queue is None:
+        return _missing(workload, CLUSTER_QUEUE, f"ClusterQueue {name}", "", f"kubectl get {CLUSTER_QUEUE.name}")
+    active = condition(queue, "Active")
+    if active and active.status == "False":
+        message = f"ClusterQueue {name} is not active ({active.reason}): {active.message}"
+        return failed(message, commands=(f"kubectl describe {CLUSTER_QUEUE.name} {name}",))
+    return _check_flavors(workload, name, queue)
+
+
+def _check_flavors(workload: WorkloadObjects, name: str, queue: Object) -> Step:
+    groups = (Field(queue) / "spec" / "resourceGroups").items()
+    names = {text for group in groups for entry in (group / "flavors").items() if (text := (entry / "name").text())}
+    if why := workload.store.why_unknown(FLAVOR):
+        return unknown(f"cannot tell whether the flavors of ClusterQueue {name} have a topology: {why}")
+    topologies = {}
+    for flavor in sorted(names):
+        document = workload.store.find(FLAVOR, flavor)
+        if document and (topology := (Field(document) / "spec" / "topologyName").text()):
+            topologies[flavor] = topology
+    if not topologies:
+        return failed(
+            f"no flavor of ClusterQueue {name} has a topology, so Kueue cannot keep its pods together",
+            f"set spec.topologyName on a ResourceFlavor ({', '.join(sorted(names)) or 'the queue has none'})",
+            commands=(f"kubectl get {FLAVOR.name} -o yaml",),
+        )
+    offered = ", ".join(f"{flavor} (topology {topology})" for flavor, topology in topologies.items())
+    return passed(f"ClusterQueue {name} offers {offered}")
