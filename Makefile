@@ -91,7 +91,7 @@ chart: ## Copy the Helm chart into dist/toposcope, with the files that it links 
 reference: $(VENV)/dev ## Write the tables of docs/ that come from the code (labels, metrics, levels, flags, fields)
 	@$(BIN)/python -m tools.docgen $(ARGS)
 
-docs: .venv-docs/installed ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
+docs: .venv-docs/installed tools/docgen/node_modules/.ready ## Build the site of docs/ into dist/site; a link or anchor that leads nowhere is an error
 	@# Not --quiet: a strict build counts only warnings that are logged.
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
@@ -103,7 +103,7 @@ ifeq ($(strip $(ARGS)),--yes)
 endif
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .venv-docs .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules toposcope/ui/static
+	rm -rf $(VENV) .venv-docs tools/docgen/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist build $(PAGE)/node_modules toposcope/ui/static
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Toposcope needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
@@ -114,6 +114,10 @@ $(BIN)/python:
 	@echo "Installing what the site needs into .venv-docs ..."
 	@$(BIN)/python -m venv .venv-docs
 	@.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+tools/docgen/node_modules/.ready: tools/docgen/package-lock.json | $(VENV)/dev
+	@cd $(@D)/.. && $(NODE) npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # `run` holds what the programs need, `dev` also what the checks need.

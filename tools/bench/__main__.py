@@ -10,6 +10,7 @@ from tools import figures
 from tools.bench.agent import memory_figures, start_figures
 from tools.bench.agents import agents_figures
 from tools.bench.controller import change_figures, sync_figures
+from tools.bench.curves import draw
 from tools.bench.fleet import fleet_figures
 from tools.bench.idle_hour import flapping_figures, rest_figures
 from tools.bench.page import page_figures
@@ -17,7 +18,7 @@ from tools.bench.probe import probe_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
-from tools.bench.scale import scale_report
+from tools.bench.scale import PANELS, PICTURE, scale_report
 from tools.bench.snapshot_commands import look_figures
 from tools.bench.soak import soak_figures
 from tools.bench.ui import ui_figures
@@ -84,6 +85,8 @@ def main() -> int:
         print(f"\n{name} ({time.monotonic() - began:.0f} s)\n{text}", flush=True)
         if arguments.write and rows[1:] and not error:
             figures.write("performance", "bench", {name: rows})
+            if name == "scale":
+                draw(rows, PANELS, PICTURE)
     return 1 if failed else 0
 
 

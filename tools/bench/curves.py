@@ -1,10 +1,17 @@
-"""How a cost grows with the number of nodes: samples by size, the exponent of the curve, and curves as a table."""
+"""How a cost grows with the number of nodes: samples by size, growth exponents, curves as a table and as a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from pathlib import Path
+from typing import Final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure as Canvas
 
 from tools.bench.report import Rows, Sample, number
+
+_LIMIT: Final = "limit: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +55,34 @@ def curve_rows(curves: Sequence[Curve]) -> Rows:
     for curve in curves:
         cells = [number(curve.points[size].value) if size in curve.points else "" for size in sizes]
         name = f"{curve.name}, {curve.unit}" if curve.unit else curve.name
-        rows.append((("  " if curve.limit else "") + name, *cells, _shown(curve.exponent), _shown(curve.tail)))
+        rows.append((_LIMIT * curve.limit + name, *cells, _shown(curve.exponent), _shown(curve.tail)))
     return rows
 
 
 def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
+
+
+def draw(table: Rows, panels: Mapping[str, Mapping[str, str]], path: Path) -> None:
+    """Draw rows of a table of `curve_rows` as SVG, on axes that count in powers of ten, with each curve's exponent.
+
+    `panels` has the title of each pair of axes and, for the start of a row's name, what the curve is called. Curves of
+    limits are dashed. Rows that are missing, and values of 0, are left out.
+    """
+    (_, *columns), *rows = table
+    sizes = [int(column.replace(",", "")) for column in columns[:-2]]
+    # Words stay words, and equal figures make equal files.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "toposcope"}):
+        canvas = Canvas(figsize=(10, 7), layout="constrained")
+        for axes, (title, names) in zip(canvas.subplots(2, 2).flat, panels.items(), strict=True):
+            for name, called in names.items():
+                for row in (row for row in rows if row[0].removeprefix(_LIMIT).startswith(name)):
+                    *cells, k, _ = row[1:]
+                    costs = [float(cell.replace(",", "") or 0) for cell in cells]
+                    points = [point for point in zip(sizes, costs, strict=True) if point[1]]
+                    style = "o--" if row[0].startswith(_LIMIT) else "o-"
+                    axes.loglog(*zip(*points, strict=True), style, label=f"{called}, n^{k}" if k else called)
+            axes.set(title=title, xlabel="nodes")
+            axes.grid(visible=True, alpha=0.4)
+            axes.legend()
+        canvas.savefig(path, format="svg", metadata={"Date": None})

@@ -1,11 +1,10 @@
 """From 1,000 to 100,000 nodes: what the controller and the commands cost, as curves with their growth exponents.
 
 Beside them in the same run the limit (a program that only reads the same bytes, one that decodes and keeps) and the
-naive way (the `kubernetes` package's typed client). The full run writes docs/pictures/scale.svg.
+naive way (the `kubernetes` package's typed client). `--write` draws docs/pictures/scale.svg.
 """
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +13,6 @@ from typing import Final
 import msgspec
 import psutil
 
-from tools.bench.chart import Line, Panel, chart
 from tools.bench.controller import (
     NODE_IN_SERVER,
     STATUS,
@@ -33,6 +31,7 @@ from tools.bench.report import Rows, Sample
 from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import ApiServer, MeasurementError, Program, program
+from tools.figures import FOLDER
 
 _SIZES: Final = {1_000: 3, 3_000: 3, 10_000: 3, 30_000: 1, 100_000: 1}
 """Nodes to runs."""
@@ -43,7 +42,7 @@ _NAIVE: Final = 10_000
 _NODE_ON_DISK: Final = 60_000
 _MIB: Final = 1 << 20
 _KIB: Final = 1024
-_PICTURE: Final = Path("docs/pictures/scale.svg")
+PICTURE: Final = FOLDER.parent / "pictures" / "scale.svg"
 _FLAGS: Final = ("--debounce", "0", "--metrics-port", "0")
 
 SYNC, PEAK, CHANGED, LAST = (
@@ -54,16 +53,23 @@ SYNC, PEAK, CHANGED, LAST = (
 )
 DRAIN, KEEP, NAIVE = "read the bytes only", "read, decode, keep", "typed client of `kubernetes`"
 
-_SHORT: Final = {
-    SYNC: "controller",
-    PEAK: "controller",
-    CHANGED: "p50",
-    LAST: "p99",
-    DRAIN: "bytes only",
-    KEEP: "decode, keep",
-    NAIVE: "typed client",
+PANELS: Final = {
+    "First sync of the controller, CPU in s": {
+        SYNC: "controller",
+        f"{KEEP}, CPU": "decode, keep",
+        f"{DRAIN}, CPU": "bytes only",
+        f"{NAIVE}, CPU": "typed client",
+    },
+    "Its peak memory in MiB": {
+        PEAK: "controller",
+        f"{KEEP}, peak": "decode, keep",
+        f"{DRAIN}, peak": "bytes only",
+        f"{NAIVE}, peak": "typed client",
+    },
+    "A changed label to the new status, in ms": {CHANGED: "p50", LAST: "p99"},
+    "Commands on a saved cluster, CPU in s": {"tree, CPU": "tree", "check, CPU": "check"},
 }
-"""What stands at the end of a curve."""
+"""Panels of the picture: the start of a row's name to what its curve is called."""
 
 
 @dataclass(slots=True)
@@ -79,7 +85,7 @@ class Curves:
 
 
 def scale_report(*, quick: bool) -> Rows:
-    """The table of all curves; the full run writes the picture too."""
+    """The table of all curves."""
     curves = Curves()
     compile_programs()
     for nodes, runs in _SIZES.items():
@@ -95,9 +101,6 @@ def scale_report(*, quick: bool) -> Rows:
         curves.add("node events handled", "/s", nodes, event_rate(nodes, runs))
         _commands(curves, nodes, runs)
         print(f"{nodes:,} nodes done", file=sys.stderr, flush=True)
-    if not quick:
-        _PICTURE.parent.mkdir(exist_ok=True)
-        _PICTURE.write_text(picture(curves), encoding="utf-8")
     return curve_rows(sorted(curves.all.values(), key=lambda curve: curve.limit))
 
 
@@ -170,28 +173,3 @@ def _commands(curves: Curves, nodes: int, runs: int) -> None:
         curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in found[command]), "s"))
         curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in found[command]), "MiB"))
     curves.add("read the file only, CPU", "s", nodes, Sample(tuple(run[0] for run in found["read"]), "s"), limit=True)
-
-
-def picture(curves: Curves) -> str:
-    """Four panels of curves, each named with its exponent."""
-    panels = (
-        ("First look of the controller, CPU in s", (SYNC, f"{KEEP}, CPU", f"{DRAIN}, CPU", f"{NAIVE}, CPU")),
-        ("Its peak memory in MiB", (PEAK, f"{KEEP}, peak memory", f"{DRAIN}, peak memory", f"{NAIVE}, peak memory")),
-        ("A changed label to the new status, in ms", (CHANGED, LAST)),
-        ("Commands on a saved cluster, CPU in s", ("tree, CPU", "check, CPU")),
-    )
-    shown = [
-        Panel(title, list(_lines(curves, names)))
-        for title, names in panels
-        if any(name in curves.all for name in names)
-    ]
-    return chart("Costs of the controller and the commands from 1,000 to 100,000 nodes", shown, "nodes")
-
-
-def _lines(curves: Curves, names: tuple[str, ...]) -> Iterator[Line]:
-    for name in names:
-        curve = curves.all.get(name)
-        if curve and curve.line:
-            words = next((to for start, to in _SHORT.items() if name.startswith(start)), name.partition(",")[0])
-            k = curve.exponent
-            yield Line(words if k is None else f"{words}, n^{k:.2f}", curve.line, dashed=curve.limit)

@@ -1,23 +1,83 @@
-"""Write the generated parts of docs/. `--check` writes nothing and names the pages that would change."""
+"""`make reference`: write the generated parts of docs/; `--check` writes nothing and names the pages that would change.
 
+A part stands between two comments of its page; everything else is written by hand.
+"""
+
+import re
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from tools.docgen.pages import DOCS, outdated
+from tools import figures
+from tools.docgen import metrics, tables
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+
+_MEASURED_ALONE: Final = ("real", "look", "ui", "page", "scale", "agents", "fleet", "soak")
+
+PARTS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "labels.md": {"labels": tables.labels, "annotations": tables.annotations},
+    "metrics.md": {"agent": metrics.agent, "topologies": metrics.topologies, "work": metrics.work},
+    "levels.md": {"catalogue": tables.catalogue, "retired": tables.retired, "mistaken": tables.mistaken},
+    "commands.md": {"commands": tables.overview, "flags": tables.flags},
+    "fields.md": {"spec": tables.spec, "status": tables.status},
+    "performance.md": {
+        "agent": partial(figures.part, "performance", "memory", "start", "probe", "rest", "flapping"),
+        "controller": partial(figures.part, "performance", "sync", "events", "recompute", "change"),
+        **{name: partial(figures.part, "performance", name) for name in _MEASURED_ALONE},
+    },
+    "reliability.md": {
+        name: partial(figures.part, "reliability", name)
+        for name in ("invariants", "faults", "processes", "input", "large input")
+    },
+}
+"""Page to its generated parts."""
+
+
+class MissingMarkError(Exception):
+    """A page lost the comments between which a part of it is written."""
+
+
+def put(page: str, part: str, text: str) -> str:
+    """The page with `text` as its part of that name.
+
+    Raises MissingMarkError when the page has not exactly one place for it.
+    """
+    begin, end = f"<!-- generated: {part} (make reference) -->", f"<!-- end: {part} -->"
+    pattern = re.compile(f"({re.escape(begin)}\n).*?({re.escape(end)}\n)", re.DOTALL)
+    written, places = pattern.subn(lambda match: f"{match[1]}\n{text.strip()}\n\n{match[2]}", page)
+    if places != 1:
+        raise MissingMarkError(f"the part {part!r} needs {begin!r} and {end!r} once on its page, not {places} times")
+    return written
+
+
+def outdated() -> dict[str, str]:
+    """The pages that are not what the code says, each as it should be."""
+    changed = {}
+    for name, parts in PARTS.items():
+        page = text = (DOCS / name).read_text(encoding="utf-8")
+        for part, write in parts.items():
+            text = put(text, part, write())
+        if text != page:
+            changed[name] = text
+    return changed
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or only look; 1 where `--check` finds a page that is not what the code says."""
+    """Write the pages, or check them: then 1 where one is not what the code says."""
     if arguments not in ([], ["--check"]):
         print("usage: python -m tools.docgen [--check]", file=sys.stderr)
         return 2
-    found = outdated()
-    for name, text in found.items():
+    pages = outdated()
+    for name, text in pages.items():
         if arguments:
             print(f"docs/{name} is not what the code says: make reference", file=sys.stderr)
         else:
             (DOCS / name).write_text(text, encoding="utf-8")
             print(f"docs/{name}")
-    return 1 if arguments and found else 0
+    return 1 if arguments and pages else 0
 
 
 if __name__ == "__main__":
