@@ -1,19 +1,24 @@
+"""Clusters from files: every layout, lists taken many items at a time, hostile YAML, problems with their place."""
+
 import gzip
 import io
 import json
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from toposcope.snapshot import cutter
+from toposcope.snapshot.decode import every
 from toposcope.snapshot.documents import documents
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
-from toposcope.snapshot.yaml_text import locate
+from toposcope.snapshot.yaml_text import MAX_DEPTH, YamlSyntaxError, check_limits, load, locate
 
 ITEMS = [*demo_nodes(most=5), pod("p", "gb200-01", 3), cluster_topology(required=["rack"])]
 LIST = {"apiVersion": "v1", "items": ITEMS, "kind": "List", "metadata": {"resourceVersion": ""}}
@@ -121,7 +126,7 @@ def test_every_problem_is_told_in_one_run_with_its_place(tmp_path: Path) -> None
         "documents.yaml, document 1, line 5: metadata.labels: Expected `object | null`, got a list",
         "documents.yaml, document 2, line 9: not YAML: did not find expected ',' or '}'",
         "documents.yaml, document 3, line 9: kind: is missing; what object is this?",
-        "documents.yaml, document 4, line 11: no object of the Kubernetes API: it needs apiVersion, kind and metadata",
+        "documents.yaml, document 4, line 11: not a Kubernetes object: it needs apiVersion, kind and metadata",
         lines[5],
         lines[6],
         "none.yaml: No such file or directory",
@@ -177,3 +182,127 @@ def test_bulk_is_cut_from_nodes_only_and_never_from_texts(tmp_path: Path) -> Non
 def test_a_key_with_dots_is_found_by_its_brackets(text: bytes) -> None:
     assert locate(text, "$.metadata.annotations[a.b/c]")[1] == 3
     assert locate(text, "$.metadata.annotations[d.e/f]") == ("metadata.annotations[d.e/f]", 3)
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"- " * 50_000, b"? " * 50_000, b"{a: " * 50_000])
+def test_yaml_nested_without_end_is_rejected_before_it_is_loaded(text: bytes) -> None:
+    with pytest.raises(YamlSyntaxError, match=f"more than {MAX_DEPTH} levels deep"):
+        load(b"kind: Node\nspec:\n  " + text)
+
+
+def test_aliases_that_multiply_or_contain_themselves_are_rejected() -> None:
+    lines = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [b"a%d: &a%d [%b]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 9)]
+    with pytest.raises(YamlSyntaxError, match="expand to more than 1,000,000 values; write them out") as rejected:
+        load(b"\n".join(lines))
+    assert rejected.value.line == 6
+    with pytest.raises(YamlSyntaxError, match=r"\*a refers to a value that contains it"):
+        check_limits(b"spec: &a {self: *a}")
+
+
+def test_harmless_aliases_and_braces_load_and_each_document_is_measured_alone() -> None:
+    assert load(b"a: &x {b: 1}\nc: *x") == {"a": {"b": 1}, "c": {"b": 1}}
+    assert load(b"a: &x 1\nc: [*x, *x]") == {"a": 1, "c": [1, 1]}
+    assert len(load(b"\n".join(b"- {a: [1], b: {c: 2}}" for _ in range(300)))) == 300
+    check_limits(b"---\n".join(b"a: &a [1, 2]\nb: [*a, *a]\n" for _ in range(50)))
+
+
+# Lists are taken many items at a time: the result must be that of reading them one by one.
+
+PODS: Final = [
+    pod("runs", "gb200-01", 3),
+    pod("over", "gb200-02", 3, phase="Succeeded"),
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "waits", "annotations": {"pod-group-name": "pg", "kai.scheduler/x": "y"}},
+        "spec": {
+            "containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}],
+            "nodeSelector": {"rack": "r1"},
+            "tolerations": [{"operator": "Exists"}],
+        },
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no room"}]},
+    },
+]
+KUEUE: Final = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "Topology",
+    "metadata": {"name": "t"},
+    "spec": {"levels": [{"nodeLabel": "rack"}]},
+}
+PLAIN: Final = [*demo_nodes(most=7), *PODS]
+MIXED: Final = [KUEUE, *PLAIN[:4], cluster_topology(required=["rack"]), *PLAIN[4:], KUEUE]
+FOREIGN: Final = {"apiVersion": "other.io/v1", "kind": "Node", "metadata": {"name": "not-ours"}}
+
+
+class WantsNodes:
+    """Somebody who wants whole Nodes: with them, items are read one by one."""
+
+    def wants(self, _group: str, kind: str) -> bool:
+        return kind == "Node"
+
+    def put(self, document: Mapping[str, Any]) -> None:
+        pass
+
+
+@pytest.fixture(params=[600, 5_000, 1 << 17])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many bytes are read at a time."""
+    monkeypatch.setattr(cutter, "_CHUNK", request.param)
+
+
+def outcome(path: Path, others: WantsNodes | None = None) -> object:
+    try:
+        found = load_files([str(path)], keep_matrix=every, others=others)
+    except InputError as error:
+        return [str(problem) for problem in error.problems]
+    pods = None if found.pods is None else sorted(found.pods, key=lambda each: each.name)
+    return found.nodes, pods, found.topologies, found.published, found.warnings
+
+
+def check_either_way(tmp_path: Path, text: str | bytes) -> object:
+    path = tmp_path / "cluster.json"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    found = outcome(path)
+    assert found == outcome(path, WantsNodes())
+    return found
+
+
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("items", [PLAIN, MIXED, [*PLAIN, FOREIGN], PLAIN[:1], [PODS[1]]])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_the_same_cluster_either_way(items: list[dict[str, Any]], newline: str, tmp_path: Path) -> None:
+    check_either_way(tmp_path, saved(items).replace("\n", newline))
+    check_either_way(tmp_path, (saved(items[:3]) + saved(items[2:])).replace("\n", newline))
+
+
+def test_most_items_are_taken_in_lists(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text(saved(PLAIN))
+    taken: list[dict[str, Any]] = []
+
+    def take(_place: object, text: bytes) -> int:
+        items = json.loads(text)
+        taken.extend(items)
+        return len(items)
+
+    problems: list[Problem] = []
+    rest = [document.read(dict) for document in documents([str(path)], problems.append, take_list=take)]
+    assert [*taken, *rest] == PLAIN
+    assert len(rest) == 1
+    assert not problems
+
+
+@pytest.mark.usefixtures("chunk")
+def test_damage_is_reported_as_when_items_are_read_one_by_one(tmp_path: Path) -> None:
+    text = saved(MIXED).encode()
+    rng = random.Random(7)
+    for _ in range(25):
+        at, length = rng.randrange(len(text)), rng.choice([1, 1, 2, 40, 3_000])
+        damage = rng.choice([b"", b'"', b"}", b"\xff", b"\n"])
+        check_either_way(tmp_path, text[:at] + damage + text[at + length :])
+    for wrong in ('"gb200-01"', '"nvidia.com/gpu": "4"', '"items"', '"kind": "Pod"', '"kind": "List"'):
+        damaged = wrong.replace('"', "{", 1).replace('"', "}", 1)
+        check_either_way(tmp_path, text.decode().replace(wrong, damaged))
+    many = text.decode().replace('"nvidia.com/gpu": "4"', '"nvidia.com/gpu": "many"')
+    assert "many" in str(check_either_way(tmp_path, many))

@@ -37,15 +37,14 @@ _READ: Final = (
 
 _DECODE: Final = f"""
 import sys
-from pathlib import Path
 import msgspec
-from toposcope.snapshot.bulk import BulkFile
+from toposcope.snapshot.documents import documents
 class Meta(msgspec.Struct, gc=False):
     name: str
 class Item(msgspec.Struct, gc=False):
     metadata: Meta
 items = msgspec.json.Decoder(list[Item])
-print("items", sum(len(items.decode(text)) for text in BulkFile(Path(sys.argv[1])).lists()))
+print("items", len(list(documents([sys.argv[1]], print, take_list=lambda _, text: len(items.decode(text))))))
 {_PEAK}"""
 """Nothing but the name of each object: less than this cannot be read of JSON."""
 

@@ -97,7 +97,7 @@ def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Do
     names = list(names)
     meter = Meter(names)
     with Progress(sys.stderr) as progress:
-        for count, document in enumerate(all_documents(names, problems.append, count=meter.read), 1):
+        for count, document in enumerate(all_documents(names, problems.append, on_read=meter.read), 1):
             progress(document.place.file, count, meter.share)
             try:
                 yield document, document.read(dict)

@@ -18,7 +18,7 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.streams import NO_READER, forget
 from toposcope.cli.terminal import Screen, complain, screen
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.snapshot.files import unhurried_collection
+from toposcope.snapshot.decode import paused_gc
 from toposcope.snapshot.filters import SelectorError
 from toposcope.snapshot.model import Collector, Snapshot
 from toposcope.snapshot.problems import InputError
@@ -92,9 +92,9 @@ def look(
     files; `first` is given the ClusterTopologies of a cluster before its nodes are read. Raises BadInput, KubeError
     and Unanswerable.
     """
-    from toposcope.snapshot.decode import every, troubled  # noqa: PLC0415 - what is asked for decides what is loaded
+    from toposcope.snapshot.decode import degraded, every  # noqa: PLC0415 - what is asked for decides what is loaded
 
-    keep: KeepMatrix = every if matrices else troubled if node is None else (lambda name, _: name == node)
+    keep: KeepMatrix = every if matrices else degraded if node is None else (lambda name, _: name == node)
     with Progress(sys.stderr) as progress:
         if arguments.files:
             snapshot = _from_files(arguments, progress, keep, others)
@@ -163,7 +163,7 @@ def answer(command: str, arguments: argparse.Namespace, work: Callable[[Screen],
     """Do the work of a command on the screen; the program's exit code, whatever happens."""
     try:
         # To look for garbage again and again in a large cluster takes longer than the answer.
-        with unhurried_collection():
+        with paused_gc():
             code = work(screen(paging=not arguments.no_pager))
             sys.stdout.flush()
     except BrokenPipeError:

@@ -1,7 +1,8 @@
-"""Objects out of files: JSON or YAML, lists or many documents, compressed or not, piece by piece.
+"""Kubernetes objects from files: JSON or YAML, lists or many documents, gzipped or not, in bounded memory.
 
-What `kubectl get -o json` and `-o yaml` print is told by its layout and cut into objects without being read as a
-whole; anything else is read a document at a time. A problem is noted and reading goes on behind it.
+The lists that `kubectl get -o json` and `-o yaml` print are recognised by their layout and cut into items: a parser
+needs a whole list in memory, and a large cluster's is gigabytes. No string of JSON holds a line break, so indentation
+tells where an item ends. Anything else is read a document at a time. A problem is reported, and reading goes on.
 """
 
 import gzip
@@ -16,9 +17,9 @@ from typing import IO, Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.kube.listing import UNREADABLE
-from toposcope.snapshot.cutting import Cutter
+from toposcope.snapshot.cutter import Cutter
 from toposcope.snapshot.problems import InputError, Place, Problem
-from toposcope.snapshot.yaml_text import YamlSyntaxError, load, locate, without_bulk
+from toposcope.snapshot.yaml_text import YamlSyntaxError, load, locate, without_unread
 from toposcope.topology.text import not_utf8, type_words
 
 STDIN: Final = "-"
@@ -30,21 +31,24 @@ _PACKED: Final = b"TOPOSCOPE-SNAPSHOT"
 _LONGEST_LOCATED: Final = 1 << 20
 _BLANK: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*")
 _JSON: Final = re.compile(rb"(?:[ \t\r\n]|\xef\xbb\xbf)*[{\[]")
-_JSON_ITEMS: Final = re.compile(rb'\{\r?\n +"apiVersion": "[^"\n]*",\r?\n( +)"items": \[\r?\n( +)(?=\{\r?\n)')
+_JSON_ITEMS: Final = re.compile(rb'\{(\r?\n) +"apiVersion": "[^"\n]*",\1( +)"items": \[\1( +)(?=\{\1)')
 _YAML_ITEMS: Final = re.compile(rb"(?:(?:#.*|---[ \t]*|[ \t]*)\r?\n)*apiVersion: \S+\r?\nitems:\r?\n(?=- )")
+_YAML_DASH: Final = re.compile(rb"- ")
 _YAML_ITEM: Final = re.compile(rb"^(?:- |[^\s#-]|---)", re.MULTILINE)
 _NAMED: Final = re.compile(rb'\{\s*"apiVersion":\s*"([^"\\]*)",\s*"kind":\s*"([^"\\]+)"')
-"""How kubectl begins an object: what it is can be told without reading all of it."""
+"""How kubectl begins an object: its kind is known without parsing all of it."""
 _EMPTY: Final = re.compile(rb"(?:---(?=\s|\Z)|#[^\n]*+|\s|\xef\xbb\xbf)*+\Z")
-"""Possessive: of a file of comments, each step back would be kept in memory."""
+"""Possessive: in a file of comments, backtracking would keep each step in memory."""
 _DOCUMENT: Final = re.compile(rb"^---(?=\s)", re.MULTILINE)
 _JSON_NEXT: Final = re.compile(rb"\n(?=\{)")
+_JSON_END: Final = re.compile(rb"\n\}(?=\s|\Z)")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _BYTE: Final = re.compile(r" ?\(byte (\d+)\)")
 
 _T = TypeVar("_T")
-Tell = Callable[[Problem], None]
-Count = Callable[[int], None]
+Report = Callable[[Problem], None]
+TakeList = Callable[[Place, bytes], int]
+"""Given a JSON list of objects, many at a time: takes all and returns how many, or takes none and returns 0."""
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -52,9 +56,7 @@ class _Head(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     kind: str = ""
 
 
-class _List(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
+class _List(_Head, frozen=True, gc=False, rename="camel"):
     items: list[msgspec.Raw] | None = None
 
 
@@ -66,7 +68,7 @@ def decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of the Kubernetes API, not yet understood."""
+    """One object of the Kubernetes API, not decoded yet."""
 
     place: Place
     api_version: str
@@ -74,24 +76,29 @@ class Document:
     text: bytes | msgspec.Raw
     """As it stands in the file: to find lines in, and for JSON what is decoded."""
     values: Any = None
-    """What YAML made of it; None for JSON."""
+    """Parsed YAML; None for JSON."""
     inside: str = ""
-    """Where in the text the object stands (`.items[3]`); empty where it is all of it."""
+    """Where in the text the object is (`.items[3]`); empty where it is all of it."""
+
+    @property
+    def group(self) -> str:
+        """Its API group; empty: the core group."""
+        return self.api_version.rpartition("/")[0]
 
     def read(self, kind: type[_T]) -> _T:
-        """The object as this type. Raises BadInput with the field and its line."""
+        """The object as this type. Raises InputError with the field and its line."""
         try:
             if self.values is not None:
                 return msgspec.convert(self.values, kind)
-            found: _T = decoder(cast("Hashable", kind)).decode(self.text)
+            decoded: _T = decoder(cast("Hashable", kind)).decode(self.text)
         except UNREADABLE as error:
             if self.values is None and not isinstance(error, msgspec.ValidationError):
                 raise InputError(_malformed(self.place, bytes(self.text), error)) from error
             raise self.bad(error) from error
-        return found
+        return decoded
 
     def bad(self, error: Exception) -> InputError:
-        """The error with its place: for an object that was read and makes no sense."""
+        """The error with its place, for an object that parses and makes no sense."""
         words, _, path = str(error).partition(" - at `")
         text = bytes(self.text) if len(memoryview(self.text)) <= _LONGEST_LOCATED else b""
         field, line = locate(text, path.rstrip("`"), self.inside) if path else ("", 1)
@@ -104,158 +111,258 @@ def _down(place: Place, lines: int) -> Place:
 
 
 def documents(
-    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+    names: Iterable[str],
+    report: Report,
+    stdin: IO[bytes] | None = None,
+    on_read: Callable[[int], None] | None = None,
+    take_list: TakeList | None = None,
 ) -> Iterator[Document]:
-    """Every object of the Kubernetes API in files, directories and standard input; see `all_documents`.
+    """Every Kubernetes object in files, directories (recursively) and standard input (`-`), in order.
 
-    What says no kind goes to `tell` too.
+    What cannot be read, or has no kind, goes to `report`. `on_read` gets the number of bytes read each time.
+    Objects that `take_list` takes are not yielded; with it, lines are not counted, which takes as long as parsing.
     """
-    for document in all_documents(names, tell, stdin, count):
+    for document in all_documents(names, report, stdin, on_read, take_list):
         if document.kind:
             yield document
         else:
-            tell(kindless(document))
+            report(kindless(document))
 
 
 def kindless(document: Document) -> Problem:
-    """What is to be said of a document without a kind that nobody knows."""
+    """The problem of a document that has no kind."""
     return Problem(document.place, "kind", "is missing; what object is this?")
 
 
 def all_documents(
-    names: Iterable[str], tell: Tell, stdin: IO[bytes] | None = None, count: Count | None = None
+    names: Iterable[str],
+    report: Report,
+    stdin: IO[bytes] | None = None,
+    on_read: Callable[[int], None] | None = None,
+    take_list: TakeList | None = None,
 ) -> Iterator[Document]:
-    """Every document in files, directories (all that is below them) and standard input (`-`), in order.
-
-    Some are no objects of the Kubernetes API and have no kind. What cannot be read goes to `tell`; the rest is yielded
-    all the same. `count` is told how many bytes have been read.
-    """
+    """As `documents`, with those that are no Kubernetes objects and have no kind."""
     for name in names:
         if name == STDIN:
-            yield from _stream("standard input", stdin or sys.stdin.buffer, tell, count)
+            yield from _Reader("standard input", report, take_list).read(stdin or sys.stdin.buffer, on_read)
             continue
         try:
             for path in _files(Path(name)):
                 with path.open("rb") as file:
-                    yield from _stream(str(path), file, tell, count)
+                    yield from _Reader(str(path), report, take_list).read(file, on_read)
         except OSError as error:
-            tell(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
+            report(Problem(Place(str(error.filename or name)), "", error.strerror or str(error)))
 
 
 def _files(path: Path) -> Sequence[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.name.endswith(SUFFIXES) and each.is_file())
-    if not found:
+    files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
+    if not files:
         raise FileNotFoundError(2, f"no file here that ends in {', '.join(SUFFIXES)}", str(path))
-    return found
+    return files
 
 
-def _stream(name: str, stream: IO[bytes], tell: Tell, count: Count | None = None) -> Iterator[Document]:
-    head = stream.read(len(_GZIP))
-    if head == _PACKED[: len(_GZIP)]:
-        head += stream.read(len(_PACKED) - len(head))
-        if head == _PACKED:
-            tell(Problem(Place(name), "", "what toposcope save wrote: give it as a file of its own, --from FILE"))
-            return
-    joined: Any = _Joined(head, stream, count or _ignored)
-    cutter = Cutter(cast("IO[bytes]", gzip.GzipFile(fileobj=joined)) if head == _GZIP else joined)
-    try:
-        if cutter.starts_with(_JSON):
-            yield from _json_documents(name, cutter, tell)
-        else:
-            yield from _yaml_documents(name, cutter, tell)
-    except (EOFError, gzip.BadGzipFile) as error:
-        tell(Problem(Place(name), "", f"not a whole gzip file: {error}"))
+class _Peeked:
+    """A stream whose first bytes have been read already; standard input cannot be rewound."""
 
-
-class _Joined:
-    """A stream whose first bytes have been looked at already; standard input cannot be wound back."""
-
-    def __init__(self, head: bytes, stream: IO[bytes], count: Count) -> None:
+    def __init__(self, head: bytes, stream: IO[bytes], on_read: Callable[[int], None] | None) -> None:
         self._head = head
         self._stream = stream
-        self._count = count
+        self._on_read = on_read
 
     def read(self, size: int) -> bytes:
         head, self._head = self._head, b""
         chunk = head + self._stream.read(max(0, size - len(head)))
-        self._count(len(chunk))
+        if self._on_read:
+            self._on_read(len(chunk))
         return chunk
 
 
-def _ignored(_count: int) -> None:
-    pass
+class _Reader:
+    """One file."""
 
+    def __init__(self, name: str, report: Report, take_list: TakeList | None) -> None:
+        self._name = name
+        self._report = report
+        self._take_list = take_list
 
-def _json_documents(name: str, cutter: Cutter, tell: Tell) -> Iterator[Document]:
-    number = 0
-    while True:
-        if blank := cutter.starts_with(_BLANK):
-            cutter.take(len(blank[0]))
-        number += 1
-        if layout := cutter.starts_with(_JSON_ITEMS):
-            cutter.take(len(layout[0]))
-            yield from _json_items(Place(name, number), cutter, layout, tell)
-            continue
-        place = Place(name, number, line=cutter.line)
-        text = cutter.until(_JSON_NEXT)
-        if text is None:
-            text = cutter.rest()
-            if text:
-                yield from _json_whole(place, text, tell)
-            return
-        yield from _json_whole(place, text, tell)
-
-
-def _json_items(place: Place, cutter: Cutter, layout: re.Match[bytes], tell: Tell) -> Iterator[Document]:
-    """The items of a list printed on many lines: no string of JSON holds a line break, so indentation tells."""
-    outer, inner = layout[1], layout[2]
-    between = re.compile(rb"\n" + inner + rb"\}(?:,\r?\n" + inner + rb"(?=\{)|\r?\n" + outer + rb"\])")
-    closing = re.compile(rb"\n\}(?=\s|\Z)")
-    item = 0
-    while True:
-        item += 1
-        line = cutter.line
-        text = cutter.until(between)
-        if text is None:
-            tell(Problem(replace(place, line=line), "items", "the list does not end; is the file complete?"))
-            cutter.rest()
-            return
-        mark = cutter.starts_with(between)
-        end = cutter.take(len(mark[0])) if mark else b""
-        yield from json_object(replace(place, item=item, line=line), text + b"\n" + inner + b"}", tell)
-        if end.endswith(b"]"):
-            cutter.until(closing)
-            cutter.take(2)
-            return
-
-
-def json_object(
-    place: Place, text: bytes | msgspec.Raw, tell: Tell, kind: str = "", version: str = ""
-) -> Iterator[Document]:
-    """One object, or the items of a list; `kind` and `version` are for items of a typed list, which name neither."""
-    named = _NAMED.match(text)
-    if named and not named[2].endswith(b"List"):
-        yield Document(place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text)
-        return
-    try:
-        head = decoder(_Head).decode(text)
-        if head.kind.endswith("List") or (not head.kind and not kind):
-            found = decoder(_List).decode(text)
-            if found.items is not None:
-                for item, each in enumerate(found.items, 1):
-                    yield from json_object(
-                        replace(place, item=item, line=0), each, tell, *_of_list(found.kind, found.api_version)
-                    )
+    def read(self, stream: IO[bytes], on_read: Callable[[int], None] | None) -> Iterator[Document]:
+        head = stream.read(len(_GZIP))
+        if head == _PACKED[: len(_GZIP)]:
+            head += stream.read(len(_PACKED) - len(head))
+            if head == _PACKED:
+                text = "written by toposcope save: give it as a file of its own, --from FILE"
+                self._report(Problem(Place(self._name), "", text))
                 return
-    except UNREADABLE as error:
-        tell(_malformed(place, bytes(text), error))
-        return
-    yield Document(place, head.api_version or version, head.kind or kind, text)
+        peeked: Any = _Peeked(head, stream, on_read)
+        if head == _GZIP:
+            peeked = gzip.GzipFile(fileobj=peeked)
+        cutter = Cutter(peeked, count_lines=self._take_list is None)
+        try:
+            yield from self._json(cutter) if cutter.starts_with(_JSON) else self._yaml(cutter)
+        except (EOFError, gzip.BadGzipFile) as error:
+            self._report(Problem(Place(self._name), "", f"not a whole gzip file: {error}"))
+
+    def _json(self, cutter: Cutter) -> Iterator[Document]:
+        number = 0
+        while True:
+            if blank := cutter.starts_with(_BLANK):
+                cutter.take(len(blank[0]))
+            number += 1
+            if layout := cutter.starts_with(_JSON_ITEMS):
+                cutter.take(len(layout[0]))
+                yield from self._json_items(Place(self._name, number), cutter, layout)
+                continue
+            place = Place(self._name, number, line=cutter.line)
+            text = cutter.until(_JSON_NEXT)
+            yield from self._json_documents(place, cutter.rest() if text is None else text)
+            if text is None:
+                return
+
+    def _json_items(self, place: Place, cutter: Cutter, layout: re.Match[bytes]) -> Iterator[Document]:
+        """The items of a list on many lines, as kubectl prints it; many at a time, where somebody takes lists."""
+        newline, outer, inner = layout.groups()
+        closing, separator, opening = newline + inner + b"}", b"," + newline + inner, b"{" + newline
+        last = re.compile(closing + b"(?:" + separator + rb"(?=\{)|" + newline + outer + rb"\])")
+        item = one_by_one = 0
+        while True:
+            if self._take_list and cutter.offset >= one_by_one:
+                items = cutter.until_last(closing + separator + opening)
+                if items and (taken := self._take_list(place, b"".join((b"[", items, closing, b"]")))):
+                    item += taken
+                    cutter.skip(len(items) + len(closing) + len(separator))
+                    continue
+                one_by_one = cutter.offset + len(items or b"")
+            item += 1
+            line = cutter.line
+            text = cutter.until(last)
+            if text is None:
+                problem = "the list does not end; is the file complete?"
+                self._report(Problem(replace(place, line=line), "items", problem))
+                cutter.rest()
+                return
+            match = cutter.starts_with(last)
+            end = cutter.take(len(match[0])) if match else b""
+            yield from self._json_object(replace(place, item=item, line=line), text + closing)
+            if end.endswith(b"]"):
+                cutter.until(_JSON_END)
+                cutter.take(2)
+                return
+
+    def _json_documents(self, place: Place, text: bytes) -> Iterator[Document]:
+        """One JSON document, or several on one line."""
+        view = memoryview(text)
+        while view:
+            end = len(view)
+            try:
+                decoder(msgspec.Raw).decode(view)
+            except UNREADABLE as error:
+                trailing = _TRAILING.search(str(error))
+                if trailing is None:
+                    self._report(_malformed(place, bytes(view), error))
+                    return
+                end = int(trailing[1]) - 1  # msgspec counts from 1 here
+            yield from self._json_object(place, text if end == len(text) else bytes(view[:end]))
+            view = view[end:]
+
+    def _json_object(
+        self, place: Place, text: bytes | msgspec.Raw, kind: str = "", version: str = ""
+    ) -> Iterator[Document]:
+        """One object, or the items of a list; `kind` and `version` are those of a typed list for its items."""
+        named = _NAMED.match(text)
+        if named and not named[2].endswith(b"List"):
+            yield Document(place, named[1].decode(errors="replace"), named[2].decode(errors="replace"), text)
+            return
+        try:
+            head = decoder(_Head).decode(text)
+            if head.kind.endswith("List") or not (head.kind or kind):
+                whole = decoder(_List).decode(text)
+                if whole.items is not None:
+                    of = _item_type(whole.kind, whole.api_version)
+                    for number, item in enumerate(whole.items, 1):
+                        yield from self._json_object(replace(place, item=number, line=0), item, *of)
+                    return
+        except UNREADABLE as error:
+            self._report(_malformed(place, bytes(text), error))
+            return
+        yield Document(place, head.api_version or version, head.kind or kind, text)
+
+    def _yaml(self, cutter: Cutter) -> Iterator[Document]:
+        number = 0
+        while True:
+            if layout := cutter.starts_with(_YAML_ITEMS):
+                number += 1
+                cutter.take(len(layout[0]))
+                yield from self._yaml_items(Place(self._name, number), cutter)
+                continue
+            line = cutter.line
+            # A document begins with its own `---`, which does not end it.
+            text = cutter.until(_DOCUMENT, skip=3)
+            last = text is None
+            text = cutter.rest() if text is None else text
+            if not _EMPTY.match(text):
+                number += 1
+                yield from self._yaml_document(Place(self._name, number, line=line), text)
+            if last:
+                return
+
+    def _yaml_items(self, place: Place, cutter: Cutter) -> Iterator[Document]:
+        """The items of a list as kubectl prints it: each begins with a dash in the first column."""
+        item = 0
+        while cutter.starts_with(_YAML_DASH):
+            item += 1
+            line = cutter.line
+            text = cutter.until(_YAML_ITEM, skip=2)
+            text = cutter.rest() if text is None else text
+            # The dash becomes a blank, so that the item is a document of its own with every column where it was.
+            yield from self._yaml_document(replace(place, item=item, line=line), b"  " + text[2:])
+        # What is left of the list: its kind and metadata.
+        if cutter.until(_DOCUMENT) is None:
+            cutter.rest()
+
+    def _yaml_document(self, place: Place, text: bytes) -> Iterator[Document]:
+        if text.lstrip().startswith(b"{") and b"\n---" not in text:
+            try:
+                decoder(msgspec.Raw).decode(text)
+            except UNREADABLE:
+                pass  # YAML's own braces
+            else:
+                yield from self._json_object(place, text)
+                return
+        try:
+            values = load(without_unread(text))
+        except YamlSyntaxError:
+            # Again with every line in its place.
+            try:
+                values = load(text)
+            except YamlSyntaxError as error:
+                self._report(Problem(_down(place, error.line - 1), "", str(error)))
+                return
+        if values is not None:
+            yield from self._yaml_object(place, text, values)
+
+    def _yaml_object(
+        self, place: Place, text: bytes, values: Any, kind: str = "", version: str = "", inside: str = ""
+    ) -> Iterator[Document]:
+        if not isinstance(values, dict):
+            self._report(Problem(place, "", "not a Kubernetes object: it needs apiVersion, kind and metadata"))
+            return
+        own = values.get("kind")
+        items = values.get("items")
+        if "items" in values and (own is None or str(own).endswith("List")):
+            if not isinstance(items, list | None):
+                self._report(Problem(place, f"{inside}.items".lstrip("."), "is not a list"))
+                return
+            of = _item_type(str(own or "List"), str(values.get("apiVersion", "")))
+            for number, item in enumerate(items or (), 1):
+                at = f"{inside}.items[{number - 1}]"
+                yield from self._yaml_object(replace(place, item=number), text, item, *of, at)
+            return
+        yield Document(place, str(values.get("apiVersion") or version), str(own or kind), text, values, inside)
 
 
-def _of_list(kind: str, version: str) -> tuple[str, str]:
+def _item_type(kind: str, version: str) -> tuple[str, str]:
     """Kind and version of the items of a typed list such as NodeList."""
     return (kind.removesuffix("List"), version) if kind != "List" else ("", "")
 
@@ -269,98 +376,3 @@ def _malformed(place: Place, text: bytes, error: Exception) -> Problem:
     line = text.count(b"\n", 0, int(at[1])) if at else 0
     words = _BYTE.sub("", str(error)).partition(" - at `")[0] or type(error).__name__
     return Problem(_down(place, line), "", type_words(words))
-
-
-def _json_whole(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
-    """One JSON document, or several on one line."""
-    view = memoryview(text)
-    while view:
-        end = len(view)
-        try:
-            decoder(msgspec.Raw).decode(view)
-        except UNREADABLE as error:
-            trailing = _TRAILING.search(str(error))
-            if trailing is None:
-                tell(_malformed(place, bytes(view), error))
-                return
-            end = int(trailing[1]) - 1  # msgspec counts from 1 here
-        yield from json_object(place, text if end == len(text) else bytes(view[:end]), tell)
-        view = view[end:]
-
-
-def _yaml_documents(name: str, cutter: Cutter, tell: Tell) -> Iterator[Document]:
-    number = 0
-    while True:
-        if layout := cutter.starts_with(_YAML_ITEMS):
-            number += 1
-            cutter.take(len(layout[0]))
-            yield from _yaml_items(Place(name, number), cutter, tell)
-            continue
-        line = cutter.line
-        # A document begins with its own mark, which does not end it.
-        text = cutter.until(_DOCUMENT, skip=3)
-        last = text is None
-        text = cutter.rest() if text is None else text
-        if not _EMPTY.match(text):
-            number += 1
-            yield from _yaml_document(Place(name, number, line=line), text, tell)
-        if last:
-            return
-
-
-def _yaml_items(place: Place, cutter: Cutter, tell: Tell) -> Iterator[Document]:
-    """The items of a list as kubectl prints it: each begins with a dash in the first column."""
-    item = 0
-    dash = re.compile(rb"- ")
-    while cutter.starts_with(dash):
-        item += 1
-        line = cutter.line
-        text = cutter.until(_YAML_ITEM, skip=2)
-        text = cutter.rest() if text is None else text
-        # The dash becomes a blank, so that the item is a document of its own with every column where it was.
-        yield from _yaml_document(replace(place, item=item, line=line), b"  " + text[2:], tell)
-    # What is left of the list: its kind and metadata.
-    if cutter.until(_DOCUMENT) is None:
-        cutter.rest()
-
-
-def _yaml_document(place: Place, text: bytes, tell: Tell) -> Iterator[Document]:
-    if text.lstrip().startswith(b"{") and b"\n---" not in text:
-        try:
-            decoder(msgspec.Raw).decode(text)
-        except UNREADABLE:
-            pass  # YAML's own braces
-        else:
-            yield from json_object(place, text, tell)
-            return
-    try:
-        values = load(without_bulk(text))
-    except YamlSyntaxError:
-        # Again with every line in its place.
-        try:
-            values = load(text)
-        except YamlSyntaxError as error:
-            tell(Problem(_down(place, error.line - 1), "", str(error)))
-            return
-    if values is not None:
-        yield from _values(place, text, values, tell)
-
-
-def _values(
-    place: Place, text: bytes, values: Any, tell: Tell, kind: str = "", version: str = "", inside: str = ""
-) -> Iterator[Document]:
-    if not isinstance(values, dict):
-        tell(Problem(place, "", "no object of the Kubernetes API: it needs apiVersion, kind and metadata"))
-        return
-    own = values.get("kind")
-    items = values.get("items")
-    if "items" in values and (own is None or str(own).endswith("List")):
-        if not isinstance(items, list | None):
-            tell(Problem(place, f"{inside}.items".lstrip("."), "is no list"))
-            return
-        of = _of_list(str(own or "List"), str(values.get("apiVersion", "")))
-        for item, each in enumerate(items or (), 1):
-            yield from _values(replace(place, item=item), text, each, tell, *of, f"{inside}.items[{item - 1}]")
-        return
-    api_version = str(values.get("apiVersion") or version)
-    yield Document(place, api_version, str(own or kind), text, values, inside)

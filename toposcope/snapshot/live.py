@@ -16,9 +16,8 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
 from toposcope.kube.requests import NODES
-from toposcope.snapshot.decode import Decoder, KeepMatrix, published, topology_of, troubled
+from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import decoder
-from toposcope.snapshot.files import unhurried_collection
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.problems import Progress, silent
 
@@ -82,7 +81,7 @@ class Wanted:
     published: bool = False
     node: str | None = None
     """The one node to read, instead of all."""
-    keep_matrix: KeepMatrix = field(default=troubled)
+    keep_matrix: KeepMatrix = field(default=degraded)
     first: Callable[[tuple[Topology, ...]], None] | None = None
     """Given the ClusterTopologies before anything else is read: they are few, and nodes may be many."""
 
@@ -100,14 +99,14 @@ def load_live(
 
 def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
     """What schedulers read, and a sentence for each kind of it that may not be listed. Raises KubeError."""
-    reader = _Reader(client, silent, troubled)
+    reader = _Reader(client, silent, degraded)
     found = tuple(reader.published())
     return found, tuple(reader.warnings)
 
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
     """The ClusterTopologies alone, which is one short answer. Raises KubeError."""
-    reader = _Reader(client, silent, troubled)
+    reader = _Reader(client, silent, degraded)
     topologies = reader.topologies()
     return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
 
@@ -120,7 +119,7 @@ class _Reader:
         self.warnings: list[str] = []
 
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
-        with unhurried_collection():
+        with paused_gc():
             topologies = self.topologies()
             if wanted.first:
                 wanted.first(topologies)

@@ -1,4 +1,8 @@
-"""YAML as Kubernetes means it: JSON's types only, and a line number for whatever is wrong."""
+"""YAML as Kubernetes reads it: JSON's types only, a line number for each error, and limits for hostile text.
+
+The C library overflows the stack on deeply nested text, and aliases that multiply load at once as shared parts but
+are a billion values to whoever walks them. Text that obviously does neither is not parsed twice.
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,10 +11,15 @@ from typing import Any, Final
 import yaml
 
 from toposcope.errors import ToposcopeError
-from toposcope.snapshot.yaml_guard import YamlLimitError, guard
 from toposcope.topology.text import not_utf8, yaml_words
 
-_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_DEPTH: Final = 200
+MAX_VALUES: Final = 1_000_000
+"""Of one document, with each alias counted as all that it stands for."""
+
+_BASE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ALIAS: Final = re.compile(rb"(?:^|[\s\[{,:-])[&*][^\s,\]}]", re.MULTILINE)
+_NESTED_LINE: Final = re.compile(rb"(?:[-?:][ \t]+){40}")
 _PATH: Final = re.compile(r"\.([^.\[\]]+)|\[([^\[\]]+)\]")
 _UNREAD: Final = re.compile(rb"^( +)(?:managedFields|images):[ \t]*\r?\n(?:\1[- ].*\n)*", re.MULTILINE)
 _NODE_OR_POD: Final = re.compile(rb"^ *(?:- )?kind: (?:Node|Pod)[ \t]*\r?$", re.MULTILINE)
@@ -27,7 +36,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class YamlSyntaxError(ToposcopeError):
-    """Text that is no YAML; `line` counts from 1."""
+    """Text that is not YAML, or too deep or too large to load; `line` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -35,16 +44,14 @@ class YamlSyntaxError(ToposcopeError):
 
 
 def load(text: bytes) -> Any:
-    """The values of one document. Raises NotYaml."""
+    """The values of one document. Raises YamlSyntaxError."""
     try:
-        guard(text)
+        check_limits(text)
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         words = getattr(error, "problem", None) or str(error).partition("\n")[0]
         raise YamlSyntaxError(f"not YAML: {yaml_words(words)}", mark.line + 1 if mark else 1) from None
-    except YamlLimitError as error:
-        raise YamlSyntaxError(str(error), error.line) from None
     except RecursionError:
         raise YamlSyntaxError("nested too deeply", 1) from None
     except UnicodeDecodeError as error:
@@ -53,45 +60,92 @@ def load(text: bytes) -> Any:
         raise YamlSyntaxError(f"not YAML: {yaml_words(str(error))}", 1) from None
 
 
-def without_bulk(text: bytes) -> bytes:
-    """A Node's or Pod's text without the lists that nothing here reads, which are most of it: YAML is slow to read.
+def check_limits(text: bytes) -> None:
+    """Raise YamlSyntaxError for text that must not be loaded; yaml.YAMLError for what is not YAML."""
+    opened = text.count(b"[") + text.count(b"{")
+    if not (opened > MAX_DEPTH or _ALIAS.search(text) or _NESTED_LINE.search(text)):
+        return
+    # Events come one by one, so that depth and size are known before anything is built.
+    size = _Size()
+    for event in yaml.parse(text, Loader=_BASE):
+        if isinstance(event, yaml.DocumentStartEvent):
+            size = _Size()
+        size.add(event)
 
-    They are whole blocks of lines, told by their indentation. Line numbers of what follows are no longer those of
-    the file, so this text is never used to find a line.
+
+class _Size:
+    """Depth and number of values of one document so far."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._anchors: dict[str, int] = {}
+        """Values that each anchor stands for."""
+        self._open: list[tuple[str | None, int]] = []
+        """Anchors of the open lists and mappings, and the total before each."""
+
+    def add(self, event: Any) -> None:
+        """Count one event of the parser. Raises YamlSyntaxError above a limit."""
+        line = int(event.start_mark.line) + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._open.append((event.anchor, self._total))
+            self._total += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = self._open.pop()
+            if anchor:
+                self._anchors[anchor] = self._total - before
+        elif isinstance(event, yaml.AliasEvent):
+            anchor = str(event.anchor)
+            if anchor in {name for name, _ in self._open}:
+                raise YamlSyntaxError(f"the alias *{anchor} refers to a value that contains it", line)
+            self._total += self._anchors.get(anchor, 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._total += 1
+            if event.anchor:
+                self._anchors[event.anchor] = 1
+        if len(self._open) > MAX_DEPTH:
+            raise YamlSyntaxError(f"nested more than {MAX_DEPTH} levels deep", line)
+        if self._total > MAX_VALUES and self._anchors:
+            raise YamlSyntaxError(f"its aliases expand to more than {MAX_VALUES:,} values; write them out", line)
+
+
+def without_unread(text: bytes) -> bytes:
+    """A Node's or Pod's text without the lists that nothing here reads: they are most of it, and YAML is slow to parse.
+
+    They are whole blocks of lines, recognised by indentation. Lines after them move, so use this text for values only.
     """
     return _UNREAD.sub(b"", text) if _NODE_OR_POD.search(text) else text
 
 
 def locate(text: bytes, path: str, inside: str = "") -> tuple[str, int]:
-    """Where a path as msgspec says it (`$.metadata.labels[...]`) stands: the path with real keys, the line from 1.
+    """Where a path of msgspec (`$.metadata.labels[...]`) is in YAML or JSON: the path with real keys, and its line.
 
-    A key with dots in it stands in brackets: `$.metadata.labels[example.com/rack]`.
-    `inside` leads to the object that the path is about. Works for YAML and JSON; line 1 when it cannot be read so.
+    A key with dots in it is in brackets: `$.metadata.labels[example.com/rack]`. `inside` leads to the object that the
+    path is about. Lines count from 1; line 1 where the text cannot be parsed.
     """
     outer = _PATH.findall(inside)
     steps = outer + _PATH.findall(path.partition("$")[2])
     try:
-        guard(text)
+        check_limits(text)
         node = yaml.compose(text, Loader=_Loader)
-    except (yaml.YAMLError, YamlLimitError, RecursionError, ValueError):
+    except (yaml.YAMLError, YamlSyntaxError, RecursionError, ValueError):
         return _joined([name or f"[{index}]" for name, index in steps[len(outer) :]]), 1
-    found: list[str] = []
+    keys: list[str] = []
     line = node.start_mark.line + 1 if node else 1
     for name, index in steps:
         step = _child(node, name, index)
         if step is None:
-            found.append(name or f"[{index}]")
+            keys.append(name or f"[{index}]")
             continue
         key, node = step
         line = node.start_mark.line + 1
-        found.append(key)
-    return _joined(found[len(outer) :]), line
+        keys.append(key)
+    return _joined(keys[len(outer) :]), line
 
 
 def _child(node: Any, name: str, index: str) -> tuple[str, Any] | None:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            # `[...]` is some value of a mapping: the one that is no text is the one complained about.
+            # `[...]` is some value of a mapping: the one that is not text is the one at fault.
             if key.value in (name, index) or (index == "..." and value.tag != "tag:yaml.org,2002:str"):
                 return str(key.value), value
     if isinstance(node, yaml.SequenceNode) and index.isdigit() and int(index) < len(node.value):

@@ -26,14 +26,13 @@ from toposcope.snapshot.problems import InputError
 from toposcope.snapshot.scope import TopologyNotFoundError, scope
 from toposcope.snapshot.tree import tree
 
-_LENGTH: Final = 8
 _HEAD: Final = len(MAGIC) + 2
 _NODES: Final = 8
 
 
 @cache
 def _saved() -> Snapshot:
-    """The cluster that is saved: something in every section, and in the index."""
+    """The cluster that is saved: something in every field."""
     document = msgspec.json.decode(cluster())
     for number, item in enumerate(document["items"][:_NODES]):
         item["metadata"]["labels"][STATE] = "ok" if number else "degraded"
@@ -56,20 +55,14 @@ def _whole() -> bytes:
 
 @cache
 def _parts() -> Mapping[str, Any]:
-    """What the file says, section by section; the index under an empty name."""
-    whole = _whole()
-    length = int.from_bytes(whole[_HEAD : _HEAD + _LENGTH], "big")
-    at = _HEAD + _LENGTH + length
-    index = msgspec.msgpack.decode(zlib.decompress(whole[_HEAD + _LENGTH : at]))
-    found = {"": index}
-    for name, size in index["sections"].items():
-        found[name] = msgspec.msgpack.decode(zlib.decompress(whole[at : at + size]))
-        at += size
-    return found
+    """What each part of the file holds."""
+    parts = msgspec.msgpack.decode(_whole()[_HEAD:])
+    names = ("cluster", "matrices", "pods")
+    return {name: msgspec.msgpack.decode(zlib.decompress(part)) for name, part in zip(names, parts, strict=True)}
 
 
 def _facts(snapshot: Snapshot) -> dict[str, Any]:
-    """All that a snapshot says, but for the name of its file. Raises BadInput where its pods cannot be read."""
+    """All that a snapshot says, but for the name of its file. Raises InputError where its pods cannot be read."""
     names = [node.name for node in snapshot.nodes]
     return {
         "nodes": snapshot.nodes,
@@ -115,11 +108,9 @@ def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
 
 
 def _forged(name: str, content: Any) -> bytes:
-    """The file with one section of another content, its checksum made to fit."""
-    sections = {each: _zipped(content if each == name else part) for each, part in _parts().items() if each}
-    index = _parts()[""] | {"sections": {each: len(text) for each, text in sections.items()}}
-    head = _zipped(content if not name else index)
-    return b"".join((_whole()[:_HEAD], len(head).to_bytes(_LENGTH, "big"), head, *sections.values()))
+    """The file with another content in one part, its checksum made to fit."""
+    parts = [_zipped(content if part == name else honest) for part, honest in _parts().items()]
+    return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
 
 
 def _zipped(content: Any) -> bytes:

@@ -1,0 +1,97 @@
+"""Cuts a stream of bytes where a pattern matches, so that files of any size pass through a few megabytes of memory."""
+
+import re
+from typing import IO, Final
+
+_CHUNK: Final = 1 << 17
+"""Bytes read at a time: few enough to stay in a processor's cache, and for memory that is used again."""
+_OVERLAP: Final = 512
+"""No pattern here matches more than this."""
+
+
+class Cutter:
+    """Reads a stream piece by piece."""
+
+    def __init__(self, stream: IO[bytes], *, count_lines: bool = True) -> None:
+        self._stream = stream
+        self._count_lines = count_lines
+        self._buffer = b""
+        self._at = 0
+        self._ended = False
+        self.offset = 0
+        """Of the next piece."""
+        self.line = 1 if count_lines else 0
+        """The line that the next piece begins on, from 1; 0 where lines are not counted."""
+
+    def starts_with(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+        """Whether what comes next matches; nothing is consumed. Looks ahead by one chunk at most."""
+        self._fill()
+        return pattern.match(self._buffer, self._at)
+
+    def until(self, pattern: re.Pattern[bytes], *, skip: int = 0) -> bytes | None:
+        """What comes before the next match, which begins the next piece. None when there is none: see `rest`.
+
+        The first `skip` bytes are part of the piece whatever they are.
+        """
+        begin = self._at + skip
+        while True:
+            match = pattern.search(self._buffer, begin)
+            # A match that touches the end might be longer, or begin elsewhere, with what is still to come.
+            if match and (self._ended or match.end() + _OVERLAP < len(self._buffer)):
+                return self.take(match.start() - self._at)
+            seen = match.start() if match else max(begin, len(self._buffer) - _OVERLAP)
+            offset = seen - self._at
+            if not self._more():
+                if match:
+                    continue
+                return None
+            begin = self._at + offset
+
+    def until_last(self, separator: bytes) -> memoryview | None:
+        """What comes before the last such separator in the next chunk or two; None without one. Nothing is consumed."""
+        for _ in range(2):
+            self._fill()
+            end = self._buffer.rfind(separator, self._at)
+            if end >= 0:
+                return memoryview(self._buffer)[self._at : end]
+            if not self._more():
+                break
+        return None
+
+    def take(self, length: int) -> bytes:
+        """The next bytes, which have been looked at."""
+        piece = self._buffer[self._at : self._at + length]
+        self.skip(length)
+        return piece
+
+    def skip(self, length: int) -> None:
+        """Pass over bytes that have been looked at."""
+        end = self._at + length
+        if self._count_lines:
+            self.line += self._buffer.count(b"\n", self._at, end)
+        self.offset += length
+        self._at = end
+        if end == len(self._buffer):
+            self._buffer, self._at = b"", 0  # a piece may be gigabytes, and must not be kept twice
+
+    def rest(self) -> bytes:
+        """Everything that is left."""
+        chunks = [self._buffer[self._at :]]
+        while not self._ended and (chunk := self._stream.read(_CHUNK)):
+            chunks.append(chunk)
+        self._buffer, self._at, self._ended = b"".join(chunks), 0, True
+        return self.take(len(self._buffer))
+
+    def _fill(self) -> None:
+        while len(self._buffer) - self._at < _CHUNK and self._more():
+            pass
+
+    def _more(self) -> bool:
+        # As much again as there is: a piece of any length is then copied only a few times.
+        chunk = b"" if self._ended else self._stream.read(max(_CHUNK, len(self._buffer) - self._at))
+        if not chunk:
+            self._ended = True
+            return False
+        self._buffer = self._buffer[self._at :] + chunk
+        self._at = 0
+        return True
