@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -47,11 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line what was skipped and why."""
-    reasons = Counter(
-        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped")
-    )
-    each = "; ".join(f"{count} because {reason}" for reason, count in reasons.most_common())
-    terminalreporter.write_line(f"skipped: {each or 'nothing'}")
+    skipped = terminalreporter.getreports("skipped")
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    by_reason = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common())
+    terminalreporter.write_line(f"skipped {len(skipped)}" + (f" ({by_reason})" if by_reason else ""))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """Fail the module that leaves a socket or file open, and not a later one in which the collector comes across it."""
+    yield
+    gc.collect()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -95,12 +102,10 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest
 
     A test marked `real_api` needs the former, one marked `embedded_api` the latter.
     """
-    kubeconfig = tmp_path / "kubeconfig"
     if _wants_embedded(request):
-        embedded: EmbeddedApiServer = request.getfixturevalue("embedded_server")
-        embedded.write_kubeconfig(kubeconfig)
-        yield ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
+        yield ApiUnderTest.of_embedded(request.getfixturevalue("embedded_server"), tmp_path)
         return
+    kubeconfig = tmp_path / "kubeconfig"
     real: RealApiServer = request.getfixturevalue("real_server_of_module")
     real.write_kubeconfig(kubeconfig)
     under_test = real.under_test(kubeconfig, request.module.__name__)

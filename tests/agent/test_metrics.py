@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.support.machines import probed
+from tests.support.paths import DOCS
 from toposcope import __version__
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description, describe, unknown
@@ -28,7 +29,7 @@ from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 from toposcope.topology.hardware import Fabric, State
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
+DOCUMENT = DOCS / "metrics.md"
 PREFIX = "toposcope_agent_"
 
 

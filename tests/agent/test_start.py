@@ -4,10 +4,10 @@ import contextlib
 import gc
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from toposcope.agent.gc_tuning import loading
 
 LATER = {"http.server", "prometheus_client", "psutil"}
@@ -43,5 +43,5 @@ def test_the_collector_rests_while_modules_are_loaded_and_works_again_whatever_h
 
 def _told(program: str) -> list[str]:
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return done.stdout.split()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests.support import MANIFESTS
+from tests.support.paths import MANIFESTS
 
 
 @pytest.fixture(scope="session")

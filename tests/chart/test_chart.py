@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS, run_kubectl
+from tests.manifests.support import run_kubectl
 from tests.support.helm import find_helm
+from tests.support.paths import MANIFESTS
 from toposcope import __version__
 
 NAMESPACE = "toposcope-system"

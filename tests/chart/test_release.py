@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import Attempt, kubeconfig_with, unbound_token, wait_for
-from tests.manifests.support import MANIFESTS, TOPOLOGIES, run_kubectl
+from tests.manifests.support import TOPOLOGIES, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.helm import find_helm
+from tests.support.paths import MANIFESTS
 from toposcope.cli.main import main
 
 NAMESPACE = "toposcope-system"

@@ -11,10 +11,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import main
-
-ROOT = Path(__file__).parents[2]
 
 WORK = """\
 apiVersion: batch/v1

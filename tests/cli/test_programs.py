@@ -9,11 +9,9 @@ import pytest
 import yaml
 
 from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.paths import CRD, ROOT
 from toposcope.api import label_keys
 from toposcope.cli.main import main
-
-ROOT = Path(__file__).parents[2]
-CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 
 
 def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ import pynvml
 import pytest
 import yaml
 
+from tests.support.paths import ROOT
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.supervisor import ProbeError
@@ -437,7 +438,7 @@ def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
 
 
 def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shipped = Path(__file__).parents[2] / "toposcope/simulator/profiles/t4-1.yaml"
+    shipped = ROOT / "toposcope/simulator/profiles/t4-1.yaml"
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
     assert discover_command("--profile", str(file), "-o", "labels") == 0

@@ -11,14 +11,13 @@ import pytest
 import yaml
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.paths import CRD, ROOT
 from tests.support.saved import cluster_topology, demo_nodes
 from toposcope.cli.main import main
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request
 
-ROOT = Path(__file__).parents[2]
-CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STATUS = {
@@ -191,8 +190,7 @@ def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
     monkeypatch.setattr("toposcope.snapshot.live._PAGE", 1)
     file = tmp_path / "kubeconfig"
     with EmbeddedApiServer() as server:
-        server.write_kubeconfig(file)
-        api = ApiUnderTest("embedded", server.url, file, embedded=server)
+        api = ApiUnderTest.of_embedded(server, tmp_path)
         for name in ("gb200-01", "gb200-02"):
             api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 

@@ -12,10 +12,9 @@ import pytest
 import yaml
 
 from tests.support.api import NODES, ApiUnderTest
+from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import main
-
-ROOT = Path(__file__).parents[2]
 
 TREE = """\
 ClusterTopology cluster: zone > block > rack > nvlink-domain > host

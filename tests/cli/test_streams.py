@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import COMMANDS, main
 
-ROOT = Path(__file__).parents[2]
 QUESTIONS = {
     "tree": ("tree", "--all"),
     "tree as JSON": ("tree", "-o", "json"),

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.cli import completion
 from toposcope.cli.main import COMMANDS, main
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain, safe, shortened, wants_colour
 from toposcope.cli.tree import _fitted
-
-ROOT = Path(__file__).parents[2]
 
 
 class Terminal(io.StringIO):

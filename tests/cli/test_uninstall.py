@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS
 from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
+from tests.support.paths import CRD
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
 from toposcope.cli.main import main
 from toposcope.cli.removal.carry_out import Remover, WaitTimeoutError
@@ -49,8 +49,7 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 @pytest.fixture
 def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
-    crd = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-    api.create(CRDS, yaml.safe_load(crd.read_text(encoding="utf-8")))
+    api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
     install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
     api.settled_crd("clustertopologies.gpu.topology")
     create_namespace(api, "toposcope-system")

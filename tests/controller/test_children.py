@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.paths import CRD
 from tests.support.publishing import KAI, Time, WatchedClient, found, install, node_labels
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
@@ -23,7 +24,6 @@ from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.segments import child_name
 from toposcope.kube.client import ApiClient, Request
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 TIER = "fabric.topograph.run/tier-0"

@@ -2,15 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
+from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.paths import CRD
+from tests.support.publishing import install
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
@@ -22,8 +23,6 @@ from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
-UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 MERGE = "application/merge-patch+json"
@@ -67,15 +66,9 @@ def running(controller: Controller) -> Iterator[Controller]:
 
 
 def upstream(api: ApiUnderTest, name: str) -> None:
-    if not UPSTREAM.is_dir():
-        pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
     # Grove's binding is written where KAI's Topology is served, from which Grove makes KAI's.
-    beside = ["kai-topologies-v0.17.yaml"] if name.startswith("grove-clustertopologybindings") else []
-    crds = [yaml.load((UPSTREAM / each).read_bytes(), yaml.CSafeLoader) for each in (name, *beside)]
-    for crd in crds:
-        api.create(CRDS, crd)
-    for crd in crds:
-        api.settled_crd(crd["metadata"]["name"])
+    beside = ["kai-topologies-v0.17"] if name.startswith("grove-clustertopologybindings") else []
+    install(api, name, *beside)
 
 
 def make_topology(api: ApiUnderTest, **spec: Any) -> dict[str, Any]:
@@ -151,7 +144,7 @@ def test_nothing_is_written_at_rest(api: ApiUnderTest, controller: Controller) -
 def test_a_level_that_goes_from_every_node_is_told_and_taken_back(
     api: ApiUnderTest, running: Controller, time: Time
 ) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10.yaml")
+    upstream(api, "grove-clustertopologybindings-alpha10")
     make_nodes(api)
     make_topology(api, required=["rack"], gracePeriod="10m", publish={"kai": "Never"})
     wait_until(lambda: condition(api, "Ready").get("status") == "True" and status(api)["nodes"] == 3, "ready")
@@ -177,9 +170,7 @@ def test_a_level_that_goes_from_every_node_is_told_and_taken_back(
     assert {event["type"] for event in events(api)} == {"Warning", "Normal"}
 
 
-@pytest.mark.parametrize(
-    "crd", ["grove-clustertopologybindings-alpha9.yaml", "grove-clustertopologybindings-alpha10.yaml"]
-)
+@pytest.mark.parametrize("crd", ["grove-clustertopologybindings-alpha9", "grove-clustertopologybindings-alpha10"])
 def test_grove_accepts_what_is_published(api: ApiUnderTest, controller: Controller, crd: str) -> None:
     upstream(api, crd)
     make_nodes(api)
@@ -202,7 +193,7 @@ def test_grove_accepts_what_is_published(api: ApiUnderTest, controller: Controll
 
 
 def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTest, running: Controller) -> None:
-    for crd in ("grove-clustertopologybindings-alpha10.yaml", "kueue-topologies-main.yaml"):
+    for crd in ("grove-clustertopologybindings-alpha10", "kueue-topologies-main"):
         upstream(api, crd)
     kueue = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
     make_nodes(api)
@@ -222,7 +213,7 @@ def test_what_was_edited_or_deleted_by_hand_is_put_back_at_once(api: ApiUnderTes
 
 
 def test_a_binding_edited_by_hand_is_put_back(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10.yaml")
+    upstream(api, "grove-clustertopologybindings-alpha10")
     make_nodes(api)
     make_topology(api)
     controller.once()
@@ -233,7 +224,7 @@ def test_a_binding_edited_by_hand_is_put_back(api: ApiUnderTest, controller: Con
 
 
 def test_somebody_elses_binding_is_a_conflict_and_stays_as_it_is(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10.yaml")
+    upstream(api, "grove-clustertopologybindings-alpha10")
     make_nodes(api)
     make_topology(api)
     theirs = {
@@ -253,7 +244,7 @@ def test_somebody_elses_binding_is_a_conflict_and_stays_as_it_is(api: ApiUnderTe
 
 
 def test_never_means_never(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10.yaml")
+    upstream(api, "grove-clustertopologybindings-alpha10")
     make_nodes(api)
     make_topology(api, publish={"grove": "Never", "kai": "Never", "kueue": "Never"})
     controller.once()
@@ -262,7 +253,7 @@ def test_never_means_never(api: ApiUnderTest, controller: Controller) -> None:
 
 
 def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUnderTest, running: Controller) -> None:
-    for crd in ("grove-clustertopologybindings-alpha10.yaml", "kueue-topologies-v0.19.yaml"):
+    for crd in ("grove-clustertopologybindings-alpha10", "kueue-topologies-v0.19"):
         upstream(api, crd)
     paths = (f"{BINDINGS}/cluster", "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster")
     make_nodes(api)
@@ -276,7 +267,7 @@ def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUn
 
 
 def test_no_nodes_take_nothing_from_a_binding(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10.yaml")
+    upstream(api, "grove-clustertopologybindings-alpha10")
     make_nodes(api)
     make_topology(api)
     controller.once()
@@ -355,7 +346,7 @@ def told(api: ApiUnderTest, uid: str) -> list[tuple[str, str]]:
 def test_a_level_that_a_workload_asks_for_is_required_and_the_workload_hears_of_it(
     api: ApiUnderTest, running: Controller, time: Time
 ) -> None:
-    upstream(api, "kai-podgroups-v0.17.yaml")
+    upstream(api, "kai-podgroups-v0.17")
     make_nodes(api)
     make_topology(api, gracePeriod="10m")
     asks = pod_group(api, "training", RACK)["metadata"]["uid"]
@@ -381,7 +372,7 @@ def test_a_level_that_a_workload_asks_for_is_required_and_the_workload_hears_of_
 
 
 def test_kai_and_kueue_get_the_same_levels(api: ApiUnderTest, controller: Controller) -> None:
-    for crd in ("kai-topologies-v0.17.yaml", "kueue-topologies-v0.19.yaml"):
+    for crd in ("kai-topologies-v0.17", "kueue-topologies-v0.19"):
         upstream(api, crd)
     make_nodes(api)
     make_topology(api)

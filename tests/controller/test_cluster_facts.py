@@ -1,7 +1,6 @@
 """Fabric facts and shared nodes as API servers take them: valid, published side by side, written once."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ import yaml
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
 from tests.support.grove_operator import start_grove
+from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
 from toposcope.api import cluster_topology
 from toposcope.api.label_keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
@@ -23,7 +23,6 @@ from toposcope.integrations.framework.level_requests import LevelRequest, Worklo
 from toposcope.kube.client import ApiClient
 from toposcope.topology.catalogue import BUILT_IN
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 TRACKED = BUILT_IN.tracked | {GPUS, GPU_PRODUCT}
 LEVELS = (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)

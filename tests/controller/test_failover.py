@@ -17,14 +17,13 @@ import yaml
 
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
 from tests.support.http_client import HttpClient
+from tests.support.paths import CRD, ROOT
 from tests.support.proxy import RecordingProxy
 from toposcope.api.cluster_topology import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).parents[2]
-CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
 OLDER_GROVE = {

@@ -1,14 +1,14 @@
 """What docs/levels.md shows is what the code has."""
 
 import re
-from pathlib import Path
 
+from tests.support.paths import CRD, DOCS
 from toposcope.api.controller_config import read_config
 from toposcope.controller.segments import MOST
 from toposcope.topology.catalogue import BUILT_IN, NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY
 from toposcope.topology.levels import INSIDE_A_NODE
 
-PAGE = (Path(__file__).parents[2] / "docs" / "levels.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "levels.md").read_text(encoding="utf-8")
 
 
 def test_the_catalogue_of_the_page_is_the_built_in_one() -> None:
@@ -34,6 +34,6 @@ def test_the_words_of_the_page_are_those_of_the_code() -> None:
 
 
 def test_the_crd_refuses_the_same_domains() -> None:
-    crd = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+    crd = CRD
     (listed,) = re.findall(r"!\(self in \[(.*?)\]\)", crd.read_text(encoding="utf-8"))
     assert tuple(re.findall(r"'([^']+)'", listed)) == INSIDE_A_NODE

@@ -22,8 +22,8 @@ from tests.support.publishing import (
     install_narrowed,
     levels,
     patch,
-    upstream_crd,
 )
+from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.kube.client import ApiClient, Request

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import RACK, ZONE, topology
-from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, levels, node_labels, upstream_crd
+from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, levels, node_labels
+from tests.support.upstream_crds import upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.kube.client import ApiClient

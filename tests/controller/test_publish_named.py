@@ -23,8 +23,8 @@ from tests.support.publishing import (
     levels,
     node_labels,
     patch,
-    upstream_crd,
 )
+from tests.support.upstream_crds import upstream_crd
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.dry_run import Rehearsal
 from toposcope.controller.publishers.grove import GrovePublisher

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
+from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.requirements.informers import SOURCES, Requirements
 from toposcope.integrations.framework.level_requests import LevelRequest
 from toposcope.kube.client import ApiClient
@@ -18,7 +18,6 @@ from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
-UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 RACK = "cloud.provider.com/topology-rack"
 PATIENCE = 30.0  # seconds until a test gives up
 ASKS_RACK = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
@@ -70,8 +69,7 @@ def requirements(clients: Callable[[], ApiClient], changes: Changes) -> Iterator
 @pytest.fixture
 def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
     """The server whose faults can be ordered."""
-    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
-    return ApiUnderTest("embedded", embedded_server.url, tmp_path / "kubeconfig", embedded=embedded_server)
+    return ApiUnderTest.of_embedded(embedded_server, tmp_path)
 
 
 @pytest.fixture
@@ -107,13 +105,6 @@ def simple_crd(kind: str, group: str, *versions: str) -> dict[str, Any]:
 
 
 POD_GROUPS = simple_crd("PodGroup", "scheduling.run.ai", "v2alpha2")
-
-
-def upstream(name: str) -> dict[str, Any]:
-    if not UPSTREAM.is_dir():
-        pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
-    crd: dict[str, Any] = yaml.load((UPSTREAM / name).read_bytes(), yaml.CSafeLoader)
-    return crd
 
 
 def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
@@ -346,7 +337,7 @@ DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
     ("crd", "path", "kind", "spec", "expected"),
     [
         (
-            "dynamo-dynamographdeployments-v1alpha1-reduced.yaml",
+            "dynamo-dynamographdeployments-v1alpha1-reduced",
             DYNAMO.format("v1alpha1"),
             "DynamoGraphDeployment",
             {
@@ -357,7 +348,7 @@ DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
             {"block", "rack", RACK},
         ),
         (
-            "dynamo-dynamographdeployments-v1beta1-reduced.yaml",
+            "dynamo-dynamographdeployments-v1beta1-reduced",
             DYNAMO.format("v1beta1"),
             "DynamoGraphDeployment",
             {
@@ -367,7 +358,7 @@ DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
             {"block", "rack"},
         ),
         (
-            "grove-podcliquesets-alpha12.yaml",
+            "grove-podcliquesets-alpha12",
             "/apis/grove.io/v1alpha1/podcliquesets",
             "PodCliqueSet",
             {
@@ -397,7 +388,7 @@ DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
             {"zone", "rack", "host"},
         ),
         (
-            "kai-podgroups-v0.17.yaml",
+            "kai-podgroups-v0.17",
             f"{GROUPS}/podgroups",
             "PodGroup",
             {
@@ -419,7 +410,7 @@ def test_every_place_that_upstream_s_schemas_keep_is_read(
     spec: dict[str, Any],
     expected: set[str],
 ) -> None:
-    api.install_crd(upstream(crd))
+    api.install_crd(upstream_crd(crd))
     create_namespace(api, "team")
     make(api, path, kind, "team", "w", spec=spec)
     requirements.sync()

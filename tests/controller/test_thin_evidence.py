@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from tests.support.cluster import gpu_node
+from tests.support.paths import CRD
 from tests.support.publishing import Time
 from toposcope.api.cluster_topology import PATH, Topology, read
 from toposcope.controller.loop import Controller
@@ -22,7 +23,6 @@ from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 RACK = "cloud.provider.com/topology-rack"
 EVENTS = "/apis/events.k8s.io/v1/events"
@@ -36,10 +36,9 @@ def time() -> Time:
 @pytest.fixture
 def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
     """The server whose faults can be ordered, with our CRD."""
-    embedded_server.write_kubeconfig(tmp_path / "kubeconfig")
-    found = ApiUnderTest("embedded", embedded_server.url, tmp_path / "kubeconfig", embedded=embedded_server)
-    found.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    return found
+    api = ApiUnderTest.of_embedded(embedded_server, tmp_path)
+    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    return api
 
 
 @pytest.fixture

@@ -10,13 +10,11 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from toposcope.cli.main import main
 
-ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _WRITES = ("apply", "label", "create", "delete", "patch")
 

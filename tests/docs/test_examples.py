@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.guide import ROOT
+from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.cli.main import main
 

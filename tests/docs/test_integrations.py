@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.docs.guide import ROOT, Shell, as_run
+from tests.docs.guide import Shell, as_run
 from tests.explain.test_live import stand_in
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.grove_operator import start_grove
-from tests.support.publishing import UPSTREAM, upstream_crd
+from tests.support.paths import CRD, ROOT
 from tests.support.saved import demo_nodes
+from tests.support.upstream_crds import upstream_crd
 from toposcope.cli.main import main
 
 PAGES = ROOT / "docs" / "integrations"
@@ -36,7 +37,6 @@ SYSTEMS = {
     "side-by-side": (),
 }
 """Page to the CRDs of its system."""
-OURS = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 DEFAULT = ROOT / "manifests" / "base" / "clustertopology.yaml"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 FOREIGN = {
@@ -45,8 +45,6 @@ FOREIGN = {
     "fabric.topograph.run/tier-1": "cloud.google.com/gce-topology-block",
 }
 """What GFD and Topograph would write on the demo's nodes, to the label that has the same value."""
-
-pytestmark = pytest.mark.skipif(not UPSTREAM.is_dir(), reason=f"no CRDs of other projects in {UPSTREAM}")
 
 
 def nodes(page: str) -> list[dict[str, Any]]:
@@ -65,7 +63,7 @@ def nodes(page: str) -> list[dict[str, Any]]:
 
 def crds(page: str) -> list[dict[str, Any]]:
     """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
-    found = [yaml.safe_load(OURS.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
+    found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
     if page == "kueue":
         found.append(stand_in("kueue.x-k8s.io", "Workload", "workloads", "v1beta2", namespaced=True))
     return found

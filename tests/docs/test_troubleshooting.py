@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.docs.guide import ROOT
+from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.explain.causes import CAUSES, Cause
+from tests.support.paths import DOCS
 from tests.support.saved import saved
 from toposcope.cli.main import main
 
@@ -60,7 +61,7 @@ def test_every_page_belongs_to_a_cause() -> None:
 
 
 def test_the_page_in_the_docs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
     cause = next(cause for cause in CAUSES if cause.name == "no-room")
     explain(replace(cause, subject="pod/llm-0-worker-2"), tmp_path)
     assert f"explain pod/llm-0-worker-2 -n ml\n{capsys.readouterr().out}```" in text

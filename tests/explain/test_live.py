@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.explain.causes import CAUSES, Cause
 from tests.explain.test_causes import PAGES
 from tests.explain.waiting import NOW, Object
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.paths import CRD
 from tests.support.publishing import Time, install, patch
 from toposcope.cli.main import main
 from toposcope.controller.loop import Controller
@@ -33,7 +33,7 @@ UPSTREAM = (
     "kueue-resourceflavors-v0.19",
     "dynamo-dynamographdeployments-v1beta1-reduced",
 )
-OURS = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+OURS = CRD
 STAND_INS = {
     "PodClique",
     "PodGang",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.build import cache_root, made_once
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "image" / "assemble.sh"
 PINNED = (ROOT / "image" / "runtime.lock", ROOT / "image" / "build.lock", SCRIPT)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.build import cache_root, made_once
+from tests.support.paths import ROOT
 
-LOCK = Path(__file__).parents[2] / "image" / "runtime.lock"
+LOCK = ROOT / "image" / "runtime.lock"
 PAGE = 64 * 1024  # bytes, as the kernels of GB200 and GH200 have them
 AARCH64, LOAD = 183, 1  # ELF's numbers for the machine and for a segment that is mapped
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import ROOT
 from toposcope import __version__
 
 LIST = """
@@ -46,7 +47,7 @@ def test_the_bill_names_the_program_and_all_that_came_with_it(bill: dict[str, An
 
 
 def test_nothing_is_installed_that_the_lock_file_does_not_pin(installed: dict[str, str]) -> None:
-    lock = (Path(__file__).parents[2] / "image" / "runtime.lock").read_text(encoding="utf-8")
+    lock = (ROOT / "image" / "runtime.lock").read_text(encoding="utf-8")
     pinned = {normal(name): version for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock, re.MULTILINE)}
     assert {name: version for name, version in installed.items() if name != "toposcope"} == pinned
 

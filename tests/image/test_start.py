@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from tests.image.confined import USER, Confinement
-from tests.manifests.support import MANIFESTS, TOPOLOGIES
+from tests.manifests.support import TOPOLOGIES
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until
 from tests.support.http_client import HttpClient
+from tests.support.paths import CRD, MANIFESTS
 from toposcope import __version__
 from toposcope.api.label_keys import GPUS, HOSTNAME, STATE
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -49,12 +50,9 @@ def confinement(prefix: Path) -> Confinement:
 def server(prefix: Path) -> Iterator[ApiUnderTest]:
     """An API server with a node and the CRD, and a kubeconfig that the programs can read."""
     with EmbeddedApiServer() as embedded:
-        kubeconfig = prefix.parent / "kubeconfig"
-        embedded.write_kubeconfig(kubeconfig)
-        kubeconfig.chmod(0o644)
-        api = ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
-        crd = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-        api.create(CRDS, yaml.safe_load(crd.read_text(encoding="utf-8")))
+        api = ApiUnderTest.of_embedded(embedded, prefix.parent)
+        api.kubeconfig.chmod(0o644)
+        api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
         api.settled_crd("clustertopologies.gpu.topology")
         kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
         api.create(TOPOLOGIES, kind)

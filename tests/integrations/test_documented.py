@@ -2,9 +2,9 @@
 
 import re
 from fnmatch import fnmatchcase
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 RULE = r"(?:dynamo|jobset|kai|kueue|leaderworkerset|osmo|runai)/[a-z*][a-z*-]*"
 LABELS = {"runai/node-pool"}  # a node label, no rule
 PAGE = set(re.findall(f"`({RULE})`", (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.api import ApiUnderTest
+from tests.support.upstream_crds import described, upstream_crd
 from toposcope.integrations.dynamo.workload import Dynamo
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.topology.levels import Level
 
-FOLDER = Path(__file__).parents[3] / "shared" / "crds"
 NAME = {"v1alpha1": "topologyProfile", "v1beta1": "clusterTopologyName"}
 KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", (Level("rack", "example.com/rack"),))})
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no CRDs of other projects in {FOLDER}")
 
 
 def deployment(version: str, top: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
@@ -31,10 +28,10 @@ def deployment(version: str, top: dict[str, Any], worker: dict[str, Any]) -> dic
     }
 
 
+@pytest.mark.parametrize("source", [described, upstream_crd])
 @pytest.mark.parametrize("version", NAME)
-def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str) -> None:
-    crd = yaml.load((FOLDER / f"dynamo-dynamographdeployments-{version}-reduced.yaml").read_bytes(), yaml.CSafeLoader)
-    api.install_crd(crd)
+def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str, source: Callable[[str], dict[str, Any]]) -> None:
+    api.install_crd(source(f"dynamo-dynamographdeployments-{version}-reduced"))
     path = f"/apis/nvidia.com/{version}/namespaces/default/dynamographdeployments"
     name, rack = NAME[version], {"topologyConstraint": {"packDomain": "rack"}}
     for top, worker in (

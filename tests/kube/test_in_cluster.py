@@ -9,6 +9,7 @@ import pytest
 
 from tests.kube.scripted import Reply, ScriptedServer, answer
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.paths import ROOT
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.errors import ConfigError, UnreachableError
@@ -168,5 +169,5 @@ def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:
         f"print(*sorted({heavy!r} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "\n"

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from tests.support.api import ApiUnderTest, wait_until
+from tests.support.paths import MANIFESTS
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 NAMESPACE = "/api/v1/namespaces/toposcope-system"
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS, NAMESPACE, Manifests, built, run_kubectl
+from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
+from tests.support.paths import MANIFESTS
 from toposcope.agent.nvidia_labels import KEYS
 
 COMPONENTS = MANIFESTS / "components"

@@ -2,11 +2,11 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 from tests.manifests.support import Manifests
+from tests.support.paths import ROOT
 
-REPO = Path(__file__).parents[2]
+REPO = ROOT
 RECIPE = (REPO / "Dockerfile").read_text().splitlines()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS, Manifests, run_kubectl
+from tests.manifests.support import Manifests, run_kubectl
+from tests.support.paths import MANIFESTS
 
 DOCUMENT = MANIFESTS.parent / "docs" / "monitoring.md"
 

@@ -20,8 +20,9 @@ from tests.manifests.rights import (
     untouched,
     wait_for,
 )
-from tests.manifests.support import MANIFESTS, NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
+from tests.support.paths import MANIFESTS
 from tests.support.schedulers import PUBLISHED, published, serve_all
 from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS

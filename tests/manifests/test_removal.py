@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests.support import MANIFESTS, Manifests, run_kubectl
+from tests.manifests.support import Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.paths import MANIFESTS
 
 pytestmark = pytest.mark.real_api("RBAC, policies and programs")
 # Where only an API server runs, nobody empties a namespace: kubectl must not wait for it.

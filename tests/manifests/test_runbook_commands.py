@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.manifests.support import MANIFESTS
 from tests.monitoring.troubled_cluster import topologies_crd
 from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
+from tests.support.paths import DOCS, ROOT
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.options import LEASE
 
-ROOT = MANIFESTS.parent
-COMMANDS = re.findall(r"^ *\$ (.*)$", (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
+COMMANDS = re.findall(r"^ *\$ (.*)$", (DOCS / "runbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
 # These need a kubelet, an editor or an agent's pod; no API server has them.
 ELSEWHERE = re.compile(r"kubectl -n \S+ (logs|exec|edit) ")
 # kubectl itself reads what it has to compare with, and ends with 1 where something differs.

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.manifests.support import MANIFESTS, NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.paths import MANIFESTS
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, LiveSource

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 COMPONENTS = ROOT / "manifests" / "components"
 RULES = COMPONENTS / "prometheus-rule" / "rules.yaml"
 MONITORING = ROOT / "docs" / "monitoring.md"

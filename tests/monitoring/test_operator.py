@@ -1,7 +1,6 @@
 """PodMonitors and alerts, put before the Prometheus operator's own CRDs on a real API server."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +8,9 @@ import yaml
 
 from tests.operator.crds import operator_crds
 from tests.support.api import ApiUnderTest, create_namespace
+from tests.support.paths import MANIFESTS
 
-COMPONENTS = Path(__file__).parents[2] / "manifests" / "components"
+COMPONENTS = MANIFESTS / "components"
 FILES = ("pod-monitor/agent.yaml", "pod-monitor/controller.yaml", "prometheus-rule/prometheusrule.yaml")
 PLURALS = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
 

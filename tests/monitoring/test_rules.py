@@ -10,7 +10,6 @@ import yaml
 
 from tests.monitoring.support import (
     COMPONENTS,
-    ROOT,
     RULES,
     UNIT_TESTS,
     alerts,
@@ -19,6 +18,7 @@ from tests.monitoring.support import (
     run_promtool,
     unit_tests,
 )
+from tests.support.paths import ROOT
 
 RUNBOOKS = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
 RESOURCE = COMPONENTS / "prometheus-rule" / "prometheusrule.yaml"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from tests.monitoring.prometheus_server import Pod
-from tests.monitoring.support import ROOT
 from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric
+from tests.support.paths import CRD, ROOT
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.metrics import WatchMetrics
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-CRD = ROOT / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 RACK = "example.com/rack"
 CLUSTER = f"{PATH}/cluster"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"

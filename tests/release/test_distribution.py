@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hatch_build import PAGE
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 CRD = "toposcope/simulator/crds/gpu.topology_clustertopologies.yaml"
 """Copied from manifests/ by the build."""
 BUILT = {f"toposcope/ui/static/{name}" for name in PAGE}

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.paths import ROOT
 from tools.docgen.release import CHANGELOG, NoReleaseError, main, notes
 from toposcope import __version__
 
-ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 HEADINGS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")

@@ -6,20 +6,19 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pynvml
 import pytest
 
+from tests.support.recorded import Cells, recorded_machines
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 
-CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
-PLEDGE = "matrix complete"
-Cells: TypeAlias = dict[tuple[str, str], str]
+RECORDED = recorded_machines()
 LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 ROWS = {
@@ -55,20 +54,8 @@ ROWS = {
     ("power9-v100", "GPU1"): "SYS X",
 }
 
-TWINS = {
-    "01-dgx1-v100-mlx5": "dgx1-v100",
-    "08-dgx-a100-10nic": "dgx-a100",
-    "10-hgx-a100-4-leonardo": "hgx-a100-4",
-    "13-h100-8-p5": "hgx-h100-8",
-    "15-dgx-h200-12nic": "dgx-h200",
-    "16-b300-8-cx8": "hgx-b300-8",
-    "19-rtx4090-8-pix": "rtx4090-8",
-    "21-rtx4090-5-mixed": "rtx4090-5-mixed",
-    "22-l40s-4": "l40s-4",
-    "27-gb200-tray-4gpu": "gb200-nvl72-tray",
-    "28-h100-4-nv6": "h100-4-nv6",
-    "35-k80-4-mlx4": "k80-4",
-}
+TWINS = {name: name for name in profile_names() if name in RECORDED} | {"gb200-tray": "gb200-nvl72-tray"}
+"""Recorded machine to the profile of its product."""
 
 
 def seen(machine: Machine, root: Path) -> Cells:
@@ -117,23 +104,6 @@ def level(a: str, b: str) -> str:
     return "PIX" if between <= 1 else "PXB"
 
 
-def captures() -> list[Path]:
-    return [path for path in sorted(CAPTURES.glob("*.txt")) if PLEDGE in path.read_text()]
-
-
-def captured(text: str) -> Cells:
-    header = next(line for line in text.splitlines() if line.split()[:2] == ["GPU0", "GPU1"])
-    devices = header.partition("CPU")[0].split()
-    legend = dict(re.findall(r"^ *(NIC\d+): (\S+)$", text, re.MULTILINE))
-    body = text[text.index(header) + len(header) :].partition("\n\n")[0]
-    return {
-        (legend.get(row.split()[0], row.split()[0]), legend.get(device, device)): cell
-        for row in body.splitlines()
-        if row.split()[:1] and row.split()[0] in devices
-        for device, cell in zip(devices, row.split()[1:], strict=False)
-    }
-
-
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Cells]:
     """The matrix of a shipped profile, found once."""
@@ -157,26 +127,23 @@ def test_a_matrix_is_symmetric_and_keeps_nvlink_for_gpus(profile: str, shown: Ca
     assert all({a[:3], b[:3]} == {"GPU"} for (a, b), cell in cells.items() if cell.startswith("NV"))
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures of real machines are not part of this repository")
-@pytest.mark.parametrize("capture", captures(), ids=lambda path: path.stem)
-def test_a_machine_built_from_a_capture_shows_it_again(capture: Path, tmp_path: Path) -> None:
-    text = capture.read_text()
-    expected = captured(text)
-    machine = machine_from_capture(text, capture.stem)
-    assert len(expected) == (len(machine.gpus) + len(machine.nics)) ** 2
-    assert seen(machine, tmp_path) == expected
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_machine_built_from_a_capture_shows_it_again(name: str, tmp_path: Path) -> None:
+    recorded = RECORDED[name]
+    assert seen(machine_from_capture(recorded.text, name), tmp_path) == recorded.cells
 
 
-@pytest.mark.skipif(not CAPTURES.is_dir(), reason="the captures of real machines are not part of this repository")
-@pytest.mark.parametrize("capture", TWINS)
-def test_a_profile_agrees_with_the_capture_of_its_product(capture: str, shown: Callable[[str], Cells]) -> None:
-    found = shown(TWINS[capture])
-    expected = captured((CAPTURES / f"{capture}.txt").read_text())
-    if {name for name, _ in found} != {name for name, _ in expected}:
-        # The capture names its NICs by number or after devices of its own: by position then.
-        names = dict(zip(dict.fromkeys(a for a, _ in expected), dict.fromkeys(a for a, _ in found), strict=True))
-        expected = {(names[a], names[b]): cell for (a, b), cell in expected.items()}
-    assert found == expected
+@pytest.mark.parametrize("name", TWINS)
+def test_a_profile_agrees_with_the_record_of_its_product(name: str, shown: Callable[[str], Cells]) -> None:
+    found, recorded = shown(TWINS[name]), RECORDED[name]
+    names = dict.fromkeys(device for device, _ in found)
+    # NICs of the record may have other names: by position then.
+    same = (
+        {device: device for device in names}
+        if set(names) == set(recorded.devices)
+        else dict(zip(recorded.devices, names, strict=True))
+    )
+    assert found == {(same[a], same[b]): cell for (a, b), cell in recorded.cells.items()}
 
 
 def test_indices_and_addresses_ascend_together_on_shipped_machines() -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.paths import CRD
 from tests.support.saved import cluster_topology, demo_nodes, pod
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
@@ -17,7 +18,6 @@ from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.scope import scope
 
-CRD = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 
@@ -130,8 +130,7 @@ def _once_allowed(client: ApiClient) -> Snapshot:
 def test_a_list_that_outlives_its_page_tokens_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
     with EmbeddedApiServer() as server:
-        server.write_kubeconfig(tmp_path / "kubeconfig")
-        api = ApiUnderTest("embedded", server.url, tmp_path / "kubeconfig", embedded=server)
+        api = ApiUnderTest.of_embedded(server, tmp_path)
         for i in range(3):
             api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
         client = ApiClient(load(str(tmp_path / "kubeconfig")))

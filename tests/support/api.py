@@ -44,10 +44,16 @@ class ApiUnderTest:
     admin_token: str | None = None
     embedded: EmbeddedApiServer | None = None
     module: str = ALL
-    _client: HttpClient = field(init=False)
+    client: HttpClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self._client = HttpClient(self.url, self.ca_file)
+        self.client = HttpClient(self.url, self.ca_file)
+
+    @classmethod
+    def of_embedded(cls, server: EmbeddedApiServer, folder: Path) -> ApiUnderTest:
+        """The embedded server, with a kubeconfig in a folder."""
+        server.write_kubeconfig(folder / "kubeconfig")
+        return cls("embedded", server.url, folder / "kubeconfig", embedded=server)
 
     @property
     def is_real(self) -> bool:
@@ -65,7 +71,7 @@ class ApiUnderTest:
         token: str | None = None,
     ) -> Answer:
         """Send a request as the administrator, or as the owner of `token`."""
-        return self._client.request(
+        return self.client.request(
             method, path, body, content_type=content_type, accept=accept, token=token or self.admin_token
         )
 
@@ -103,7 +109,7 @@ class ApiUnderTest:
     @contextmanager
     def watch(self, path: str, query: str, *, accept: str = "application/json") -> Iterator[Iterator[dict[str, Any]]]:
         """Open a watch; iterate over its events as long as the server sends them."""
-        with self._client.open("GET", f"{path}?watch=1&{query}", accept=accept, token=self.admin_token) as response:
+        with self.client.open("GET", f"{path}?watch=1&{query}", accept=accept, token=self.admin_token) as response:
             assert response.status == 200, response.read()
             yield (json.loads(line) for line in response)
 

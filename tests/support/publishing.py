@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-
-import pytest
-import yaml
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.upstream_crds import upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.client import ApiClient, Request
 from toposcope.topology.levels import Level
-
-UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
 
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 KAI = "/apis/kai.scheduler/v1alpha1/topologies"
@@ -53,16 +48,8 @@ def levels(*keys: str) -> tuple[Level, ...]:
     return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
 
 
-def upstream_crd(name: str) -> dict[str, Any]:
-    """Another project's CRD."""
-    if not UPSTREAM.is_dir():
-        pytest.skip("the upstream CRDs are not part of the project (../shared/crds)")
-    crd: dict[str, Any] = yaml.load((UPSTREAM / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
-    return crd
-
-
 def install(api: ApiUnderTest, *names: str) -> None:
-    """Serve other projects' CRDs, or skip the test where they are not at hand."""
+    """Serve other projects' CRDs."""
     crds = [upstream_crd(name) for name in names]
     for crd in crds:
         api.create(CRDS, crd)

@@ -79,6 +79,7 @@ class RealApiServer:
         self.admin_token = admin_token
         self._processes = processes
         self._stopped = threading.Event()
+        self._client = HttpClient(url, self.ca_file)
         # A session that ends without its fixtures must not leave servers behind.
         atexit.register(self.stop)
 
@@ -118,14 +119,13 @@ class RealApiServer:
         return server
 
     def _wait_until_ready(self) -> None:
-        client = HttpClient(self.url, self.ca_file, timeout=5)
         deadline = time.monotonic() + _START_TIMEOUT
         while time.monotonic() < deadline:
             for process in self._processes:
                 if process.poll() is not None:
                     raise StartError(f"a program ended at once; {self._logs()}")
             try:
-                if client.request("GET", "/readyz", token=self.admin_token).code == 200:
+                if self._client.request("GET", "/readyz", token=self.admin_token).code == 200:
                     return
             except OSError:
                 pass  # not listening yet
@@ -153,9 +153,11 @@ class RealApiServer:
 
     def under_test(self, kubeconfig: Path, module: str = ALL) -> ApiUnderTest:
         """This server as tests use it; `module` owns the CRDs that its tests share."""
-        return ApiUnderTest(
+        api = ApiUnderTest(
             "real", self.url, kubeconfig, ca_file=self.ca_file, admin_token=self.admin_token, module=module
         )
+        api.client = self._client
+        return api
 
     def write_kubeconfig(self, path: Path, token: str | None = None) -> None:
         """Write the kubeconfig to a file that only its owner can read."""
@@ -167,6 +169,7 @@ class RealApiServer:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        self._client.close()
         atexit.unregister(self.stop)
         for process in reversed(self._processes):
             process.kill()  # nothing they hold is worth a graceful end

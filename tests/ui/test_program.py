@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.cli.main import COMMANDS
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_it_names_its_address_answers_there_and_ends_at_a_signal(tmp_path: Path) -> None:

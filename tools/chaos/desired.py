@@ -29,9 +29,8 @@ def desired(api: ApiUnderTest, folder: Path, *, late_grove: bool = False) -> dic
     """
     with EmbeddedApiServer() as server:
         server.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"])
-        kubeconfig = folder / "desired.kubeconfig"
-        server.write_kubeconfig(kubeconfig)
-        copy = ApiUnderTest("embedded", server.url, kubeconfig, embedded=server)
+        copy = ApiUnderTest.of_embedded(server, folder)
+        kubeconfig = copy.kubeconfig
         kinds = crds()
         grove = kinds.pop("grove")
         for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):

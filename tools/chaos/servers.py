@@ -157,6 +157,7 @@ class Servers:
 
     def stop(self) -> None:
         """End both."""
+        self.api.client.close()
         for name in reversed(self._processes):
             with contextlib.suppress(ProcessLookupError):
                 self.kill(name)

@@ -26,8 +26,7 @@ def world(
     with contextlib.ExitStack() as stack:
         if isinstance(started_server, UnavailableError):
             embedded = stack.enter_context(EmbeddedApiServer())
-            embedded.write_kubeconfig(kubeconfig)
-            api = ApiUnderTest("embedded", embedded.url, kubeconfig, embedded=embedded)
+            api = ApiUnderTest.of_embedded(embedded, kubeconfig.parent)
         else:
             started_server.write_kubeconfig(kubeconfig)
             api = started_server.under_test(kubeconfig)

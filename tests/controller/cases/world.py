@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -11,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.grove_operator import start_grove
+from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
@@ -32,7 +32,7 @@ UPSTREAM: Final = (
     "kueue-topologies-v0.19",
     "kueue-resourceflavors-v0.19",
 )
-_OURS: Final = Path(__file__).parents[3] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
+_OURS: Final = CRD
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 _OPTIONS: Final = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 _ROUNDS: Final = 3

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
-    kubeconfig = tmp_path / "kubeconfig"
-    embedded_server.write_kubeconfig(kubeconfig)
-    return ApiUnderTest("embedded", embedded_server.url, kubeconfig, embedded=embedded_server)
+    return ApiUnderTest.of_embedded(embedded_server, tmp_path)
 
 
 def test_requests_are_counted(embedded_server: EmbeddedApiServer, client: ApiUnderTest) -> None:
@@ -96,7 +94,7 @@ def test_frozen_server_answers_after_its_thaw(embedded_server: EmbeddedApiServer
 
 def test_history_is_bounded(tmp_path: Path) -> None:
     with EmbeddedApiServer(history=4) as server:
-        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        client = ApiUnderTest.of_embedded(server, tmp_path)
         first = client.create(NODES, node("n0"))["metadata"]["resourceVersion"]
         made = [client.create(NODES, node(f"m{index}")) for index in range(8)]
         with client.watch(NODES, f"resourceVersion={first}") as events:
@@ -107,7 +105,7 @@ def test_history_is_bounded(tmp_path: Path) -> None:
 
 def test_bookmarks_come_at_their_interval(tmp_path: Path) -> None:
     with EmbeddedApiServer(bookmark_interval=0.02) as server:
-        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        client = ApiUnderTest.of_embedded(server, tmp_path)
         version = client.get(NODES)["metadata"]["resourceVersion"]
         server.load([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"}}])
         with client.watch(NODES, f"resourceVersion={version}&allowWatchBookmarks=true") as events:
@@ -128,7 +126,7 @@ def test_loaded_objects_are_there(embedded_server: EmbeddedApiServer, client: Ap
 def test_time_comes_from_the_clock(tmp_path: Path) -> None:
     moment = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
     with EmbeddedApiServer(clock=lambda: moment) as server:
-        client = ApiUnderTest("embedded", server.url, tmp_path, embedded=server)
+        client = ApiUnderTest.of_embedded(server, tmp_path)
         made = client.create(NODES, node("n1", labels={"a": "1"}))
     assert made["metadata"]["creationTimestamp"] == "2020-02-03T04:05:06Z"
     assert made["metadata"]["managedFields"][0]["time"] == "2020-02-03T04:05:06Z"

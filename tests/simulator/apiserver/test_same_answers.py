@@ -106,10 +106,7 @@ def comparable(answer: Any) -> Any:
 
 @pytest.fixture
 def both(embedded_server: EmbeddedApiServer, real_server: RealApiServer, tmp_path: Path) -> list[ApiUnderTest]:
-    real = ApiUnderTest(
-        "real", real_server.url, tmp_path, ca_file=real_server.ca_file, admin_token=real_server.admin_token
-    )
-    embedded = ApiUnderTest("embedded", embedded_server.url, tmp_path, embedded=embedded_server)
+    real, embedded = real_server.under_test(tmp_path), ApiUnderTest.of_embedded(embedded_server, tmp_path)
     for api in (real, embedded):
         api.ensure_crd(widget_crd())
     return [real, embedded]

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
+
 FAST = """
 from tools.chaos.programs import clock
 import time

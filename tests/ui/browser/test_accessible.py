@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.paths import ROOT
 from tests.ui.browser.shown import FAULTY, Shown
 from tests.ui.browser.test_check import JOB, _ask
 from tests.ui.browser.test_map import domain
 
-AXE = Path(__file__).parents[3] / "toposcope" / "ui" / "page" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / "toposcope" / "ui" / "page" / "node_modules" / "axe-core" / "axe.min.js"
 PLACES = {"map": "", "node": f"#node={FAULTY}", "product": "#by=product&in=zone-1/block-1"}
 
 

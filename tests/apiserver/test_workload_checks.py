@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.api import ApiUnderTest, create_namespace
+from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, job, workload
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.integrations.registry import readings
 
-FOLDER = Path(__file__).parents[4] / "shared" / "crds"
 CRDS = ("kai-topologies-v0.17", "kai-podgroups-v0.17", "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
 PATHS = {
     ("kai.scheduler", "Topology"): "/apis/kai.scheduler/v1alpha1/topologies",
@@ -23,14 +21,12 @@ PATHS = {
     ("batch", "Job"): "/apis/batch/v1/namespaces/ml/jobs",
 }
 
-needs_crds = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no CRDs of other projects in {FOLDER}")
 
-
-@pytest.fixture
-def served(api: ApiUnderTest) -> ApiUnderTest:
-    """The server with the CRDs of KAI and Kueue, and a namespace."""
+@pytest.fixture(params=[described, upstream_crd])
+def served(request: pytest.FixtureRequest, api: ApiUnderTest) -> ApiUnderTest:
+    """The server with the CRDs of KAI and Kueue, in our words and in theirs, and a namespace."""
     for name in CRDS:
-        api.install_crd(yaml.load((FOLDER / f"{name}.yaml").read_bytes(), yaml.CSafeLoader))
+        api.install_crd(request.param(name))
     create_namespace(api, "ml")
     return api
 
@@ -84,7 +80,6 @@ VALID = (
 )
 
 
-@needs_crds
 def test_what_we_call_valid_is_accepted(served: ApiUnderTest) -> None:
     for document in VALID:
         check_accepted(served, document)
@@ -151,7 +146,6 @@ CHANGES = (
 )
 
 
-@needs_crds
 @pytest.mark.real_api("the rules are CEL")
 def test_what_the_server_refuses_we_refuse_in_its_words(served: ApiUnderTest) -> None:
     for document, words in REFUSED:
@@ -165,7 +159,6 @@ def test_what_the_server_refuses_we_refuse_in_its_words(served: ApiUnderTest) ->
         assert errors(document)
 
 
-@needs_crds
 @pytest.mark.real_api("the rules are CEL")
 def test_changes_are_refused_in_the_same_words(served: ApiUnderTest) -> None:
     for before, after, words in CHANGES:

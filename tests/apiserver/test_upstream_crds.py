@@ -1,45 +1,61 @@
-"""The CRDs of other projects, as they publish them: accepted, served, and in each other's way where they are."""
+"""Other projects' CRDs: described as they are published, accepted, served, and in each other's way where they are."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.support.api import CRDS, ApiUnderTest, crd_conditions, wait_until
-
-FOLDER = Path(__file__).parents[4] / "shared" / "crds"
-FILES = sorted(FOLDER.glob("*.yaml"))
-# A second of parsing and compiling on both servers; its schema is like the others'.
-LARGE = "grove-podcliquesets-alpha12"
-
-pytestmark = pytest.mark.skipif(not FILES, reason=f"no CRDs of other projects in {FOLDER}")
+from tests.support.api import ApiUnderTest, crd_conditions, wait_until
+from tests.support.upstream_crds import DESCRIBED, described, published, upstream_crd
 
 
-def load(name: str) -> dict[str, Any]:
-    crd: dict[str, Any] = yaml.load((FOLDER / f"{name}.yaml").read_bytes(), yaml.CSafeLoader)
-    return crd
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_what_is_described_is_part_of_what_is_published(name: str) -> None:
+    ours, theirs = described(name), published(name) or described(name)
+    assert ours["metadata"]["name"] == theirs["metadata"]["name"]
+    assert {key: ours["spec"][key] for key in ("group", "scope", "names")} == {
+        key: theirs["spec"][key] for key in ("group", "scope", "names")
+    }
+    versions = {version["name"]: version for version in theirs["spec"]["versions"]}
+    assert versions.keys() == {version["name"] for version in ours["spec"]["versions"]}
+    for version in ours["spec"]["versions"]:
+        other = versions[version["name"]]
+        assert (version["served"], version["storage"]) == (other["served"], other["storage"])
+        assert version["subresources"].items() <= other.get("subresources", {}).items()
+        assert_part(version["schema"]["openAPIV3Schema"], other["schema"]["openAPIV3Schema"], "")
 
 
-@pytest.mark.parametrize("name", [file.stem for file in FILES if file.stem != LARGE])
-def test_is_accepted_and_served(api: ApiUnderTest, name: str) -> None:
-    crd = api.install_crd(load(name))
+def assert_part(ours: dict[str, Any], theirs: dict[str, Any], path: str) -> None:
+    """Every field, limit and message that we describe is theirs too."""
+    for keyword in ("type", "pattern", "enum", "minLength", "maxLength", "minItems", "maxItems", "minimum", "default"):
+        if keyword in ours:
+            assert (path, keyword, ours[keyword]) == (path, keyword, theirs.get(keyword))
+    assert set(ours.get("required", ())) <= set(theirs.get("required", ())), path
+    assert messages(ours) <= messages(theirs), path
+    for name, schema in ours.get("properties", {}).items():
+        if name not in ("status", "metadata"):
+            assert_part(schema, theirs["properties"][name], f"{path}.{name}")
+    for inner in ("items", "additionalProperties"):
+        if inner in ours:
+            assert_part(ours[inner], theirs[inner], f"{path}[]")
+
+
+def messages(schema: dict[str, Any]) -> set[str]:
+    return {rule["message"] for rule in schema.get("x-kubernetes-validations", ())}
+
+
+@pytest.mark.parametrize("source", [described, upstream_crd])
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any) -> None:
+    crd = api.install_crd(source(name))
     # Groups under k8s.io have a condition more on a real server.
     assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()
 
 
-def test_the_largest_one_can_be_applied(api: ApiUnderTest) -> None:
-    crd = load(LARGE)
-    code, answer = api.apply(f"{CRDS}/{crd['metadata']['name']}", crd)
-    assert code == 201, answer
-    assert crd_conditions(api.settled_crd(crd["metadata"]["name"]))["Established"] == "True"
-
-
 def test_both_grove_topologies_want_the_same_short_name(api: ApiUnderTest) -> None:
-    api.install_crd(load("grove-clustertopologies-alpha4"))
-    crd = api.install_crd(load("grove-clustertopologybindings-alpha10"))
+    api.install_crd(upstream_crd("grove-clustertopologies-alpha4"))
+    crd = api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
     names = next(c for c in crd["status"]["conditions"] if c["type"] == "NamesAccepted")
     assert (names["status"], names["reason"], names["message"]) == (
         "False",
@@ -53,7 +69,7 @@ def test_both_grove_topologies_want_the_same_short_name(api: ApiUnderTest) -> No
 
 
 def test_field_of_an_older_version_cannot_be_applied(api: ApiUnderTest) -> None:
-    api.install_crd(load("grove-clustertopologybindings-alpha10"))
+    api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
     binding = {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "ClusterTopologyBinding",
@@ -71,7 +87,7 @@ def test_field_of_an_older_version_cannot_be_applied(api: ApiUnderTest) -> None:
 
 
 def test_grove_checks_domain_names(api: ApiUnderTest) -> None:
-    api.install_crd(load("grove-clustertopologybindings-alpha10"))
+    api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
 
     def create(index: int, domain: str) -> int:
         body = {
@@ -88,7 +104,7 @@ def test_grove_checks_domain_names(api: ApiUnderTest) -> None:
 
 @pytest.mark.real_api("immutability is a CEL rule")
 def test_kai_levels_are_immutable(api: ApiUnderTest) -> None:
-    api.install_crd(load("kai-topologies-v0.17"))
+    api.install_crd(upstream_crd("kai-topologies-v0.17"))
     path = "/apis/kai.scheduler/v1alpha1/topologies"
     topology = {
         "apiVersion": "kai.scheduler/v1alpha1",
