@@ -153,13 +153,13 @@ def test_what_workloads_require_is_told(cluster: ApiUnderTest, capsys: pytest.Ca
 def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
     sent: list[str] = []
 
-    class Watched(ApiClient):
+    class CachedReader(ApiClient):
         def _about_to_send(self, request: Request) -> None:
             if request.method != "GET":
                 sent.append(request.path.rpartition("/")[0])
 
     client = clients()
-    client.__class__ = Watched
+    client.__class__ = CachedReader
     time = Time()
     Remover(client, lambda _: None, 10.0, time, lambda _: None).carry_out(look(client))
     assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]

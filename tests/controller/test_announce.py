@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.support.cluster import topology
-from toposcope.controller.events import Budget, announcements
+from toposcope.controller.events import EventRateLimit, level_events
 from toposcope.controller.requirements.resolve import Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
@@ -25,7 +25,7 @@ def status(available: str, message: str = "", *, preferred: bool | None = None) 
 def told(before: dict[str, Any], after: dict[str, Any], asked: Resolved) -> list[tuple[str, bool]]:
     return [
         (announcement.regarding["name"], announcement.warning)
-        for announcement in announcements(topology(before), after, asked)
+        for announcement in level_events(topology(before), after, asked)
     ]
 
 
@@ -63,10 +63,10 @@ def test_who_only_prefers_a_level_hears_of_it_and_the_topology_does_not() -> Non
 
 
 def test_the_budget_is_full_at_first_and_fills_with_time() -> None:
-    budget = Budget(burst=3, per_second=0.5)
-    assert [budget.spend(100.0) for _ in range(4)] == [True, True, True, False]
-    assert not budget.spend(101.0)
-    assert budget.spend(102.0)
-    assert not budget.spend(102.0)
-    assert not budget.spend(50.0)  # a clock that goes back gives nothing
-    assert [budget.spend(1000.0) for _ in range(4)] == [True, True, True, False]
+    limit = EventRateLimit(burst=3, per_second=0.5)
+    assert [limit.allow(100.0) for _ in range(4)] == [True, True, True, False]
+    assert not limit.allow(101.0)
+    assert limit.allow(102.0)
+    assert not limit.allow(102.0)
+    assert not limit.allow(50.0)  # a clock that goes back gives nothing
+    assert [limit.allow(1000.0) for _ in range(4)] == [True, True, True, False]

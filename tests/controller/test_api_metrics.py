@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from tests.support.publishing import Time
-from toposcope.controller.loop import Wake
+from toposcope.controller.loop import Trigger
 from toposcope.controller.metrics import RequestMetrics, WatchMetrics
 from toposcope.kube.client import Request
 from toposcope.kube.requests import apply, get
@@ -70,7 +70,7 @@ def test_two_versions_of_a_kind_are_one_resource() -> None:
 
 def test_the_first_change_counts_until_the_work_is_done() -> None:
     time = Time()
-    wake = Wake(time)
+    wake = Trigger(time)
     assert not wake.wait(0)
     assert wake.done() is None
     time.seconds = 10

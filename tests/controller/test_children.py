@@ -192,7 +192,7 @@ def test_somebody_elses_topology_of_that_name_is_a_conflict_and_stays_as_it_is(
     assert "ownerReferences" not in api.get(f"{PATH}/cluster-leaf")["metadata"]
     said = condition(api)
     assert (said["status"], said["reason"]) == ("False", "Conflict")
-    assert said["message"].startswith("cluster-leaf: a ClusterTopology of that name exists and was not made for this")
+    assert said["message"].startswith("cluster-leaf: a ClusterTopology of that name exists and does not belong to this")
     assert condition(api, kind="Ready")["status"] == "False"
     segments = {each["name"]: each.get("clusterTopology") for each in api.get(f"{PATH}/cluster")["status"]["segments"]}
     assert segments == {"rack": "cluster-rack", "leaf": None}
@@ -267,7 +267,7 @@ def test_no_nodes_and_a_lost_status_take_nothing_away_at_once(
     assert api.request("DELETE", NODES)[0] == 200
     passes(controller, time, GRACE, GRACE)
     assert topologies(api) == three
-    assert condition(api)["message"] == "No segment has nodes just now"
+    assert condition(api)["message"] == "No segment has nodes at the moment"
     assert api.request("PATCH", f"{PATH}/cluster/status", {"status": None}, content_type=MERGE)[0] == 200
     for i in range(3):
         make_node(api, f"h100-{i}", H100)

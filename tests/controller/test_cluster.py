@@ -16,8 +16,8 @@ from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import Watched
-from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
@@ -47,10 +47,10 @@ def time() -> Time:
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     client, stop = clients(), threading.Event()
-    published = Watched(client, stop)
-    rehearsal = Rehearsal(published, make_publishers, time)
+    published = CachedReader(client, stop)
+    rehearsal = DryRun(published, make_publishers, time)
     publishers = make_publishers(published)
-    reconciler = Reconciler(client, publishers, time, instance="test", watched=published, rehearsal=rehearsal)
+    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=rehearsal)
     return Controller(
         client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, stop, published=published
     )

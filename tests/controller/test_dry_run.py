@@ -32,7 +32,7 @@ from toposcope.cli.main import main as toposcope
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.dry_run import ReadOnlyClient, Rehearsal, shortened, unified
+from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient, shortened, unified
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
@@ -58,7 +58,7 @@ class Site:
     def __init__(self, client: ApiClient) -> None:
         self.time = Time()
         self.sent: list[tuple[str, bool]] = []
-        self.rehearsal = Rehearsal(WatchedClient(client, self._note), make_publishers, self.time)
+        self.rehearsal = DryRun(WatchedClient(client, self._note), make_publishers, self.time)
 
     def _note(self, request: Request) -> None:
         self.sent.append((request.method, request.query.get("dryRun") == "All"))
@@ -199,8 +199,8 @@ def condition(api: ApiUnderTest, kind: str) -> dict[str, Any]:
 
 
 def controller(client: ApiClient) -> Controller:
-    rehearsal = Rehearsal(client, make_publishers, Time())
-    reconciler = Reconciler(client, make_publishers(client), Time(), rehearsal=rehearsal)
+    rehearsal = DryRun(client, make_publishers, Time())
+    reconciler = Reconciler(client, make_publishers(client), Time(), dry_run=rehearsal)
     return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
 

@@ -277,8 +277,8 @@ class Simulated:
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
         self.name = name
-        self.zero = world.dice.uniform(-1e6, 1e6)
-        self.rate = world.dice.uniform(0.97, 1.03)
+        self.zero = world.rng.uniform(-1e6, 1e6)
+        self.rate = world.rng.uniform(0.97, 1.03)
         self.start()
 
     def start(self) -> None:
@@ -294,10 +294,10 @@ class Simulated:
 
     def live(self) -> Iterator[float]:
         """Yields how long to wait."""
-        world, election, dice = self.world, self.election, self.world.dice
+        world, election, rng = self.world, self.election, self.world.rng
         while True:
-            yield TIMING.retry * dice.uniform(1, 2.2)
-            if world.chaos and dice.random() < 0.01:
+            yield TIMING.retry * rng.uniform(1, 2.2)
+            if world.chaos and rng.random() < 0.01:
                 back = election.resign(self.now(), world.wall())
                 if back:
                     yield from self.ask(partial(world.store.write, back))
@@ -310,8 +310,8 @@ class Simulated:
                     continue
                 election.looked(self.now(), answer[0])
             sent = self.now()
-            if world.chaos and dice.random() < 0.02:
-                yield dice.uniform(1, 40)  # stopped after it looked at its clock
+            if world.chaos and rng.random() < 0.02:
+                yield rng.uniform(1, 40)  # stopped after it looked at its clock
             if election.wants(sent):
                 claim = election.claim(world.wall())
                 answer = yield from self.ask(partial(world.store.write, claim))
@@ -325,7 +325,7 @@ class Simulated:
         world = self.world
         box: list[Lease | None] = []
         there, back = world.delay(), world.delay()
-        if not (world.chaos and world.dice.random() < 0.05):
+        if not (world.chaos and world.rng.random() < 0.05):
             world.at(there, lambda: box.append(handle()))
         patience = TIMING.request
         yield min(there + back, patience)
@@ -334,7 +334,7 @@ class Simulated:
 
 class World:
     def __init__(self, seed: int) -> None:
-        self.dice = random.Random(seed)
+        self.rng = random.Random(seed)
         self.numbers = itertools.count()
         self.time = 0.0
         self.store = Store()
@@ -347,16 +347,16 @@ class World:
         heapq.heappush(self.events, (self.time + delay, next(self.numbers), what))
 
     def delay(self) -> float:
-        return self.dice.choice(
-            (0.01, 0.05, 0.2, 1.0) if not self.chaos or self.dice.random() < 0.9 else (4.0, 12.0, 40.0)
+        return self.rng.choice(
+            (0.01, 0.05, 0.2, 1.0) if not self.chaos or self.rng.random() < 0.9 else (4.0, 12.0, 40.0)
         )
 
     def loses(self) -> bool:
-        return self.chaos and self.dice.random() < 0.05
+        return self.chaos and self.rng.random() < 0.05
 
     def wall(self) -> datetime:
         """Everybody's clock for people is wrong in its own way."""
-        return START + timedelta(seconds=self.dice.choice((0, 0, -1e6, 1e6, self.time)))
+        return START + timedelta(seconds=self.rng.choice((0, 0, -1e6, 1e6, self.time)))
 
     def run(self, until: float) -> None:
         last = None
@@ -374,15 +374,15 @@ class World:
         wait = next(contender.life, None)
         if wait is None:  # it ended, and a new one was started
             wait = 0.0
-        elif self.chaos and self.dice.random() < 0.01:
-            wait += self.dice.uniform(1, 60)
+        elif self.chaos and self.rng.random() < 0.01:
+            wait += self.rng.uniform(1, 60)
         self.at(wait, lambda: self.go_on(contender))
 
     def meddle(self) -> None:
         """What admins and broken tools do."""
         lease = self.store.lease
         if self.chaos and lease:
-            what = self.dice.randrange(6)
+            what = self.rng.randrange(6)
             if what == 0:
                 self.store.lease = None
             elif what == 1:
@@ -390,10 +390,10 @@ class World:
             elif what == 2:
                 self.store.edit(holderIdentity=7, leaseDurationSeconds="x", renewTime=[])
             elif what == 3:
-                self.store.edit(holderIdentity="nobody we know", leaseDurationSeconds=self.dice.choice((0, 5, 20)))
+                self.store.edit(holderIdentity="nobody we know", leaseDurationSeconds=self.rng.choice((0, 5, 20)))
             else:
                 self.store.put({**lease.metadata, "labels": {"n": str(self.time)}}, lease.spec)
-        self.at(self.dice.expovariate(1 / 60), self.meddle)
+        self.at(self.rng.expovariate(1 / 60), self.meddle)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -438,7 +438,7 @@ class Process:
             self.news.append,
             clock=clock,
             wall=lambda: START + timedelta(seconds=clock.now),
-            dice=random.Random(7),
+            rng=random.Random(7),
         )
 
     def tick(self, after: float = 0.0) -> bool:

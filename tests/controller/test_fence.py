@@ -8,7 +8,7 @@ from prometheus_client import Gauge, generate_latest
 
 from tests.support.turns import Turns
 from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError
-from toposcope.controller.metrics import LeaderMetrics, LeadersView
+from toposcope.controller.metrics import LeaderMetrics, LeaderOnly
 from toposcope.kube.client import Request
 from toposcope.kube.config import load
 from toposcope.kube.requests import get
@@ -108,7 +108,7 @@ class Closed:
 def test_a_follower_shows_nothing_about_topologies() -> None:
     turns = Turns()
     registry, findings = new_registry(), new_registry()
-    registry.register(LeadersView(findings, turns.may_write))
+    registry.register(LeaderOnly(findings, turns.may_write))
     metrics = LeaderMetrics(registry, turns.may_write)
     Gauge("nodes", "Nodes.", registry=findings).set(3)
     Gauge("gpus", "GPUs.", ["topology"], registry=findings).labels("cluster").set(24)

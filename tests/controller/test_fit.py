@@ -10,7 +10,7 @@ from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess
 from toposcope.controller.status import Demand, conditions_of, status_of
-from toposcope.controller.status_size import MOST_BYTES, fitted
+from toposcope.controller.status_size import MOST_BYTES, fit_to_size
 from toposcope.integrations.framework.published import Published
 
 
@@ -56,7 +56,7 @@ def test_what_fits_is_left_as_it_is() -> None:
         "levels": [{"domain": "rack", "missingNodes": ["n1"]}],
         "conditions": [{"type": "A", "message": "x" * 999}],
     }
-    assert fitted(status) == status
+    assert fit_to_size(status) == status
 
 
 def test_names_go_before_words_and_the_verdict_never() -> None:
@@ -64,10 +64,10 @@ def test_names_go_before_words_and_the_verdict_never() -> None:
     verdict = {"type": "TopologyLevelsAvailable", "message": "v" * 3000}
     other = {"type": "LevelsCovered", "message": "w" * 3000}
     status = {"levels": [{"domain": "rack", "missing": 10, "missingNodes": names}], "conditions": [verdict, other]}
-    few = fitted(status, most=7000)
+    few = fit_to_size(status, most=7000)
     assert few["levels"][0]["missingNodes"] == names[:2]
     assert few["conditions"] == [verdict, other]
-    cut = fitted(status, most=4300)
+    cut = fit_to_size(status, most=4300)
     assert cut["levels"] == [{"domain": "rack", "missing": 10}]
     assert cut["conditions"][0] == verdict
     assert len(cut["conditions"][1]["message"]) <= 1024
@@ -90,10 +90,10 @@ def test_a_selector_goes_whole_or_stays_whole() -> None:
     """Half a selector selects other nodes."""
     segments = [segment("a", 5, values=3), segment("b", 4, values=3)]
     status = {"levels": [], "conditions": [], "segments": segments}
-    few = fitted(status, most=1800)
+    few = fit_to_size(status, most=1800)
     assert [each["nodeSelector"] for each in few["segments"]] == [each["nodeSelector"] for each in segments]
     assert [len(each["firstNodes"]) for each in few["segments"]] == [1, 1]
-    none = fitted(status, most=1200)
+    none = fit_to_size(status, most=1200)
     assert none["segments"][0] == {
         "name": "a",
         "nodes": 5,
@@ -107,15 +107,15 @@ def test_segments_without_room_are_summed_up_with_the_others() -> None:
     listed = [segment(f"s{i}", 10 - i, values=250) for i in range(8)]
     others = {"segments": 3, "nodes": 3, "gpus": 6}
     status = {"levels": [], "conditions": [], "segments": listed, "otherSegments": others}
-    cut = fitted(status, most=1100)
+    cut = fit_to_size(status, most=1100)
     assert size(cut) <= 1100
     assert [each["name"] for each in cut["segments"]] == ["s0", "s1"]
     nodes = sum(each["nodes"] for each in listed[2:])
     assert cut["otherSegments"] == {"segments": 9, "nodes": 3 + nodes, "gpus": 6 + 8 * nodes}
-    assert "segments" not in fitted(status, most=100)
+    assert "segments" not in fit_to_size(status, most=100)
 
 
 def test_hints_go_from_the_end_where_nothing_else_is_left() -> None:
     hints = [{"key": long(f"k{i:02}-", 317), "reason": "NearMiss", "message": "m" * 2048} for i in range(16)]
-    cut = fitted({"levels": [], "conditions": [], "hints": hints}, most=8000)
+    cut = fit_to_size({"levels": [], "conditions": [], "hints": hints}, most=8000)
     assert [hint["key"] for hint in cut["hints"]] == [hint["key"] for hint in hints[:8]]

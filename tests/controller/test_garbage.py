@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from toposcope.controller.loop import collect_rarely
 from toposcope.controller.options import Options
-from toposcope.controller.run import look_rarely, run
+from toposcope.controller.run import run
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def test_many_new_objects_start_no_look_through_them() -> None:
     def noted(_phase: str, about: dict[str, int]) -> None:
         looks.append(about["generation"])
 
-    look_rarely()
+    collect_rarely()
     gc.collect()
     gc.callbacks.append(noted)
     try:

@@ -69,7 +69,7 @@ def test_a_tray_that_fell_out_of_its_rack_is_found_by_the_chassis() -> None:
     said = healthy(found)
     assert (said.status, said.reason) == ("False", "DomainsSplit")
     assert "chassis c1 (18 nodes in 2 domains)" in said.message
-    assert "1 node is degraded: r1-t17; the annotation gpu.topology/matrix of each tells why" in said.message
+    assert "1 node is degraded: r1-t17; see the annotation gpu.topology/matrix of each for the reason" in said.message
     assert f"1 NVLink domain is smaller than its siblings: {fabric(1)} (68 GPUs, usual 72)" in said.message
 
 
@@ -163,16 +163,16 @@ def test_racks_of_one_name_in_two_blocks_are_two() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_degraded_counts_are_those_of_the_nodes(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     nodes = [
         gpu_node(
             f"n{i}",
-            {"rack": f"r{i // 4}", "block": dice.choice(("x", f"b{i // 16}")) if seed % 2 else f"b{i // 16}"},
-            state=dice.choice(("ok", "ok", "degraded", "unknown", "")),
+            {"rack": f"r{i // 4}", "block": rng.choice(("x", f"b{i // 16}")) if seed % 2 else f"b{i // 16}"},
+            state=rng.choice(("ok", "ok", "degraded", "unknown", "")),
         )
         for i in range(300)
     ]
-    dice.shuffle(nodes)
+    rng.shuffle(nodes)
     found = look(nodes)
     assert found.health.states == {
         state: count

@@ -26,7 +26,7 @@ from tests.support.publishing import (
 )
 from tests.support.upstream_crds import upstream_crd
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.run import make_publishers
@@ -271,7 +271,7 @@ def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
     install(site.api, KAI_CRD)
     site.turn()
     install(site.api, GROVE_CRD)
-    rehearsal = Rehearsal(site._client, make_publishers, site.time)
+    rehearsal = DryRun(site._client, make_publishers, site.time)
     said = rehearsal.publish("grove", TOPOLOGY, levels(*FOUR))
     assert said.message.splitlines()[0] == "would create:"
     assert (

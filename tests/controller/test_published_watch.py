@@ -13,7 +13,7 @@ import pytest
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import RACK, topology
 from tests.support.publishing import BINDINGS, FOUR, KAI, THREE, Time, WatchedClient, found, install, levels, patch
-from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
@@ -39,7 +39,7 @@ class Site:
 
     def __post_init__(self) -> None:
         through = cast("ApiClient", WatchedClient(self.client, self._note))
-        self.watched = Watched(through, self.stop, reader=self.client)
+        self.watched = CachedReader(through, self.stop, reader=self.client)
         self.publishers = (
             GrovePublisher(self.watched, self.time),
             KaiPublisher(self.watched, self.time, 0.0),
@@ -133,7 +133,7 @@ def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: Ap
     }
     api.create(KAI, body)
     site.look()
-    kai = site.watched._followed[KAI_TOPOLOGIES].index
+    kai = site.watched._followed[KAI_TOPOLOGIES].cache
     wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")
     kai.gone("cluster")  # as if the watch had not come that far
     said = site.publish(*FOUR)
@@ -181,7 +181,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
             raise ApiError(403, "Forbidden", f"cannot watch {request.path} for {idle_timeout} s")
 
     behind, stop = clients(), threading.Event()
-    watched = Watched(behind, stop, reader=Blind())
+    watched = CachedReader(behind, stop, reader=Blind())
     watched.refresh(discover(behind, ALL), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync

@@ -27,24 +27,24 @@ SELECTORS: tuple[dict[str, Any], ...] = (
 GPU_LABELS = ("8", "8", "8", "4", "", "eight", "٨", "no-topology", None)  # an Arabic 8 is a digit and no number here
 
 
-def any_cluster(dice: random.Random, count: int) -> list[NodeFacts]:
-    keys = [dice.choice(BUILT_IN.keys[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
-    gaps = dice.choice((0.0, 0.0, 0.05, 0.5))
-    host = dice.choice(("n", "n", "h"))
+def any_cluster(rng: random.Random, count: int) -> list[NodeFacts]:
+    keys = [rng.choice(BUILT_IN.keys[domain]) for domain in ("zone", "block", "rack", "nvlink-domain")]
+    gaps = rng.choice((0.0, 0.0, 0.05, 0.5))
+    host = rng.choice(("n", "n", "h"))
     nodes = []
     for i in range(count):
         labels = {HOSTNAME: f"{host}{i}"} | {key: f"{key}-{i // 4 ** (4 - depth)}" for depth, key in enumerate(keys)}
-        labels = {key: value for key, value in labels.items() if dice.random() >= gaps}
-        labels |= {key: dice.choice(("x", "y", "no-topology")) for key in keys if dice.random() < gaps / 4}
-        gpus = dice.choice(GPU_LABELS if gaps else ("8",))
+        labels = {key: value for key, value in labels.items() if rng.random() >= gaps}
+        labels |= {key: rng.choice(("x", "y", "no-topology")) for key in keys if rng.random() < gaps / 4}
+        gpus = rng.choice(GPU_LABELS if gaps else ("8",))
         labels |= {} if gpus is None else {GPUS: gpus}
-        labels |= dice.choice(({}, {"pool": "a"}, {"pool": "b"}, {"pool": "c"}, {GPU_PRESENT: "true"}))
+        labels |= rng.choice(({}, {"pool": "a"}, {"pool": "b"}, {"pool": "c"}, {GPU_PRESENT: "true"}))
         found = sorted(labels)
         values = tuple(labels[key] for key in found)
-        ready, offered = dice.random() >= gaps, dice.choice((0, 8))
+        ready, offered = rng.random() >= gaps, rng.choice((0, 8))
         bare = node_facts(f"n{i}", f"u{i}", tuple(found), values, ready, schedulable=True, gpus=offered)
         nodes.append(replace(bare, traits=bare.traits._replace(hardware=Hardware(gpus=gpus_of(bare)))))
-    dice.shuffle(nodes)
+    rng.shuffle(nodes)
     return nodes
 
 
@@ -59,9 +59,9 @@ def carried_by_all(nodes: Sequence[NodeFacts]) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_counts_levels_and_messages_are_those_of_the_nodes(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for selector in SELECTORS:
-        nodes = any_cluster(dice, dice.choice((1, 2, 5, 40, 300, 1500)))
+        nodes = any_cluster(rng, rng.choice((1, 2, 5, 40, 300, 1500)))
         asked = topology(nodeSelector=selector)
         selected = [node for node in nodes if asked.selects(node)]
         found = assess(asked, nodes, Absences(), now=0.0)

@@ -426,13 +426,13 @@ def test_what_is_no_object_belongs_to_nobody(source: Source, raw: bytes) -> None
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
 def test_nothing_raises_whatever_stands_in_place_of_a_value(source: Source) -> None:
-    dice = random.Random(11)
+    rng = random.Random(11)
     junk: tuple[Any, ...] = (None, 0, -1.5, True, "", "räck/☃", [], {}, [[]], {"": None}, "x" * 5000)
     documents = [manifest(case.manifest) for case in CASES if case.source is source]
     for document in documents:
         paths = list(_paths(document))
         for path in paths:
-            for value in dice.sample(junk, 4):
+            for value in rng.sample(junk, 4):
                 spoiled = json.loads(json.dumps(document))
                 _put(spoiled, path, value)
                 reading = read(source, source.versions[0], json.dumps(spoiled, ensure_ascii=False).encode())

@@ -74,7 +74,7 @@ def test_two_kinds_of_hardware_are_two_segments_after_the_grace_period() -> None
     }
     told = history.condition("SegmentsPublished")["message"]
     assert "rack (4 nodes: zone > block > rack > nvlink-domain > host), leaf (2 nodes: zone > leaf" in told
-    assert "set spec.segments to Auto to have one made for each" in told
+    assert "set spec.segments to Auto to get one for each segment" in told
 
 
 def test_levels_that_a_segment_has_need_no_hint() -> None:
@@ -97,10 +97,10 @@ def test_a_node_that_joins_before_its_labels_is_no_segment() -> None:
     found = history.look([*h100(), *gb200(), bare], after=60)
     assert history.segments == {"rack": 4, "leaf": 2}
     assert found.segments is not None
-    assert (found.segments.stray, found.segments.strays) == (1, ("h100-9",))
+    assert (found.segments.unassigned, found.segments.unassigned_names) == (1, ("h100-9",))
     message = history.condition("SegmentsPublished")["message"]
     assert "1 node is in no segment: h100-9" in message
-    assert "less than gracePeriod (10m): h100-9 (1 node: zone > nvlink-domain > host)" in message
+    assert "newer than gracePeriod (10m): h100-9 (1 node: zone > nvlink-domain > host)" in message
     # Its labels come, and there never was anything.
     history.look([*h100(), *gb200(), gpu_node("h100-9")], after=60)
     assert history.segments == {"rack": 5, "leaf": 2}
@@ -256,7 +256,7 @@ def test_no_more_than_eight_are_listed_and_the_rest_is_summed_up() -> None:
     assert rest["segments"] == 24 - 8  # two of the keys are of one domain
     assert sum(segment["nodes"] for segment in listed) + rest["nodes"] == len(nodes)
     assert rest["gpus"] == rest["nodes"] * 8
-    assert "more segments are left out: 8 is the most" in history.condition("SegmentsPublished")["message"]
+    assert "more segments are left out: 8 is the limit" in history.condition("SegmentsPublished")["message"]
     assert len(msgspec.json.encode(history.status)) < 16 << 10
     # Those that are listed stay so, whatever the others grow to.
     few = {f"kind-{kind:02}-0" for kind in range(32)}
@@ -296,7 +296,7 @@ def test_segments_with_the_longest_keys_and_a_large_selector_leave_the_status_sm
     assert len(listed) >= 3
     assert sum(segment["nodes"] for segment in listed) + rest["nodes"] == len(nodes)
     assert all(segment["firstNodes"] and "nodeSelector" not in segment for segment in listed)
-    assert f"{rest['segments']} more segments are left out: {len(listed)} is the most" in str(status["conditions"])
+    assert f"{rest['segments']} more segments are left out: {len(listed)} is the limit" in str(status["conditions"])
     history.restart()
     history.look(nodes, after=1)
     assert history.status["segments"] == listed

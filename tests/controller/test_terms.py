@@ -62,8 +62,8 @@ class Replica:
 
     def look(self) -> None:
         """List everything anew, as watches would have shown it."""
-        self.controller._follow_topologies.sync()
-        self.controller._follow_nodes.sync()
+        self.controller._topology_reflector.sync()
+        self.controller._node_reflector.sync()
         self.controller.workloads.sync()
 
     def turn(self, after: float = 0.0) -> float:
@@ -244,7 +244,7 @@ def test_a_new_leader_waits_until_it_has_seen_what_the_last_one_wrote(
     leader.turns.end()
     last = version(cluster)
     follower.turns.begin()
-    follower.controller._follow_nodes.sync()  # the watch of topologies lags
+    follower.controller._node_reflector.sync()  # the watch of topologies lags
     assert follower.controller._turn() < 1.0
     assert (version(cluster), follower.written) == (last, [])
     follower.turn()
@@ -259,13 +259,13 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
         label = {"metadata": {"labels": {"example.com/row": "a"}}}
         assert cluster.request("PATCH", f"{NODES}/{name}", label, content_type=MERGE)[0] == 200
     assert cluster.request("PATCH", f"{PATH}/cluster", row, content_type=MERGE)[0] == 200
-    leader.controller._follow_topologies.sync()
+    leader.controller._topology_reflector.sync()
     last = version(cluster)
     assert leader.controller._look() < 10.0
     assert version(cluster) == last
     assert "nodes have not been listed yet" in leader.controller.ready()
-    leader.controller._follow_nodes._again = ""  # as its thread would, which does not run here
-    leader.controller._follow_nodes.sync()
+    leader.controller._node_reflector._again = ""  # as its thread would, which does not run here
+    leader.controller._node_reflector.sync()
     assert leader.controller._look() == 60.0
     (level,) = cluster.get(f"{PATH}/cluster")["status"]["levels"]
     assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
@@ -318,10 +318,12 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
     thread.start()
     try:
         wait_until(lambda: "have not been listed yet: 404" in replica.controller.ready(), "it says what is missing")
-        turned = replica.controller._turned
-        wait_until(lambda: api.request("GET", "/version")[0] == 200 and replica.controller._turned > turned, "it turns")
-        monkeypatch.setattr("toposcope.controller.loop._SILENCE", 0.0)
-        assert "has not turned for" in replica.controller.healthy()
+        passed = replica.controller._last_pass
+        wait_until(
+            lambda: api.request("GET", "/version")[0] == 200 and replica.controller._last_pass > passed, "a pass"
+        )
+        monkeypatch.setattr("toposcope.controller.loop._STUCK_SECONDS", 0.0)
+        assert "has been stuck for" in replica.controller.healthy()
     finally:
         replica.controller.end()
         thread.join()

@@ -22,7 +22,7 @@ from tests.kube.reflecting import (
 )
 from toposcope.kube.client import Request, Stream
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
-from toposcope.kube.reflector import Reflector, Restores
+from toposcope.kube.reflector import EtcdRestores, Reflector
 
 UNSTREAMED = ApiError(422, "Invalid", "sendInitialEvents is forbidden for watch")
 LISTED = [event("ADDED", "a", 1), bookmark(5, end=True)]
@@ -41,7 +41,7 @@ class Following:
         streams: Iterable[Answer] = (),
         pages: Iterable[Answer] = (),
         most_waits: int = 100,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self.stop = Waits(most_waits)
         self.mirror = Mirror()
@@ -277,9 +277,9 @@ class TestRestores:
 
     def test_those_who_follow_something_else_are_told(self) -> None:
         """A quiet collection shows nothing: its own version may be older than the copy, and yet it has changed."""
-        restores = Restores()
+        restores = EtcdRestores()
         following, quiet = Following([LISTED, LOST, LISTED], restores=restores), Following([LISTED] * 2)
-        stranger = Following([LISTED], restores=Restores())
+        stranger = Following([LISTED], restores=EtcdRestores())
         restores.tell(quiet.reflector)
         following.client.newest = 1
         following.run()
@@ -287,7 +287,7 @@ class TestRestores:
         assert (quiet.reflector._reason, stranger.reflector._again) == ("restored", "")
 
     def test_whoever_follows_no_more_is_forgotten(self) -> None:
-        restores = Restores()
+        restores = EtcdRestores()
         Following(restores=restores)
         gc.collect()
         assert not restores._followers

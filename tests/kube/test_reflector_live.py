@@ -26,8 +26,8 @@ class Live:
     def __init__(self, client: ApiClient, path: str = NODES, accept: str = JSON) -> None:
         self.stop = Impatient()
         self.mirror = Mirror()
-        dice = random.Random(7)
-        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, dice, accept=accept)
+        rng = random.Random(7)
+        self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, rng, accept=accept)
         self._thread = threading.Thread(target=self.reflector.run)
 
     def start(self) -> None:
@@ -199,7 +199,7 @@ def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest
 def test_any_schedule_of_changes_and_faults_ends_in_the_server_s_state(
     server: EmbeddedApiServer, make: Callable[[], ApiClient], streamed: bool, seed: int
 ) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     faults = server.faults
     if not streamed:
         faults.reject(422, 10**6, applies=lambda request: "sendInitialEvents" in request.query)
@@ -208,12 +208,12 @@ def test_any_schedule_of_changes_and_faults_ends_in_the_server_s_state(
     with Live(make()) as live:
 
         def change() -> None:
-            name = f"n{dice.randrange(12)}"
-            if dice.random() < 0.3:
+            name = f"n{rng.randrange(12)}"
+            if rng.random() < 0.3:
                 with contextlib.suppress(ApiError):
                     delete(writer, name)
             else:
-                put(writer, name, mark=str(dice.random()))
+                put(writer, name, mark=str(rng.random()))
 
         def trouble() -> None:
             troubles: list[Callable[[], None]] = [
@@ -224,10 +224,10 @@ def test_any_schedule_of_changes_and_faults_ends_in_the_server_s_state(
                 lambda: faults.reject(429, 1, retry_after=1, applies=_watches),
                 lambda: faults.reject(410, 1, applies=_watches),
             ]
-            dice.choice(troubles)()
+            rng.choice(troubles)()
 
         for step in range(150):
-            (trouble if dice.random() < 0.2 else change)()
+            (trouble if rng.random() < 0.2 else change)()
             if step % 15 == 0:  # so that faults meet watches that have caught up, too
                 live.mirror.wait_for(lambda: state(live) == held(writer))
         live.mirror.wait_for(lambda: state(live) == held(writer))

@@ -16,10 +16,10 @@ GPU = "nvidia.com/gpu"
 
 @pytest.mark.parametrize("seed", range(30))
 def test_domains_that_are_named_have_room_and_none_is_missing(seed: int) -> None:
-    dice = random.Random(4000 + seed)
+    rng = random.Random(4000 + seed)
     for _ in range(20):
-        nodes = cluster(dice)
-        one, _ = group(dice, "g", 5)
+        nodes = cluster(rng)
+        one, _ = group(rng, "g", 5)
         if not one.required or not one.total().get("pods") or one.total()["pods"] > 5:
             continue
         found = fittings([one], LEVELS, nodes)
@@ -40,8 +40,8 @@ def test_domains_that_are_named_have_room_and_none_is_missing(seed: int) -> None
 
 
 def test_the_fullest_comes_first_and_what_fits_nowhere_has_none() -> None:
-    dice = random.Random(5)
-    nodes = [node for _ in range(8) for node in cluster(dice)]
+    rng = random.Random(5)
+    nodes = [node for _ in range(8) for node in cluster(rng)]
     nodes = [replace(node, name=f"n{i}") for i, node in enumerate(nodes)]
     small = Group("g", (Pods("p", 1, ((GPU, 1),)),), required=RACK)
     found = fittings([small], LEVELS, nodes)
@@ -66,8 +66,8 @@ def test_only_what_has_to_stay_together_has_domains() -> None:
 
 def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.placement.verdict._LOOKED_AT", 0)
-    dice = random.Random(9)
+    rng = random.Random(9)
     mixed = Group("g", (Pods("a", 1, ((GPU, 1),)), Pods("b", 1, (("cpu", 1),))), required=RACK)
-    found = next(each for each in (fittings([mixed], LEVELS, cluster(dice)) for _ in range(50)) if each and each.found)
+    found = next(each for each in (fittings([mixed], LEVELS, cluster(rng)) for _ in range(50)) if each and each.found)
 
     assert not found.exact

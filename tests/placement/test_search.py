@@ -18,35 +18,35 @@ HOST = Level("host", "kubernetes.io/hostname")
 LEVELS = (BLOCK, RACK, HOST)
 
 
-def cluster(dice: random.Random) -> list[Node]:
+def cluster(rng: random.Random) -> list[Node]:
     nodes = []
-    for number in range(dice.randint(1, 4)):
+    for number in range(rng.randint(1, 4)):
         # Rack names are reused in another block: only the path tells them apart.
-        labels = {BLOCK.key: dice.choice("xy"), RACK.key: dice.choice("ab"), HOST.key: f"n{number}"}
-        total = {"nvidia.com/gpu": dice.randint(0, 6), "cpu": dice.randint(0, 6), "pods": dice.randint(2, 5)}
-        free = {resource: amount - dice.randint(0, min(amount, 2)) for resource, amount in total.items()}
+        labels = {BLOCK.key: rng.choice("xy"), RACK.key: rng.choice("ab"), HOST.key: f"n{number}"}
+        total = {"nvidia.com/gpu": rng.randint(0, 6), "cpu": rng.randint(0, 6), "pods": rng.randint(2, 5)}
+        free = {resource: amount - rng.randint(0, min(amount, 2)) for resource, amount in total.items()}
         nodes.append(Node(f"n{number}", labels, free, total))
     return nodes
 
 
-def group(dice: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Group, int]:
+def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Group, int]:
     """A random group of at most so many pods, and how many pods are left."""
     kinds = []
-    for number in range(dice.randint(0 if deep < 2 else 1, 2)):
-        count = dice.randint(0, min(pods, 3))
+    for number in range(rng.randint(0 if deep < 2 else 1, 2)):
+        count = rng.randint(0, min(pods, 3))
         pods -= count
         if count:
-            requests = (("cpu", dice.randint(0, 2)), ("nvidia.com/gpu", dice.randint(0, 3)))
+            requests = (("cpu", rng.randint(0, 2)), ("nvidia.com/gpu", rng.randint(0, 3)))
             kinds.append(Pods(f"{name}{number}", count, requests))
     below = []
     if deep < 2:
-        for number in range(dice.randint(0, 2)):
-            inner, pods = group(dice, f"{name}-{number}", pods, deep + 1)
+        for number in range(rng.randint(0, 2)):
+            inner, pods = group(rng, f"{name}-{number}", pods, deep + 1)
             below.append(inner)
-    required = dice.choice((None, *LEVELS))
-    copies = dice.choice((1, 1, 2)) if sum(k.count for k in kinds) + len(below) <= 1 else 1
-    apart = "each" if required and dice.random() < 0.2 else ""
-    preferred = dice.choice((None, *LEVELS))
+    required = rng.choice((None, *LEVELS))
+    copies = rng.choice((1, 1, 2)) if sum(k.count for k in kinds) + len(below) <= 1 else 1
+    apart = "each" if required and rng.random() < 0.2 else ""
+    preferred = rng.choice((None, *LEVELS))
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
 
@@ -78,13 +78,13 @@ def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence
 
 @pytest.mark.parametrize("seed", range(60))
 def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for _ in range(25):
-        nodes = cluster(dice)
+        nodes = cluster(rng)
         left = 5
         groups = []
-        for number in range(dice.randint(1, 2)):
-            one, left = group(dice, f"g{number}", left)
+        for number in range(rng.randint(1, 2)):
+            one, left = group(rng, f"g{number}", left)
             groups.append(one)
         if sum(g.total().get("pods", 0) * g.copies for g in groups) > 6:
             continue
@@ -100,19 +100,19 @@ def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
 def test_the_dice_show_every_answer() -> None:
     seen = set()
     for seed in range(60):
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         for _ in range(25):
-            nodes = cluster(dice)
-            seen.add(judge([group(dice, "g", 5)[0]], LEVELS, nodes).kind)
+            nodes = cluster(rng)
+            seen.add(judge([group(rng, "g", 5)[0]], LEVELS, nodes).kind)
     assert seen == {"fits", "full", "never", "unclear"}
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_one_group_is_always_decided(seed: int) -> None:
-    dice = random.Random(1000 + seed)
+    rng = random.Random(1000 + seed)
     for _ in range(25):
-        nodes = cluster(dice)
-        one, _ = group(dice, "g", 5, deep=2)
+        nodes = cluster(rng)
+        one, _ = group(rng, "g", 5, deep=2)
         if one.copies != 1 or not one.pods:
             continue
         verdict = judge([one], LEVELS, nodes)
@@ -121,10 +121,10 @@ def test_one_group_is_always_decided(seed: int) -> None:
 
 
 def test_a_search_leaves_the_room_as_it_was() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(50):
-        nodes = cluster(dice)
-        one, _ = group(dice, "g", 5)
+        nodes = cluster(rng)
+        one, _ = group(rng, "g", 5)
         room = Room(LEVELS, nodes, [one])
         before = (
             [list(x) for x in room.free],

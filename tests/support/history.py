@@ -7,7 +7,7 @@ from tests.support.clock import START
 from tests.support.cluster import topology
 from toposcope.api.effective_levels import Absences
 from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.segments import Child
+from toposcope.controller.segments import SegmentTopology
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
@@ -23,7 +23,9 @@ class History:
         self.now = 0.0
         self.status: dict[str, Any] = {}
 
-    def look(self, nodes: Sequence[NodeFacts], after: float = 0.0, children: Sequence[Child] = ()) -> Assessment:
+    def look(
+        self, nodes: Sequence[NodeFacts], after: float = 0.0, children: Sequence[SegmentTopology] = ()
+    ) -> Assessment:
         """Assess `after` seconds later."""
         self.now += after
         current = topology(self.status, **self.spec)

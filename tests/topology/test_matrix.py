@@ -60,9 +60,9 @@ def permuted(original: LinkMatrix, numa: list[int | None], order: list[int]) -> 
 
 def test_shape_does_not_depend_on_the_order_in_which_devices_are_counted() -> None:
     numa: list[int | None] = [0, 0, 1, 1, 0, 1]
-    dice = random.Random(3)
+    rng = random.Random(3)
     for _ in range(20):
-        order = dice.sample(range(4), 4) + dice.sample([4, 5], 2)
+        order = rng.sample(range(4), 4) + rng.sample([4, 5], 2)
         assert shape(*permuted(BRIDGED, numa, order)) == shape(BRIDGED, numa)
 
 

@@ -30,8 +30,8 @@ def test_what_is_no_list_is_named(text: str) -> None:
 
 
 def test_formatting_is_the_inverse_of_parsing() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(200):
-        numbers = set(dice.sample(range(64), dice.randrange(40)))
+        numbers = set(rng.sample(range(64), rng.randrange(40)))
         assert parse_list(format_list(numbers)) == numbers
     assert format_list({8, 0, 1, 2}) == "0-2,8"

@@ -106,16 +106,16 @@ def selects(segment: Segment, each: NodeFacts) -> bool:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) -> None:
-    dice = random.Random(seed)
-    pool = dice.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
-    kinds = [dice.sample(pool, dice.randrange(len(pool) + 1)) for _ in range(dice.randrange(1, 6))]
+    rng = random.Random(seed)
+    pool = rng.sample(sorted(BUILT_IN.level_keys - {HOSTNAME}), 7)
+    kinds = [rng.sample(pool, rng.randrange(len(pool) + 1)) for _ in range(rng.randrange(1, 6))]
     nodes = []
-    for i in range(dice.choice((1, 5, 60, 1500))):
-        labels = {key: dice.choice(("x", "y", "z")) for key in dice.choice(kinds)} | {HOSTNAME: f"n{i}"}
+    for i in range(rng.choice((1, 5, 60, 1500))):
+        labels = {key: rng.choice(("x", "y", "z")) for key in rng.choice(kinds)} | {HOSTNAME: f"n{i}"}
         for key in labels:
-            if dice.random() < 0.02:
-                labels[key] = dice.choice(("no-topology", ""))
-        gpus = dice.choice(({GPUS: "4"}, {GPUS: "4"}, {}))
+            if rng.random() < 0.02:
+                labels[key] = rng.choice(("no-topology", ""))
+        gpus = rng.choice(({GPUS: "4"}, {GPUS: "4"}, {}))
         nodes.append(facts(f"n{i}", labels | gpus))
     table = Table(nodes)
     found = divide(table, BUILT_IN) or whole(table, BUILT_IN)

@@ -32,26 +32,26 @@ def plain_sizes(levels: tuple[Level, ...], nodes: list[NodeFacts]) -> tuple[Leve
     return tuple(found)
 
 
-def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
-    gaps, chaos = dice.choice((0.0, 0.1)), dice.choice((0.0, 0.0, 0.05, 0.5))
-    wide = dice.choice((1, 3))
+def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
+    gaps, chaos = rng.choice((0.0, 0.1)), rng.choice((0.0, 0.0, 0.05, 0.5))
+    wide = rng.choice((1, 3))
     nodes = []
     for i in range(count):
         labels: dict[str, str | None] = {"zone": f"z{i // 60}", "block": f"b{i // 20}", "rack": f"r{i // (2 * wide)}"}
         labels |= {NVLINK_DOMAIN: f"d{i // wide}"} if wide > 1 else {}
         for key in ("block", "rack", NVLINK_DOMAIN):
-            labels |= {key: dice.choice(("x", "y", "no-topology"))} if dice.random() < chaos else {}
-            labels |= {key: None} if dice.random() < gaps else {}
-        labels |= {GPUS: dice.choice(("8", "8", "4", "16", "", "eight", None))} if dice.random() < gaps else {}
+            labels |= {key: rng.choice(("x", "y", "no-topology"))} if rng.random() < chaos else {}
+            labels |= {key: None} if rng.random() < gaps else {}
+        labels |= {GPUS: rng.choice(("8", "8", "4", "16", "", "eight", None))} if rng.random() < gaps else {}
         nodes.append(gpu_node(f"n{i}", labels))
-    dice.shuffle(nodes)
+    rng.shuffle(nodes)
     return nodes
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sizes_are_those_of_the_nodes(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for count in (0, 1, 2, 7, 50, 1500):
-        nodes = any_nodes(dice, count)
-        levels = dice.choice((LEVELS, LEVELS[1:], LEVELS[::2], LEVELS[:3]))
+        nodes = any_nodes(rng, count)
+        levels = rng.choice((LEVELS, LEVELS[1:], LEVELS[::2], LEVELS[:3]))
         assert level_sizes(levels, Table(nodes)) == plain_sizes(levels, nodes)

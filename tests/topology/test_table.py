@@ -11,7 +11,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, node_facts
-from toposcope.topology.table import Table, sums
+from toposcope.topology.table import Table, totals
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
 LEVELS = tuple(Level(key.rpartition("/")[2], key) for key in KEYS)
@@ -49,37 +49,37 @@ def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list
     return found
 
 
-def any_nodes(dice: random.Random, count: int) -> list[NodeFacts]:
+def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
     """Anything from a tidy tree to labels at random; some keys in another order, some missing, some without truth."""
-    chaos = dice.choice((0.0, 0.0, 0.01, 0.3))
-    gaps = dice.choice((0.0, 0.0, 0.01, 0.3))
-    width = dice.choice((1, 2, 5))
-    host = dice.choice(("n", "n", "h", "N"))
-    domain = dice.choice(("d", "n", host)) if width == 1 else "d"
+    chaos = rng.choice((0.0, 0.0, 0.01, 0.3))
+    gaps = rng.choice((0.0, 0.0, 0.01, 0.3))
+    width = rng.choice((1, 2, 5))
+    host = rng.choice(("n", "n", "h", "N"))
+    domain = rng.choice(("d", "n", host)) if width == 1 else "d"
     nodes = []
     for i in range(count):
         labels = {HOSTNAME: f"{host}{i}", "x/nvlink": f"{domain}{i // width}", "x/rack": f"r{i // (2 * width)}"}
         labels |= {"x/block": f"b{i // (8 * width)}", "x/zone": f"z{i // (64 * width)}"}
         for key in KEYS:
-            if dice.random() < chaos:
-                labels[key] = dice.choice(("a", "b", "c", "n1", "h2", "", "no-topology"))
-            if dice.random() < gaps:
+            if rng.random() < chaos:
+                labels[key] = rng.choice(("a", "b", "c", "n1", "h2", "", "no-topology"))
+            if rng.random() < gaps:
                 del labels[key]
-        if dice.random() < gaps:
-            labels = dict(dice.sample(sorted(labels.items()), len(labels)))
-        ready, schedulable = dice.random() >= gaps, dice.random() >= gaps
+        if rng.random() < gaps:
+            labels = dict(rng.sample(sorted(labels.items()), len(labels)))
+        ready, schedulable = rng.random() >= gaps, rng.random() >= gaps
         nodes.append(node_facts(f"n{i}", f"u{i}", tuple(labels), tuple(labels.values()), ready, schedulable, gpus=8))
-    if dice.random() < 0.5:
-        dice.shuffle(nodes)
+    if rng.random() < 0.5:
+        rng.shuffle(nodes)
     return nodes
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_columns_find_what_nodes_say(seed: int) -> None:
-    dice = random.Random(seed)
-    for count in (0, 1, 2, 3, *(dice.randrange(4, 200) for _ in range(6)), 1023, 1024, 1025, 2500):
-        nodes = any_nodes(dice, count)
-        levels = dice.choice((LEVELS, LEVELS[::2], tuple(dice.sample(LEVELS, dice.randrange(1, 6)))))
+    rng = random.Random(seed)
+    for count in (0, 1, 2, 3, *(rng.randrange(4, 200) for _ in range(6)), 1023, 1024, 1025, 2500):
+        nodes = any_nodes(rng, count)
+        levels = rng.choice((LEVELS, LEVELS[::2], tuple(rng.sample(LEVELS, rng.randrange(1, 6)))))
         assert cover(levels, nodes) == plain_cover(levels, nodes)
         for sentence, (beginning, word) in zip(crossings(levels, nodes), plain_crossings(levels, nodes), strict=True):
             assert sentence.startswith(beginning)
@@ -100,8 +100,8 @@ def test_labels_are_what_they_are_and_a_column_knows_which_are_real() -> None:
     assert table.labels("b") == ["no-topology", "2", None]
     assert table.labels("c") == [None, None, None]
     column = table.column("b")
-    assert (column.values, column.different, column.missing) == ([None, "2", None], 1, 2)
-    assert table.segments == {("a", "b"): 1, ("b",): 1, (): 1}
+    assert (column.values, column.distinct, column.missing) == ([None, "2", None], 1, 2)
+    assert table.key_sets == {("a", "b"): 1, ("b",): 1, (): 1}
 
 
 def test_a_table_of_a_table_is_the_table() -> None:
@@ -112,14 +112,14 @@ def test_a_table_of_a_table_is_the_table() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_nodes_by_name_are_counted_as_nodes_in_a_row(seed: int) -> None:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for count in (0, 1, 7, 300):
-        nodes = any_nodes(dice, count)
+        nodes = any_nodes(rng, count)
         named, listed = Table({node.name: node for node in nodes}), Table(nodes)
-        assert (list(named), named.segments) == (list(listed), listed.segments)
-        assert (named.kinds, named.weights, named.usable) == (listed.kinds, listed.weights, listed.usable)
+        assert (list(named), named.key_sets) == (list(listed), listed.key_sets)
+        assert (named.groups, named.weights, named.usable) == (listed.groups, listed.weights, listed.usable)
         assert sum(named.usable) == sum(node.usable for node in nodes)
-        assert sums(named.machines()) == Counter(node.hardware for node in nodes)
+        assert totals(named.machines) == Counter(node.hardware for node in nodes)
         for key in KEYS:
             assert named.values(key) == [level_value(node, key) for node in nodes]
             assert named.distinct(key) == set(named.labels(key))
@@ -130,9 +130,9 @@ def test_nodes_that_differ_in_their_names_only_are_one_kind() -> None:
     shared = nodes[0].traits
     assert [node.traits for node in nodes] == [shared] * 3
     table = Table([NodeFacts(node.name, node.uid, shared) for node in nodes])
-    assert (table.kinds, table.weights) == ([shared], [3])
+    assert (table.groups, table.weights) == ([shared], [3])
     host = table.column("host")
-    assert (host.different, host.singular, table.column("rack").uniform) == (3, True, True)
+    assert (host.distinct, host.unique, table.column("rack").uniform) == (3, True, True)
     assert table.values("host") == ["n0", "n1", "n2"]
 
 
@@ -140,7 +140,7 @@ def test_a_name_that_is_another_node_s_value_is_told_from_it() -> None:
     shared = node_facts("n0", "u", ("host",), ("n0",), True, True, gpus=8).traits
     stray = node_facts("n2", "u", ("host",), ("n0",), True, True, gpus=8)
     table = Table([NodeFacts("n0", "u", shared), NodeFacts("n1", "u", shared), stray])
-    assert (table.column("host").different, table.column("host").singular) == (2, False)
+    assert (table.column("host").distinct, table.column("host").unique) == (2, False)
     assert table.values("host") == ["n0", "n1", "n0"]
     (host,) = cover([Level("host", "host")], table)
     assert (host.domains, host.nodes) == (2, 3)
@@ -155,8 +155,8 @@ def test_nodes_whose_hosts_are_not_their_names_are_one_kind_too() -> None:
     assert [node.traits for node in nodes] == [shared] * 3
     assert nodes[2].labels == {HOSTNAME: "h2", "domain": "n2", "rack": "r"}
     table = Table([NodeFacts(node.name, node.uid, shared, node.host) for node in nodes])
-    assert (table.kinds, table.weights) == ([shared], [3])
-    assert (table.column(HOSTNAME).different, table.column(HOSTNAME).singular) == (3, True)
+    assert (table.groups, table.weights) == ([shared], [3])
+    assert (table.column(HOSTNAME).distinct, table.column(HOSTNAME).unique) == (3, True)
     assert (table.values(HOSTNAME), table.values("domain")) == (["h0", "h1", "h2"], ["n0", "n1", "n2"])
 
 
@@ -166,9 +166,9 @@ def test_a_host_that_is_another_node_s_host_or_name_is_told_from_it(values: tupl
     nodes = [NodeFacts(f"n{i}", "u", shared, host) for i, host in enumerate((*values, "h9"))]
     table = Table(nodes)
     assert table.values(HOSTNAME) == [*values, "h9"]
-    assert table.column(HOSTNAME).different == len({*values, "h9"})
+    assert table.column(HOSTNAME).distinct == len({*values, "h9"})
     assert table.values("domain") == ["n0", "n1", "n2"]
-    assert table.column("domain").singular
+    assert table.column("domain").unique
 
 
 @pytest.mark.parametrize(("values", "nests"), [(("n0", "n1"), False), (("n0", "n0"), True), (("x", "n1"), False)])

@@ -25,37 +25,37 @@ def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None
     facts.put_node(view(name, rack, **other), "")
 
 
-def _turn(dice: random.Random, facts: Facts) -> None:
+def _turn(rng: random.Random, facts: Facts) -> None:
     """One thing happens."""
-    name = f"n{dice.randrange(12)}"
-    match dice.randrange(8):
+    name = f"n{rng.randrange(12)}"
+    match rng.randrange(8):
         case 0:
             facts.node_gone(name)
         case 1:
-            _put(facts, name, dice.choice([None, "r0", "r1", "r9"]), state=dice.choice(["ok", "degraded"]))
+            _put(facts, name, rng.choice([None, "r0", "r1", "r9"]), state=rng.choice(["ok", "degraded"]))
         case 2:
-            _put(facts, name, cordoned=dice.random() < 0.5, ready=dice.random() < 0.8)
+            _put(facts, name, cordoned=rng.random() < 0.5, ready=rng.random() < 0.8)
         case 3 | 4:
-            key = f"p{dice.randrange(20)}"
-            found = pod_of(pod(key, name, dice.randrange(1, 8)))
-            facts.put_pod(f"train/{key}", dice.choice([found, found, None]))
+            key = f"p{rng.randrange(20)}"
+            found = pod_of(pod(key, name, rng.randrange(1, 8)))
+            facts.put_pod(f"train/{key}", rng.choice([found, found, None]))
         case 5:
-            facts.put_node(view(name, labels={label_keys.GPUS: "", "x": str(dice.random())}, gpus=0), "")
+            facts.put_node(view(name, labels={label_keys.GPUS: "", "x": str(rng.random())}, gpus=0), "")
         case 6:
-            facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(dice.random())}]})))
-        case 7 if dice.random() < 0.2:  # whom it selects: pages begin anew
-            selector = {"matchLabels": {RACK: dice.choice(["r0", "r1"])}}
+            facts.put_topology(read(cluster_topology({"conditions": [CONDITION | {"message": str(rng.random())}]})))
+        case 7 if rng.random() < 0.2:  # whom it selects: pages begin anew
+            selector = {"matchLabels": {RACK: rng.choice(["r0", "r1"])}}
             facts.put_topology(read(cluster_topology(nodeSelector=selector, required=["rack"])))
 
 
 def test_pages_that_follow_know_what_new_ones_know() -> None:
-    dice = random.Random(8)
+    rng = random.Random(8)
     facts = facts_of(rack_nodes(8))
     broadcaster = broadcaster_of(facts)
     pages = [Page(broadcaster), Page(broadcaster)]
     for turn in range(300):
-        for _ in range(dice.randrange(4)):
-            _turn(dice, facts)
+        for _ in range(rng.randrange(4)):
+            _turn(rng, facts)
         broadcaster.tick()
         for page in pages[: 1 + turn % 2]:  # the second one hears of two turns at once
             page.follow()

@@ -23,16 +23,16 @@ def _pod(name: str, node: str | None, gpus: int) -> PodView:
 
 
 def test_what_is_free_is_what_a_whole_look_says() -> None:
-    dice = random.Random(3)
+    rng = random.Random(3)
     facts, _ = _facts()
     names = [f"n{i}" for i in range(5)]
     for name in names:
         facts.put_node(view(name, cordoned=name == "n4"), "")
     for _ in range(400):
-        key = f"train/p{dice.randrange(30)}"
-        here = dice.choice([*names, "not-there", None])
-        facts.put_pod(key, _pod(key[6:], here, dice.randrange(1, 5)) if dice.random() < 0.6 else None)
-        if dice.random() < 0.02:
+        key = f"train/p{rng.randrange(30)}"
+        here = rng.choice([*names, "not-there", None])
+        facts.put_pod(key, _pod(key[6:], here, rng.randrange(1, 5)) if rng.random() < 0.6 else None)
+        if rng.random() < 0.02:
             facts.replace_pods({key: _pod(key[6:], here, 2), "train/none": None})
     whole = facts.snapshot()
 

@@ -70,10 +70,10 @@ def call(server: EmbeddedApiServer, method: str, path: str, body: Any = None) ->
 class Churn:
     """Changes a cluster on an API server, one step of 30 s after the other."""
 
-    def __init__(self, server: EmbeddedApiServer, nodes: int, dice: random.Random, beats: int = BEATS) -> None:
+    def __init__(self, server: EmbeddedApiServer, nodes: int, rng: random.Random, beats: int = BEATS) -> None:
         self._server = server
         self._beats = beats
-        self._dice = dice
+        self._rng = rng
         self._made = nodes
         self._nodes: dict[str, dict[str, Any]] = {node["metadata"]["name"]: node for node in large_cluster(nodes)}
         self._undo: list[dict[str, Any]] = []
@@ -127,7 +127,7 @@ class Churn:
         return call(self._server, method, path, body)
 
     def _some(self, count: int) -> list[dict[str, Any]]:
-        return [self._nodes[name] for name in self._dice.sample(sorted(self._nodes), count)]
+        return [self._nodes[name] for name in self._rng.sample(sorted(self._nodes), count)]
 
     def _beat(self) -> None:
         """Kubelets say that they live: the object changes, and nothing that anybody keeps."""
@@ -182,7 +182,7 @@ class Churn:
 
     def _workload(self, name: str) -> None:
         """One workload comes, the oldest goes; some ask for a level that no topology has."""
-        level = RACK_KEY if self._dice.random() < 0.7 else f"example.com/{name}"  # noqa: PLR2004 - most
+        level = RACK_KEY if self._rng.random() < 0.7 else f"example.com/{name}"  # noqa: PLR2004 - most
         metadata = {"name": name, "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": level}}
         document = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": {}}
         self._call("POST", _JOBSETS, document)

@@ -20,9 +20,8 @@ from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import ApiServer, Program, program
 from toposcope.api.cluster_topology import PATH
-from toposcope.controller.loop import RESYNC_SECONDS
+from toposcope.controller.loop import RESYNC_SECONDS, collect_rarely
 from toposcope.controller.node_decoder import NODE_JSON
-from toposcope.controller.run import look_rarely
 from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES, get
@@ -57,7 +56,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
     Beside it: to decode Nodes alone, as msgspec does it, a process that only reads the same bytes, and one that reads,
     decodes and keeps the facts.
     """
-    look_rarely()  # as the controller does
+    collect_rarely()  # as the controller does
     compile_programs()
     for nodes, targets in _SIZES.items():
         if quick and nodes > min(_SIZES):

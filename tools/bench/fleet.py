@@ -149,7 +149,7 @@ class _Hardware:
 
 
 class Fleet:
-    """A sample of agents, each with its own dice, on one clock; agents turn as `agent.run` makes them turn."""
+    """A sample of agents, each with its own rng, on one clock; agents turn as `agent.run` makes them turn."""
 
     def __init__(self, raw: RawNode, agents: int, starting: float, seed: int = 0) -> None:
         logging.getLogger("agent").addHandler(logging.NullHandler())  # their news is no part of the report

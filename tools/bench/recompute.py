@@ -17,10 +17,9 @@ from toposcope.api.cluster_topology import read
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME
 from toposcope.controller.assess.assessment import assess
-from toposcope.controller.informer import Index
-from toposcope.controller.node_cache import NodeIndex
+from toposcope.controller.informer import Cache
+from toposcope.controller.loop import collect_rarely
 from toposcope.controller.node_decoder import NodeDecoder
-from toposcope.controller.run import look_rarely
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.reflector import Reflector
@@ -28,8 +27,8 @@ from toposcope.kube.requests import NODES
 from toposcope.simulator.cluster import large_cluster
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.hierarchy import level_sizes
-from toposcope.topology.live_table import LiveTable
 from toposcope.topology.node import NodeFacts
+from toposcope.topology.table import Table
 
 TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 _TOPOLOGY: Final = read({"metadata": {"name": "cluster", "uid": "1"}, "spec": {"required": ["rack"]}})
@@ -42,7 +41,7 @@ def recompute_figures(*, quick: bool) -> Iterator[Figure]:
 
     And the status of a ClusterTopology that comes of it, as JSON.
     """
-    look_rarely()  # as the controller does
+    collect_rarely()  # as the controller does
     yield _recompute(small_facts(15_000), Target(10, limit=1.4), runs=10 if quick else 30)
     hosts = small_facts(15_000, host="ip-{}.example.com")
     yield _recompute(
@@ -69,7 +68,7 @@ def _recompute(facts: Sequence[NodeFacts], target: Target, runs: int, what: str 
     rows = [fact.values for fact in facts]  # what a node shares with others is not spelled out in its facts
     return Figure(
         f"full recompute, {len(facts):,} nodes{what}",
-        cpu(lambda: assess(_TOPOLOGY, LiveTable(index.copy()), Absences(), 0.0), runs),
+        cpu(lambda: assess(_TOPOLOGY, Table(index.copy()), Absences(), 0.0), runs),
         target,
         (Peer("count distinct tuples of values", cpu(lambda: Counter(iter(rows)), runs)),),
     )
@@ -130,7 +129,7 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
     for _ in range(runs):
         stop = threading.Event()
         client = Replayed(listed, changed, stop)
-        index: Index[NodeFacts] = Index(no_news)
+        index: Cache[NodeFacts] = Cache(no_news)
         Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
         if not all(_changed(facts) for facts in index.items()):
             raise MeasurementError("not every event came through")
@@ -155,7 +154,7 @@ def event_rate(nodes: int, runs: int) -> Sample:
             lines("BOOKMARK", [msgspec.json.encode(bookmark)]),
         )
         client = Replayed(listed, changed, stop)
-        index = NodeIndex(no_news)
+        index: Cache[NodeFacts] = Cache(no_news)
         Reflector(cast("ApiClient", client), NODES, NodeDecoder(TRACKED), index, stop).run()
         if sum(map(_changed, index.items())) != len(some):
             raise MeasurementError("not every event came through")

@@ -138,12 +138,12 @@ def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterat
     if arguments.schedule:
         yield read(arguments.schedule, actors)
         return
-    dice = random.Random(seed)  # noqa: S311 - a seed that is printed is the point
+    rng = random.Random(seed)  # noqa: S311 - a seed that is printed is the point
     faults = _faults(arguments.only)
     if arguments.each:
-        yield from each_alone(dice, faults, actors)
+        yield from each_alone(rng, faults, actors)
     while True:
-        yield draw(dice, faults, actors)
+        yield draw(rng, faults, actors)
 
 
 def _faults(only: str | None) -> list[Fault]:

@@ -64,22 +64,22 @@ def read(text: str, actors: Sequence[str]) -> Schedule:
     return tuple(steps)
 
 
-def draw(dice: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
+def draw(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> Schedule:
     """One to three faults that overlap, each of another kind."""
     steps = []
-    for fault in dice.sample(faults, min(dice.choice(_HOW_MANY), len(faults))):
-        start = round(dice.uniform(0.5, _WINDOW), 1)
+    for fault in rng.sample(faults, min(rng.choice(_HOW_MANY), len(faults))):
+        start = round(rng.uniform(0.5, _WINDOW), 1)
         steps.append(
-            Step(fault.name, start, round(dice.uniform(*fault.seconds), 1), dice.choice(_targets(fault, actors)))
+            Step(fault.name, start, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors)))
         )
     return tuple(sorted(steps, key=lambda step: step.start))
 
 
-def each_alone(dice: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> list[Schedule]:
+def each_alone(rng: random.Random, faults: Sequence[Fault], actors: Sequence[str]) -> list[Schedule]:
     """Every fault once, in a round of its own, in the order of a deck that was shuffled."""
-    shuffled = dice.sample(faults, len(faults))
+    shuffled = rng.sample(faults, len(faults))
     return [
-        (Step(fault.name, 0.5, round(dice.uniform(*fault.seconds), 1), dice.choice(_targets(fault, actors))),)
+        (Step(fault.name, 0.5, round(rng.uniform(*fault.seconds), 1), rng.choice(_targets(fault, actors))),)
         for fault in shuffled
     ]
 

@@ -56,7 +56,7 @@ class Absences:
 
 
 @dataclass(frozen=True, slots=True)
-class Effective:
+class EffectiveLevels:
     """The levels of a topology, and those of them that published resources must no longer have."""
 
     levels: tuple[Level, ...]
@@ -69,7 +69,7 @@ class Effective:
         return " > ".join(level.domain for level in self.levels)
 
 
-def said_expired(topology: Topology) -> frozenset[Level]:
+def reported_expired(topology: Topology) -> frozenset[Level]:
     """The levels that the topology's status, as the API server holds it, calls expired."""
     entries = topology.status.get("levels") or ()
     return frozenset(Level(entry["domain"], entry["key"]) for entry in entries if entry.get("expired"))
@@ -77,27 +77,27 @@ def said_expired(topology: Topology) -> frozenset[Level]:
 
 def effective_levels(
     topology: Topology, nodes: Table, absences: Absences, now: float, catalogue: Catalogue = BUILT_IN
-) -> Effective:
+) -> EffectiveLevels:
     """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
-    said = said_expired(topology)
+    said = reported_expired(topology)
     before = topology.levels if topology.levels is not None else _before(topology, catalogue)
     absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
 
     def expired(level: Level, *, known: bool = True) -> bool:
-        gone = not known or not nodes.column(level.key).different
+        gone = not known or not nodes.column(level.key).distinct
         overdue = absences.longer_than(topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now)
         # A restarted controller must not give a level back for lack of memory, only to take it away again.
         return overdue or (gone and level in said)
 
     if topology.levels is not None:
-        return Effective(topology.levels, frozenset(level for level in topology.levels if expired(level)))
+        return EffectiveLevels(topology.levels, frozenset(level for level in topology.levels if expired(level)))
     over = {level for level in before if expired(level, known=level.key in catalogue.level_keys)}
     kept = {level.domain: level for level in before if topology.retain or level not in over}
     found = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
     # A change of key takes the level from workloads that ask for it by its key: only an admin's own word does that.
     levels = found | {domain: x for domain, x in kept.items() if found.get(domain, x).key not in catalogue.chosen}
     ordered = [levels[domain] for domain in _order(catalogue, before) if domain in levels]
-    return Effective(
+    return EffectiveLevels(
         tuple(ordered[-MAX_LEVELS:]), frozenset(level for level in ordered if topology.retain and level in over)
     )
 

@@ -190,7 +190,7 @@ class LeaderElector:
         *,
         clock: Callable[[], float] = boot_time,
         wall: Callable[[], datetime] = utc_now,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -200,7 +200,7 @@ class LeaderElector:
         self._timing = timing
         self._clock = clock
         self._wall = wall
-        self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._election = Election(identity, timing, new_lease(namespace, name))
         self._thread = threading.Thread(target=self.run, name="election", daemon=True)
         self._term = 0
@@ -245,7 +245,7 @@ class LeaderElector:
             if not (isinstance(error, ApiError) and error.conflict):  # then somebody else was faster
                 self._tell(str(error))
         self._announce()
-        return max(asked, self._timing.retry * (1 if self._term else self._dice.uniform(1, 1 + SPREAD)))
+        return max(asked, self._timing.retry * (1 if self._term else self._rng.uniform(1, 1 + SPREAD)))
 
     def _turn(self) -> None:
         election = self._election

@@ -1,6 +1,6 @@
-"""Who hears of a required level that went or came back: the ClusterTopology and every workload that asks for it. Pure.
+"""Events about levels that went or came back: on the ClusterTopology, and on every workload that asks for them. Pure.
 
-What was said before stands in the status that the API server holds, so a restarted controller says nothing twice.
+What was reported before is in the stored status, so a restarted controller repeats nothing.
 """
 
 from collections.abc import Mapping
@@ -9,20 +9,19 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous, unavailable_levels, unavailable_message
-from toposcope.controller.assess.availability import said_missed
+from toposcope.controller.assess.availability import reported_missed
 from toposcope.controller.requirements.resolve import Askers, Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
 BURST: Final = 200.0
-"""Events at once: one transition tells so many workloads."""
+"""Events at once: one transition is reported on so many workloads."""
 PER_SECOND: Final = 1.0
 
 
-class Budget:
-    """A bucket that is full at first and fills again with time.
+class EventRateLimit:
+    """A token bucket: a level that flaps under a thousand workloads must not flood the API server.
 
-    What it remembers is gone after a restart, which is no way around it: a controller that starts has nothing to say
-    that the status does not hold already.
+    A restart fills it again, which does no harm: a controller that starts repeats nothing that the status holds.
     """
 
     def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
@@ -31,8 +30,8 @@ class Budget:
         self._left = burst
         self._at: float | None = None
 
-    def spend(self, now: float) -> bool:
-        """Whether one more may be recorded at `now` (monotonic seconds), which takes it from the bucket."""
+    def allow(self, now: float) -> bool:
+        """Take one token at `now` (monotonic seconds); whether there was one."""
         if self._at is not None:
             self._left = min(self._burst, self._left + max(now - self._at, 0.0) * self._per_second)
         self._at = now
@@ -43,8 +42,8 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
-    """One Event; `regarding` is an object reference, `warning` tells its type."""
+class LevelEvent:
+    """One Event; `regarding` is an object reference, `warning` decides its type."""
 
     regarding: Mapping[str, str]
     warning: bool
@@ -52,38 +51,38 @@ class Announcement:
     note: str
 
 
-def announcements(topology: Topology, status: Mapping[str, Any], asked: Resolved) -> list[Announcement]:
-    """The Events between the topology's last status and `status`: the topology's own first."""
+def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved) -> list[LevelEvent]:
+    """The Events due between the topology's last status and `status`: the topology's own first."""
     before, after = previous(topology.status, LEVELS_AVAILABLE), previous(status, LEVELS_AVAILABLE)
     if after is None:
         return []
-    found = []
+    events = []
     was, now = (before or {}).get("status"), after["status"]
-    # Available from the start is no news, and not knowing is none either.
+    # Neither a level that was always available nor one that became Unknown is worth an Event.
     if (now == "False" and was != "False") or (now == "True" and was == "False"):
         about = {"apiVersion": API_VERSION, "kind": KIND, "name": topology.name, "uid": topology.uid}
-        found.append(Announcement(about, now == "False", after["reason"], after["message"]))
+        events.append(LevelEvent(about, now == "False", after["reason"], after["message"]))
     gone_before, gone = unavailable_levels(before), unavailable_levels(after)
-    # Whether a level is back cannot be told while nothing is known of it.
+    # While the verdict is Unknown, no level is known to be back.
     back = gone_before - gone if now == "True" or gone else frozenset[str]()
-    found += _told({**asked.missing, **asked.required}, gone - gone_before, back)
-    missed_before, missed = said_missed(topology.status), said_missed(status)
-    found += _told(asked.preferred, missed - missed_before, missed_before - missed)
-    return found
+    events += _on_workloads({**demand.missing, **demand.required}, gone - gone_before, back)
+    missed_before, missed = reported_missed(topology.status), reported_missed(status)
+    events += _on_workloads(demand.preferred, missed - missed_before, missed_before - missed)
+    return events
 
 
-def _told(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[Announcement]:
-    """One for each workload that asks for a level that went or came back."""
-    found = []
+def _on_workloads(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:
+    """One Event for each workload that asks for a level that went or came back."""
+    events = []
     for domain in sorted(gone):
         note = unavailable_message(domain)
-        found += [Announcement(_about(who), True, "TopologyLevelsUnavailable", note) for who in askers.get(domain, ())]
+        events += [LevelEvent(_reference(w), True, "TopologyLevelsUnavailable", note) for w in askers.get(domain, ())]
     for domain in sorted(back):
         note = f"Topology level '{domain}' is available again in the cluster topology"
-        found += [Announcement(_about(who), False, "TopologyLevelsAvailable", note) for who in askers.get(domain, ())]
-    return found
+        events += [LevelEvent(_reference(w), False, "TopologyLevelsAvailable", note) for w in askers.get(domain, ())]
+    return events
 
 
-def _about(workload: WorkloadRef) -> dict[str, str]:
-    about = {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name, "uid": workload.uid}
-    return about | ({"namespace": workload.namespace} if workload.namespace else {})
+def _reference(workload: WorkloadRef) -> dict[str, str]:
+    reference = {"apiVersion": workload.api_version, "kind": workload.kind, "name": workload.name, "uid": workload.uid}
+    return reference | ({"namespace": workload.namespace} if workload.namespace else {})

@@ -1,4 +1,4 @@
-"""A collection of the API server as the controller knows it: kept current by a reflector in a thread of its own."""
+"""A watched collection: a cache of what the controller knows, kept current by a reflector in a thread of its own."""
 
 import operator
 import threading
@@ -7,17 +7,17 @@ from typing import Generic, TypeVar
 
 from toposcope.kube.client import JSON, ApiClient
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.kube.reflector import Handler, Observer, Raw, Reflector, Restores, Stop
+from toposcope.kube.reflector import EtcdRestores, Handler, Observer, Raw, Reflector, Stop
 
 T = TypeVar("T")
-Held = TypeVar("Held")
+Kept = TypeVar("Kept")
 
 
-class Index(Generic[T]):
-    """A collection by name, behind one lock. `changed` is called after every change that is one.
+class Cache(Generic[T]):
+    """A collection by name, behind one lock. `changed` is called after every relevant change.
 
-    A node's heartbeat changes the object and not what is kept of it: that is no change. `same` says which other
-    differences are none.
+    A node's heartbeat changes the object but not what is kept of it, which is not relevant; `same` says which other
+    differences are not.
     """
 
     def __init__(self, changed: Callable[[], None], same: Callable[[T, T], bool] = operator.eq) -> None:
@@ -25,18 +25,25 @@ class Index(Generic[T]):
         self._same = same
         self._lock = threading.Lock()
         self._items: dict[str, T] = {}
+        self.version = 0
+        """Grows with every relevant change."""
         self.synced = False
-        """Whether the whole collection has been read, with everything that is kept of its items now."""
+        """Whether the whole collection has been listed, with everything that is kept of its items now."""
         self.error: KubeError | None = None
-        """Why it cannot be followed just now; what is known stands."""
+        """Why the collection cannot be watched at the moment; the items stay."""
 
     def items(self) -> list[T]:
-        """Everything that is known, in no order."""
+        """All items, in no order."""
         with self._lock:
             return list(self._items.values())
 
+    def by_name(self) -> dict[str, T]:
+        """All items by name, as a copy."""
+        with self._lock:
+            return dict(self._items)
+
     def get(self, name: str) -> T | None:
-        """One object, None when it is not there."""
+        """One item; None if there is none of that name."""
         with self._lock:
             return self._items.get(name)
 
@@ -46,23 +53,21 @@ class Index(Generic[T]):
             same = self.synced and self._items == items
             self._items = dict(items)
             self.synced = True
-            if not same:
-                self._moved(None)
+            self.version += not same
         if not same:
             self._changed()
 
-    def outdated(self) -> None:
-        """More is kept of each item from now on: what is known is no evidence until all have been read again."""
+    def mark_unsynced(self) -> None:
+        """More is kept of each item from now on: the cache proves nothing until all have been listed again."""
         self.synced = False
 
     def put(self, name: str, item: T) -> None:
-        """One object came or changed."""
+        """One object was added or changed."""
         with self._lock:
             before = self._items.get(name)
             same = before is not None and self._same(before, item)
             self._items[name] = item
-            if not same:
-                self._moved(name)
+            self.version += not same
         if not same:
             self._changed()
 
@@ -70,21 +75,17 @@ class Index(Generic[T]):
         """One object was deleted."""
         with self._lock:
             same = self._items.pop(name, None) is None
-            if not same:
-                self._moved(name)
+            self.version += not same
         if not same:
             self._changed()
 
-    def _moved(self, name: str | None) -> None:
-        """Hear that one item changed, or all (None). The lock is held."""
-
     def failing(self, error: KubeError | None) -> None:
-        """The collection cannot be followed just now, or can again."""
+        """The collection cannot be watched at the moment, or can again (None)."""
         self.error = error
 
 
-class Following(Generic[Held]):
-    """Keeps `index` equal to the collection at `path`, from `start` to `end`. `name` is the thread's."""
+class Informer(Generic[Kept]):
+    """Keeps `cache` equal to the collection at `path`, from `start` to `end`. `name` is its thread's."""
 
     def __init__(
         self,
@@ -92,15 +93,15 @@ class Following(Generic[Held]):
         path: str,
         name: str,
         decode: Callable[[Raw], tuple[str, str, T]],
-        index: Index[Held],
+        cache: Cache[Kept],
         handler: Handler[T],
         stop: Stop,
         accept: str = JSON,
         observer: Observer | None = None,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self.path = path
-        self.index = index
+        self.cache = cache
         self._name = name
         self._end = _End(stop)
         self._reflector = Reflector(
@@ -108,41 +109,41 @@ class Following(Generic[Held]):
         )
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Begin to watch."""
         threading.Thread(target=self._reflector.run, name=self._name, daemon=True).start()
 
     def sync(self) -> None:
-        """List the collection once, without following it. Raises KubeError."""
+        """List the collection once, without watching it. Raises KubeError."""
         self._reflector.sync()
 
     def end(self) -> None:
-        """Follow no more; does not wait for the thread."""
+        """Stop watching; does not wait for the thread."""
         self._end.set()
-        self._reflector.relist()  # nothing else ends a stream that is silent
+        self._reflector.relist()  # nothing else ends a silent stream
 
     @property
     def synced(self) -> bool:
         """Whether the collection has been listed at least once."""
-        return self.index.synced
+        return self.cache.synced
 
     @property
     def error(self) -> KubeError | None:
-        """Why it cannot be followed just now; None when it can."""
-        return self.index.error
+        """Why the collection cannot be watched at the moment; None if it can."""
+        return self.cache.error
 
     @property
     def not_found(self) -> bool:
-        """Whether the API server has ceased to serve it."""
-        return is_not_found(self.index.error)
+        """Whether the API server no longer serves the collection."""
+        return is_not_found(self.cache.error)
 
 
 def is_not_found(error: KubeError | None) -> bool:
-    """Whether following fails because nothing of the kind is served."""
+    """Whether a watch fails because the kind is not served."""
     return isinstance(error, ApiError) and error.not_found
 
 
 class _End:
-    """The end of one collection, or of the program."""
+    """The end of one informer, or of the program."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop

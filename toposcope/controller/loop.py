@@ -1,5 +1,6 @@
-"""The controller's loop: follow the cluster always, act on it while it is this process's turn."""
+"""The controller's loop: watches the cluster at all times, and reconciles it while this process is the leader."""
 
+import gc
 import logging
 import math
 import random
@@ -16,72 +17,83 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
-from toposcope.controller.informer import Index
+from toposcope.controller.informer import Cache
 from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.node_cache import NodeIndex
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.requirements.informers import Requirements
-from toposcope.controller.resource_discovery import Surroundings
+from toposcope.controller.resource_discovery import ResourceDiscovery
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Backoff, Raw, Reflector, Restores
+from toposcope.kube.reflector import Backoff, EtcdRestores, Raw, Reflector
 from toposcope.kube.requests import NODES
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.live_table import LiveTable
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.node import NodeFacts
+from toposcope.topology.table import Table
+
+log = logging.getLogger("controller")
+
+RESYNC_SECONDS: Final = 60.0
+"""How often everything is reconciled without a change: repairs manual edits, finds new kinds."""
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_UNSYNCED_SECONDS: Final = 5.0
+_CATCH_UP_SECONDS: Final = 0.5
+_STUCK_SECONDS: Final = 3 * RESYNC_SECONDS + 60.0
+
+_YOUNG_OBJECTS: Final = 20_000
+"""Allocations between two collections of the youngest generation. Python's default of 700 is a small part of one pass
+over the nodes, whose lists would be traversed again and again: a fifth of its time.
+"""
+_OLDER_GENERATIONS: Final = 10
+
+_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 
 
-class Wake:
-    """Set by those who follow collections, from their threads; waited for and cleared by the loop.
+def collect_rarely() -> None:
+    """Have Python's garbage collector run rarely in this process: a pass leaves few cycles behind."""
+    gc.set_threshold(_YOUNG_OBJECTS, _OLDER_GENERATIONS, _OLDER_GENERATIONS)
 
-    `monotonic` tells seconds. The time of the first change stays until the work on it is `done`, through failures.
+
+class Trigger:
+    """Wakes the reconcile loop, and remembers when there was first something to do.
+
+    Informers `set` it from their threads; the loop waits for it and clears it. `monotonic` tells seconds. The time of
+    the first change stays until the work on it is `done`, through failures.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._event = threading.Event()
         self._lock = threading.Lock()
-        self._new: float | None = None
+        self._changed_at: float | None = None
         self._taken: float | None = None
 
     def set(self) -> None:
         """Something has changed."""
         with self._lock:
-            if self._new is None:
-                self._new = self._monotonic()
+            if self._changed_at is None:
+                self._changed_at = self._monotonic()
             self._event.set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait so many seconds for a change; whether there is one."""
+        """Wait up to `timeout` seconds for a change; whether there is one."""
         return self._event.wait(timeout)
 
     def clear(self) -> None:
         """Take on all changes so far."""
         with self._lock:
             if self._taken is None:
-                self._taken = self._new
-            self._new = None
+                self._taken = self._changed_at
+            self._changed_at = None
             self._event.clear()
 
     def done(self) -> float | None:
-        """The changes taken on are dealt with; seconds since the first of them came, None when there was none."""
+        """The changes taken on are handled; seconds since the first of them, None if there was none."""
         taken, self._taken = self._taken, None
         return None if taken is None else self._monotonic() - taken
-
-
-log = logging.getLogger("controller")
-
-RESYNC_SECONDS: Final = 60.0
-"""How often everything is looked at again though nothing changed: repairs what was edited by hand, finds new kinds."""
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
-_UNSYNCED_SECONDS: Final = 5.0
-_CATCH_UP_SECONDS: Final = 0.5
-_SILENCE: Final = 3 * RESYNC_SECONDS + 60.0
-
-_TRACKED: Final = BUILT_IN.tracked | {GPUS, GPU_PRESENT}
 
 
 def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
@@ -102,11 +114,11 @@ def _same_spec(one: Topology, other: Topology) -> bool:
 
 
 class Controller:
-    """Followed collections and the loop that acts on them.
+    """CachedReader collections and the loop that reconciles them.
 
-    A `Reconciler` is made for each term of leadership and forgotten with it: since when levels are gone, what has been
-    wanted for how long and what was written last are true of one uninterrupted term only. What was followed stays, so
-    that a new leader knows the cluster. Every write must pass `fence`, which this loop enters before each pass.
+    Each term of leadership gets a `Reconciler` of its own, dropped when the term ends: since when levels are gone, how
+    long something has been wanted and what was written last hold for one uninterrupted term only. The caches stay, so
+    that a new leader knows the cluster. The loop enters `fence` before each pass; every write must pass it.
     """
 
     def __init__(
@@ -117,9 +129,9 @@ class Controller:
         options: Options,
         stop: threading.Event,
         fence: Fence | None = None,
-        dice: random.Random | None = None,
-        published: Watched | None = None,
-        restores: Restores | None = None,
+        rng: random.Random | None = None,
+        published: CachedReader | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self._client = client
         self._new_reconciler = new_reconciler
@@ -130,112 +142,118 @@ class Controller:
         self._term = 0
         self._reconciler: Reconciler | None = None
         self._caught_up = False
-        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, dice)
-        self._wake = Wake(time.monotonic)
-        self._turned = time.monotonic()
-        # The echo of a status that we wrote must not make us look again; one that others wrote waits for the resync.
-        self.topologies: Index[Topology] = Index(self._wake.set, _same_spec)
-        self.nodes = NodeIndex(self._wake.set)
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, rng)
+        self._trigger = Trigger(time.monotonic)
+        self._last_pass = time.monotonic()
+        # The echo of our own status write must not trigger a pass; a status that others write waits for the resync.
+        self.topologies: Cache[Topology] = Cache(self._trigger.set, _same_spec)
+        self.nodes: Cache[NodeFacts] = Cache(self._trigger.set)
+        self._table = Table(())
+        self._table_version = -1
+        self._gc_frozen = False
         self._decoder = NodeDecoder(_TRACKED)
-        watches, restores = metrics.watches, restores or Restores()
-        self._follow_topologies = Reflector(
+        watches, restores = metrics.watches, restores or EtcdRestores()
+        self._topology_reflector = Reflector(
             client, cluster_topology.PATH, decode_topology, self.topologies, stop, observer=watches, restores=restores
         )
-        self._follow_nodes = Reflector(
+        self._node_reflector = Reflector(
             client, NODES, self._decoder, self.nodes, stop, observer=watches, restores=restores
         )
-        self.workloads = Requirements(client, self._wake.set, stop, observer=watches, restores=restores)
+        self.workloads = Requirements(client, self._trigger.set, stop, observer=watches, restores=restores)
         self._config = ConfigFile(Path(options.config)) if options.config else None
-        self._surroundings = Surroundings(
-            client, self.workloads, published, self._wake.set, stop, time.monotonic, watches, restores
+        self._discovery = ResourceDiscovery(
+            client, self.workloads, published, self._trigger.set, stop, time.monotonic, watches, restores
         )
-        self._configured = -math.inf
+        self._config_read_at = -math.inf
 
     def once(self) -> None:
-        """List everything, reconcile once. Raises KubeError."""
-        self._follow_topologies.sync()
-        self._track()
-        self._follow_nodes.sync()
+        """List everything and reconcile once. Raises KubeError."""
+        self._topology_reflector.sync()
+        self._track_labels()
+        self._node_reflector.sync()
         self.workloads.sync()
         self._fence.enter()
-        self._pass(self._with_catalogue(self._new_reconciler()), self._known_nodes())
+        self._pass(self._new_reconciler(), self._node_table())
 
     def run(self) -> None:
-        """Follow and reconcile until `stop` is set."""
-        self._thread("topologies", self._follow_topologies.run)
+        """Watch and reconcile until `stop` is set."""
+        self._thread("topologies", self._topology_reflector.run)
         while not (self.topologies.synced or self._stop.is_set()):
-            self._wake.wait(1.0)
-            self._wake.clear()
-            self._turned = time.monotonic()
-        self._track()
-        self._thread("nodes", self._follow_nodes.run)
-        self._surroundings.start()
+            self._trigger.wait(1.0)
+            self._trigger.clear()
+            self._last_pass = time.monotonic()
+        self._track_labels()
+        self._thread("nodes", self._node_reflector.run)
+        self._discovery.start()
         wait = 0.0
         while not self._stop.is_set():
-            changed = self._wake.wait(wait)
+            changed = self._trigger.wait(wait)
             # Changes alone are no reason to press a server that has just failed.
             if changed and self._stop.wait(max(self._options.debounce, self._backoff.pause)):
                 return
-            self._wake.clear()
-            self._turned = time.monotonic()
+            self._trigger.clear()
+            self._last_pass = time.monotonic()
             wait = self._look()
 
     def wake(self) -> None:
-        """Have the loop look again: this process began or ceased to lead, for one."""
-        self._wake.set()
+        """Have the loop run a pass, for example because this process began or ceased to lead."""
+        self._trigger.set()
 
     def _look(self) -> float:
-        """Take in what has changed and act on it; seconds until the next look though nothing changes."""
-        if self._track():
-            self.nodes.outdated()
-            self._follow_nodes.relist()
+        """Take in what has changed and reconcile; seconds until the next pass if nothing changes."""
+        if self._track_labels():
+            self.nodes.mark_unsynced()
+            self._node_reflector.relist()
         return self._turn()
 
     def _turn(self) -> float:
-        """Reconcile if the nodes are known and it is our turn; seconds until the next turn though nothing changes."""
-        look = self._surroundings.look()
-        nodes = self._known_nodes() if self.nodes.synced else None
+        """Reconcile if the nodes are known and we lead; seconds until the next pass if nothing changes."""
+        look = self._discovery.look()
+        nodes = self._node_table() if self.nodes.synced else None
         if nodes is None and not self.nodes.error:
             return min(look, _UNSYNCED_SECONDS)
-        reconciler = self._of_this_term()
+        reconciler = self._reconciler_of_term()
         if reconciler is None:
             return min(look, RESYNC_SECONDS)
         try:
-            wait = self._act(reconciler, nodes)
+            wait = self._reconcile(reconciler, nodes)
         except NotLeaderError as error:
             log.info("a pass was abandoned: %s", error)
             self._metrics.reconciles.labels("abandoned").inc()
-            return min(look, RESYNC_SECONDS)  # whoever tells that we lead again wakes us
+            return min(look, RESYNC_SECONDS)  # the elector wakes us when we lead again
         except KubeError as error:  # logged where it came from
             self._metrics.reconciles.labels("failed").inc()
             return self._backoff.failed(error)
         self._backoff.reset()
-        if self.nodes.settle():
-            self._wake.set()
         return min(look, wait)
 
-    def _act(self, reconciler: Reconciler, nodes: LiveTable | None) -> float:
-        """Reconcile, or say why not; seconds until the next look though nothing changes. Raises KubeError."""
+    def _reconcile(self, reconciler: Reconciler, nodes: Table | None) -> float:
+        """Reconcile, or say why not; seconds until the next pass if nothing changes. Raises KubeError."""
         began = time.monotonic()
-        if not self._sees_what_was_written():
+        if not self._sees_last_writes():
             return _CATCH_UP_SECONDS
         if nodes is None:
             if self.nodes.error:
                 reconciler.wait_for_nodes(self.topologies.items(), self.nodes.error)
             return _UNSYNCED_SECONDS
-        self._pass(self._with_catalogue(reconciler), nodes)
+        self._pass(reconciler, nodes)
         self._metrics.reconciles.labels("ok").inc()
         self._metrics.reconcile_seconds.observe(time.monotonic() - began)
         self._metrics.last_sync.set(time.time())
-        waited = self._wake.done()
+        waited = self._trigger.done()
         if waited is not None:
             self._metrics.reaction_seconds.observe(waited)
+        if not self._gc_frozen:
+            # What lives as long as the nodes would otherwise make the collector's pauses grow with the cluster.
+            self._gc_frozen = True
+            gc.collect()
+            gc.freeze()
         deadline = reconciler.next_deadline(self.topologies.items())
         # A moment later than the deadline, so that the grace period is over by then.
         return RESYNC_SECONDS if deadline is None else min(RESYNC_SECONDS, deadline + 0.01)
 
-    def _of_this_term(self) -> Reconciler | None:
-        """The reconciler of the term that we are in; None while another process leads."""
+    def _reconciler_of_term(self) -> Reconciler | None:
+        """The reconciler of the current term; None while another process leads."""
         term = self._fence.enter()
         if term != self._term:
             self._term = term
@@ -245,51 +263,53 @@ class Controller:
             self._metrics.show({})
         return self._reconciler
 
-    def _sees_what_was_written(self) -> bool:
-        """Whether the watch has shown what the leader before us wrote last; looked at until it has. Raises KubeError.
+    def _sees_last_writes(self) -> bool:
+        """Whether the watch has shown what the previous leader wrote last; checked until it has. Raises KubeError.
 
-        It may lag: the verdicts that stand in a status must not be taken back because an older one was seen.
+        The watch may lag: verdicts in a status must not be taken back because an older status was seen.
         """
         if not self._caught_up:
-            now: Index[Topology] = Index(lambda: None)
+            now: Cache[Topology] = Cache(lambda: None)
             try:
                 Reflector(self._client, cluster_topology.PATH, decode_topology, now, self._stop).sync()
             except KubeError as error:
                 log.warning("cannot list ClusterTopologies: %s", error)
                 raise
-            seen, there = ({each.uid: each for each in index.items()} for index in (self.topologies, now))
+            seen, there = ({topology.uid: topology for topology in cache.items()} for cache in (self.topologies, now))
             self._caught_up = seen == there
         return self._caught_up
 
-    def _with_catalogue(self, reconciler: Reconciler) -> Reconciler:
-        """Have the levels of the configuration file known from this pass on."""
-        if self._config is not None:
-            reconciler.catalogue = self._config.catalogue
-        return reconciler
-
-    def _pass(self, reconciler: Reconciler, nodes: LiveTable) -> None:
+    def _pass(self, reconciler: Reconciler, nodes: Table) -> None:
+        reconciler.catalogue = self._catalogue
         try:
             reconciler.reconcile(self.topologies.items(), nodes, self.workloads)
         finally:
             self._metrics.show(reconciler.reports)
 
-    def _known_nodes(self) -> LiveTable:
-        nodes = self.nodes.table((self._config.catalogue if self._config else BUILT_IN).placeholders)
-        self._metrics.nodes.set(len(nodes))
-        return nodes
+    @property
+    def _catalogue(self) -> Catalogue:
+        """The built-in catalogue, with the additions of the configuration file."""
+        return self._config.catalogue if self._config else BUILT_IN
 
-    def _track(self) -> bool:
-        """Keep every label that a spec or the configuration names; whether nodes have to be read again for that."""
-        self._configure()
+    def _node_table(self) -> Table:
+        """All nodes; the table of the last pass if no node has changed since."""
+        version, placeholders = self.nodes.version, self._catalogue.placeholders
+        if version != self._table_version or placeholders != self._table.placeholders:
+            self._table, self._table_version = Table(self.nodes.by_name(), placeholders), version
+        self._metrics.nodes.set(len(self._table))
+        return self._table
+
+    def _track_labels(self) -> bool:
+        """Keep every label that a spec or the configuration names; whether nodes must be listed again for that."""
+        self._read_config()
         specs = (key for topology in self.topologies.items() for key in topology.label_keys())
-        configured = self._config.catalogue.tracked if self._config is not None else ()
-        return self._decoder.track((*configured, *specs))
+        return self._decoder.track((*self._catalogue.tracked, *specs))
 
-    def _configure(self) -> None:
-        """Look once a minute whether the configuration file has changed."""
+    def _read_config(self) -> None:
+        """Check once a minute whether the configuration file has changed."""
         now = time.monotonic()
-        if self._config is not None and now - self._configured >= RESYNC_SECONDS:
-            self._configured = now
+        if self._config is not None and now - self._config_read_at >= RESYNC_SECONDS:
+            self._config_read_at = now
             self._config.look()
             self._metrics.config_problems.set(len(self._config.problems))
 
@@ -297,21 +317,21 @@ class Controller:
         threading.Thread(target=work, name=name, daemon=True).start()
 
     def healthy(self) -> str:
-        """What is wrong when only a restart would help: the loop no longer turns."""
-        silent = time.monotonic() - self._turned
-        return f"the reconcile loop has not turned for {silent:.0f} s" if silent > _SILENCE else ""
+        """What is wrong if only a restart helps: the loop is stuck."""
+        silent = time.monotonic() - self._last_pass
+        return f"the reconcile loop has been stuck for {silent:.0f} s" if silent > _STUCK_SECONDS else ""
 
     def ready(self) -> str:
         """What is missing until the controller has seen the whole cluster."""
-        for name, index in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
-            if not index.synced:
-                return f"{name} have not been listed yet" + (f": {index.error}" if index.error else "")
+        for name, cache in (("ClusterTopologies", self.topologies), ("nodes", self.nodes)):
+            if not cache.synced:
+                return f"{name} have not been listed yet" + (f": {cache.error}" if cache.error else "")
         return ""
 
     def end(self) -> None:
-        """Let the loop end after the pass in hand."""
+        """Let the loop end after the current pass."""
         self._stop.set()
-        self._wake.set()
-        for following in (self._follow_topologies, self._follow_nodes):
-            following.relist()  # nothing else ends a stream that is silent
-        self._surroundings.close()
+        self._trigger.set()
+        for reflector in (self._topology_reflector, self._node_reflector):
+            reflector.relist()  # nothing else ends a silent stream
+        self._discovery.close()

@@ -184,7 +184,7 @@ class LeaderMetrics:
         )
 
 
-class LeadersView(Collector):
+class LeaderOnly(Collector):
     """What is in `registry`, without the series about topologies while another process leads.
 
     A follower's would be those of its last term, beside the leader's own: an alert would fire on one of them for ever.

@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
-from toposcope.topology.node import ITS_NAME, Hardware, NodeFacts, Traits, host_of, spans_nodes, unsaid
+from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
 
 _GENERATION: Final = 1 << 15
 """Nodes read until what was not met since the last time is forgotten. Many times more than a cluster has racks, so that
@@ -94,9 +94,9 @@ class NodeDecoder:
         host = host_of(name, labels.get(HOSTNAME))
         traits = Traits(
             keys,
-            tuple([unsaid(labels[key], name, host) for key in keys])
+            tuple([shared_value(labels[key], name, host) for key in keys])
             if host
-            else tuple([ITS_NAME if (value := labels[key]) == name else value for key in keys]),
+            else tuple([OWN_NAME if (value := labels[key]) == name else value for key in keys]),
             _ready(node.status.conditions or ()),
             not node.spec.unschedulable,
             offered,

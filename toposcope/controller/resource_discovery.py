@@ -1,4 +1,4 @@
-"""What else the cluster serves: kinds of workloads and published kinds, found and followed as they come and go."""
+"""Which kinds of workloads and published resources the cluster serves; they are watched as they come and go."""
 
 import logging
 import math
@@ -8,22 +8,22 @@ from typing import Final
 
 import msgspec
 
-from toposcope.controller.informer import Following, Index
-from toposcope.controller.publishers.cached_reader import Watched
+from toposcope.controller.informer import Cache, Informer
+from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.requirements.informers import SOURCES, Requirements
 from toposcope.integrations.framework.published import ALL
 from toposcope.kube.client import METADATA, ApiClient
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Observer, Raw, Restores, Stop
+from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop
 
 log = logging.getLogger(__name__)
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _OURS: Final = frozenset(f"{kind.plural}.{kind.group}" for kind in (*SOURCES, *ALL))
 _RESYNC_SECONDS: Final = 60.0
-_AFTERWARDS: Final = (0.0, 1.0, 3.0, 10.0)
-"""When to look after a CRD has changed, in seconds: discovery shows it some seconds later."""
+_AFTER_CRD_CHANGE: Final = (0.0, 1.0, 3.0, 10.0)
+"""When to ask after a CRD has changed, in seconds: discovery shows the change some seconds later."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -39,68 +39,68 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 
 
 def _decode(raw: Raw) -> tuple[str, str, str]:
-    """Name and resourceVersion of a CRD; what else it says is up to discovery."""
+    """Name and resourceVersion of a CRD; discovery has the rest."""
     meta = _OBJECT.decode(raw).metadata
-    # Nobody here has to know how often a CRD of somebody else's changes.
+    # Changes of unrelated CRDs do not matter.
     return meta.name, meta.resource_version, meta.resource_version if meta.name in _OURS else ""
 
 
-class Surroundings:
-    """Asks discovery once a minute, when a CRD that matters has changed, and when something followed has gone.
+class ResourceDiscovery:
+    """Asks discovery once a minute, after a relevant CRD has changed, and when a watched kind is no longer served.
 
-    `changed` wakes the thread that calls `look`; `published` is None where nothing published is to be followed.
+    `changed` wakes the thread that calls `look`; `published` is None if no published resources are to be watched.
     """
 
     def __init__(
         self,
         client: ApiClient,
         workloads: Requirements,
-        published: Watched | None,
+        published: CachedReader | None,
         changed: Callable[[], None],
         stop: Stop,
         monotonic: Callable[[], float],
         observer: Observer | None = None,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self._client = client
         self._workloads = workloads
         self._published = published
         self._changed = changed
         self._monotonic = monotonic
-        self._stirred = threading.Event()
-        self._looks = [monotonic()]
+        self._crd_changed = threading.Event()
+        self._due = [monotonic()]
         """When to ask next, soonest first."""
-        index: Index[str] = Index(self._stir)
-        self._crds = Following(
-            client, _CRDS, "crds", _decode, index, index, stop, accept=METADATA, observer=observer, restores=restores
+        cache: Cache[str] = Cache(self._on_crd_change)
+        self._crds = Informer(
+            client, _CRDS, "crds", _decode, cache, cache, stop, accept=METADATA, observer=observer, restores=restores
         )
 
     def start(self) -> None:
-        """Follow the CRDs."""
+        """Watch the CRDs."""
         self._crds.start()
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         self._crds.end()
         self._workloads.close()
         if self._published:
             self._published.close()
 
     def look(self) -> float:
-        """Ask discovery if that is due; seconds until it should be asked again. Never raises a KubeError.
+        """Ask discovery if due; seconds until the next time, infinite if the caller's resync is soon enough.
 
-        Infinite when there is no hurry: whoever calls this looks at everything once a minute.
+        Never raises a KubeError.
         """
         now = self._monotonic()
-        if self._stirred.is_set():
-            self._stirred.clear()
-            self._looks = [now + wait for wait in (*_AFTERWARDS, _RESYNC_SECONDS)]
+        if self._crd_changed.is_set():
+            self._crd_changed.clear()
+            self._due = [now + wait for wait in (*_AFTER_CRD_CHANGE, _RESYNC_SECONDS)]
         gone = self._workloads.outdated or (self._published is not None and self._published.outdated)
-        if gone or now >= self._looks[0]:
-            self._looks = [due for due in self._looks if due > now] or [now + _RESYNC_SECONDS]
+        if gone or now >= self._due[0]:
+            self._due = [due for due in self._due if due > now] or [now + _RESYNC_SECONDS]
             self._ask()
-        hurried = len(self._looks) > 1
-        return max(self._looks[0] - self._monotonic(), 0.0) if hurried else math.inf
+        hurried = len(self._due) > 1
+        return max(self._due[0] - self._monotonic(), 0.0) if hurried else math.inf
 
     def _ask(self) -> None:
         try:
@@ -112,6 +112,6 @@ class Surroundings:
             return
         self._workloads.refresh(served)
 
-    def _stir(self) -> None:
-        self._stirred.set()
+    def _on_crd_change(self) -> None:
+        self._crd_changed.set()
         self._changed()

@@ -1,8 +1,7 @@
-"""Wires a controller together and runs it: the program behind `toposcope controller` and `python -m controller`."""
+"""Assembles a controller and runs it: the program behind `toposcope controller`."""
 
 import contextlib
 import functools
-import gc
 import logging
 import os
 import secrets
@@ -17,11 +16,11 @@ from typing import Final
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.election import LeaderElector, Timing
 from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElection
-from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeadersView
+from toposcope.controller.loop import Controller, collect_rarely
+from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
 from toposcope.controller.options import LEASE, Options
-from toposcope.controller.publishers.cached_reader import Watched
-from toposcope.controller.publishers.dry_run import ReadOnlyClient, Rehearsal
+from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS
 from toposcope.controller.publishers.kai import KaiPublisher
@@ -30,23 +29,10 @@ from toposcope.controller.reconcile import Publisher, Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import Cluster, load, pod_namespace
 from toposcope.kube.errors import ConfigError, KubeError
-from toposcope.kube.reflector import Restores
+from toposcope.kube.reflector import EtcdRestores
 from toposcope.telemetry.handler import new_registry, page
 from toposcope.telemetry.logs import set_up
 from toposcope.telemetry.server import TelemetryServer
-
-_YOUNG: Final = 20_000
-"""New objects before the youngest are looked through; Python's own 700 are a small part of one look at the nodes, whose
-lists would be gone through again and again: a fifth of its time.
-"""
-_OLDER: Final = 10
-"""How many times that before the next generation is; as Python has it."""
-
-
-def look_rarely() -> None:
-    """Have it so from now on, in the whole process."""
-    gc.set_threshold(_YOUNG, _OLDER, _OLDER)
-
 
 log = logging.getLogger("controller")
 
@@ -55,30 +41,30 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(options: Options) -> int:
-    """Run a controller until it is told to end (or once); the program's exit code."""
+    """Run a controller until SIGTERM (or once); the program's exit code."""
     set_up(options.log_format)
     try:
         cluster = load(options.kubeconfig)
     except ConfigError as error:
-        log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
+        log.error("%s", error)  # noqa: TRY400 - the message is complete, a traceback would hide it
         return 1
-    look_rarely()
+    collect_rarely()
     with contextlib.ExitStack() as stack:
         return _live(options, cluster, stack)
 
 
 def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> int:
-    """Put the parts together and let them work; `stack` ends them, the last one made first."""
+    """Assemble the parts and run them; `stack` ends them, the last one first."""
     if not options.once:
-        # Before any thread starts, because each inherits the mask: the one that waits for them gets these signals.
+        # Before any thread starts, because threads inherit the mask: only the waiting thread gets these signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    registry, findings = new_registry(), new_registry()
+    registry, controller_registry = new_registry(), new_registry()
 
     def leadership_changed(_leads: bool) -> None:
         leader_metrics.transitions.inc()
         controller.wake()
 
-    metrics = ControllerMetrics(findings)
+    metrics = ControllerMetrics(controller_registry)
     observe = metrics.requests
     elector = _elector(options, cluster, stack, leadership_changed, observe) if options.leader_elect else None
     leadership: Leadership = elector or NoElection()
@@ -89,10 +75,10 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
         writer = FencedClient(cluster, _USER_AGENT, _timing(options).request, fence.is_open, observe)
         stack.callback(writer.close)
     leader_metrics = LeaderMetrics(registry, leadership.may_write)
-    registry.register(LeadersView(findings, fence.is_open))
+    registry.register(LeaderOnly(controller_registry, fence.is_open))
     stop = threading.Event()
-    restores = Restores()
-    published = Watched(writer, stop, reader, metrics.watches, restores)
+    restores = EtcdRestores()
+    published = CachedReader(writer, stop, reader, metrics.watches, restores)
     reconcilers = _reconcilers(writer, published, options)
     controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published, restores=restores)
 
@@ -120,15 +106,15 @@ def _once(controller: Controller) -> int:
     try:
         controller.once()
     except KubeError as error:
-        log.error("%s", error)  # noqa: TRY400 - the message says it all
+        log.error("%s", error)  # noqa: TRY400 - the message is complete
         return 1
     return 0
 
 
-def _reconcilers(client: ApiClient, published: Watched, options: Options) -> Callable[[], Reconciler]:
-    """How to make the reconciler of a term: everything that remembers anything is made anew with it."""
+def _reconcilers(client: ApiClient, published: CachedReader, options: Options) -> Callable[[], Reconciler]:
+    """A factory for the reconciler of each term of leadership, so that no memory outlives a term."""
     instance = f"{socket.gethostname()}-{os.getpid()}"
-    # A single pass has no later one to wait for.
+    # With --once there is no later pass to wait for.
     delay = 0.0 if options.once else DELAY_SECONDS
 
     def make() -> Reconciler:
@@ -137,16 +123,16 @@ def _reconcilers(client: ApiClient, published: Watched, options: Options) -> Cal
             make_publishers(published, delay),
             time.monotonic,
             instance=instance,
-            watched=published,
-            rehearsal=Rehearsal(published, make_publishers, time.monotonic),
-            dry_run=_show(options),
+            cached_reader=published,
+            dry_run=DryRun(published, make_publishers, time.monotonic),
+            show=_show(options),
         )
 
     return make
 
 
 def make_publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
-    """All publishers, in the order in which they take turns."""
+    """All publishers, in the order in which they are called."""
     return (
         GrovePublisher(client, time.monotonic),
         KaiPublisher(client, time.monotonic, delay),
@@ -155,7 +141,7 @@ def make_publishers(client: Caller, delay: float = 0.0) -> Sequence[Publisher]:
 
 
 def _show(options: Options) -> Callable[[str], None] | None:
-    """Where the differences of a dry run go; None: it is none."""
+    """Where the differences of a dry run go; None without --dry-run."""
     if not options.dry_run:
         return None
     return _print if options.once else log.info
@@ -172,7 +158,7 @@ def _timing(options: Options) -> Timing:
 def _elector(
     options: Options, cluster: Cluster, stack: contextlib.ExitStack, changed: Callable[[bool], None], observe: Observe
 ) -> LeaderElector:
-    """An elector that goes on until everything that `stack` holds later has ended, and gives its Lease back then."""
+    """An elector that outlives everything that `stack` gets after it, and then releases its Lease."""
     client = ApiClient(cluster, _USER_AGENT, _timing(options).request, observe)
     stack.callback(client.close)
     ending = threading.Event()
@@ -185,14 +171,13 @@ def _elector(
 
 
 def _on_signals(end: Callable[[], None]) -> None:
-    """Call `end` at the first signal and end at once at the second.
+    """Call `end` at the first signal, and exit at the second.
 
-    In a thread and not in a handler: that would run between any two steps of the loop, which may hold the very lock
-    that `end` needs.
+    In a thread, not in a signal handler: a handler may interrupt the loop while it holds the lock that `end` needs.
     """
 
     def wait() -> None:
-        log.info("ending, because of %s", signal.Signals(signal.sigwait(_SIGNALS)).name)
+        log.info("shutting down after %s", signal.Signals(signal.sigwait(_SIGNALS)).name)
         end()
         os._exit(128 + signal.sigwait(_SIGNALS))
 

@@ -1,9 +1,12 @@
-"""Which segments a topology's nodes fall into, over time: slow to believe in a new one, slower to give one up.
+"""The segments of a topology over time, and the ClusterTopology that each of them gets.
 
-A segment counts when its nodes have carried its levels for the grace period: a node that joined a minute before its
-labels is none. It keeps its name and its place in the status, which is all the memory there is, as long as it has
-nodes. It goes when nodes of it have carried other levels for the grace period; when they are gone altogether (scaled
-to zero) that says nothing about it.
+A segment becomes established when its nodes have carried its levels for the grace period; a node that joined a minute
+before its labels does not make one. It keeps its name and its place in the status, which is the only memory, as long as
+it has nodes. It is dropped when its nodes have carried other levels for the grace period. If its nodes are gone
+altogether (scaled to zero), that says nothing about it.
+
+The ClusterTopology of a segment, its child, is an ordinary one with a node selector: its levels are inferred from its
+own nodes, and status, publishing and requirements work as for any other. An ownerReference ties it to its parent.
 """
 
 import hashlib
@@ -33,48 +36,29 @@ from toposcope.topology.table import Table
 log = logging.getLogger(__name__)
 
 MOST: Final = 8
-"""Segments in a status, which must stay below 16 KiB; those with fewer nodes are summed up. The CRD has room for 16."""
+"""Segments in a status, which must stay below 16 KiB; smaller ones are summed up. The CRD has room for 16."""
 _MOST_BYTES: Final = 8 << 10
-"""What the levels of all of these may take of it: enough for eight segments of a dozen levels with usual keys."""
-_A_LEVEL: Final = 26
-"""Bytes of JSON around the name and the key of a level."""
+"""What the levels of all of them may take of the status: eight segments of a dozen levels with usual keys."""
+_LEVEL_BYTES: Final = 26
+"""JSON around the name and the key of a level."""
+_MOST_DESCRIBED: Final = 4
+"""Segments that a message describes; the status lists them all."""
 _BASE: Final = "base"
-"""Nodes with no level but those that all nodes have."""
+"""Nodes that carry only the levels that all nodes carry."""
 _HASH_DIGITS: Final = 6
+_PARENT_HASH_DIGITS: Final = 10
+_LONGEST_NAME: Final = 253
 _NEW: Final = "new segment "
 _LOST: Final = "lost segment "
-_LONGEST_NAME: Final = 253
-_PARENT_HASH_DIGITS: Final = 10
 _UNCLAIMED: Final = "unclaimed child "
 _JSON_PATCH: Final = "application/json-patch+json"
-_BUSY: Final = 429
+_TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """The ClusterTopology of one segment; `reason` is empty when it is as it should be.
-
-    Else it is `Conflict` or `Rejected`.
-    """
-
-    name: str
-    reason: str = ""
-    message: str = ""
-
-
-def child_name(parent: str, segment: str) -> str:
-    """`<parent>-<segment>`, with a hash in the place of the end of a parent's name that is too long for that."""
-    if len(parent) + 1 + len(segment) <= _LONGEST_NAME:
-        return f"{parent}-{segment}"
-    digest = hashlib.sha256(parent.encode()).hexdigest()[:_PARENT_HASH_DIGITS]
-    room = _LONGEST_NAME - len(segment) - len(digest) - 2
-    return f"{parent[:room].rstrip('-.')}-{digest}-{segment}"
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A segment that counts; one that has no nodes just now keeps its place."""
+class ListedSegment:
+    """An established segment; without nodes it keeps its place."""
 
     name: str
     levels: Path
@@ -82,97 +66,111 @@ class Listed:
     gpus: int
     examples: tuple[str, ...]
     selector: Mapping[str, Any]
-    """The node selector of a ClusterTopology for it."""
+    """The node selector of its ClusterTopology."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
     """How the nodes of one topology divide."""
 
-    listed: tuple[Listed, ...] = ()
-    """Those that count, most nodes first."""
+    listed: tuple[ListedSegment, ...] = ()
+    """Established segments, most nodes first."""
     dropped: tuple[str, ...] = ()
-    """Names of those that count no longer."""
+    """Names of segments that no longer exist."""
     others: tuple[Segment, ...] = ()
-    """Those that a status has no room for."""
-    young: tuple[Segment, ...] = ()
-    """Those that do not count yet."""
-    stray: int = 0
+    """Segments that a status has no room for."""
+    settling: tuple[Segment, ...] = ()
+    """Segments that are not established yet."""
+    unassigned: int = 0
     """Nodes that no listed segment selects."""
-    strays: tuple[str, ...] = ()
+    unassigned_names: tuple[str, ...] = ()
     """Some of their names, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTopology:
+    """The ClusterTopology of one segment; `reason` is empty if it is as it should be, else `Conflict` or `Rejected`."""
+
+    name: str
+    reason: str = ""
+    message: str = ""
 
 
 def observe(
     topology: Topology, nodes: Table, levels: Sequence[Level], absences: Absences, now: float, catalogue: Catalogue
 ) -> Segments | None:
-    """The segments of the selected nodes; None when there is nothing to say: all nodes carry the same levels.
+    """The segments of the selected nodes; None if all nodes carry the same levels.
 
-    `levels` are those in effect. Without nodes there is no evidence, and everything stays.
+    `levels` are the effective ones. Without nodes there is no evidence, and everything stays.
     """
-    before = _remembered(topology)
+    before = _from_status(topology)
     if topology.levels is not None:
-        return None  # the admin's word; what is missing is coverage
+        return None  # the admin decides; what is missing is a matter of coverage
     if not len(nodes):
         return Segments(before) if before else None
-    found = divide(nodes, catalogue, levels) or (whole(nodes, catalogue, levels) if before else None)
-    if found is None:
+    division = divide(nodes, catalogue, levels) or (whole(nodes, catalogue, levels) if before else None)
+    if division is None:
         absences.keep_only(topology.uid, _NEW, ())
         return None
-    known = {each.levels: each for each in before}
-    # Nodes that are all alike make no segment, but one that was known goes on being one.
-    present = [each for each in found.segments if len(found.segments) > 1 or each.levels in known]
-    new = [each for each in present if each.levels not in known]
-    absences.keep_only(topology.uid, _NEW, [_hash(each.levels) for each in new])
-    young = tuple(
-        each
-        for each in new
-        if not absences.longer_than(topology.uid, _NEW + _hash(each.levels), gone=True, grace=topology.grace, now=now)
+    known = {segment.levels: segment for segment in before}
+    # Nodes that are all alike make no segment, but an established one continues.
+    present = [segment for segment in division.segments if len(division.segments) > 1 or segment.levels in known]
+    new = [segment for segment in present if segment.levels not in known]
+    absences.keep_only(topology.uid, _NEW, [_hash(segment.levels) for segment in new])
+    settling = tuple(
+        segment
+        for segment in new
+        if not absences.longer_than(
+            topology.uid, _NEW + _hash(segment.levels), gone=True, grace=topology.grace, now=now
+        )
     )
-    lost = [each for each in before if all(segment.levels != each.levels for segment in present)]
+    present_levels = {segment.levels for segment in present}
+    lost = [segment for segment in before if segment.levels not in present_levels]
     dropped = _dropped(topology, lost, nodes, absences, now)
-    absences.keep_only(topology.uid, _LOST, [each.name for each in lost if each not in dropped])
-    kept = [each for each in lost if each not in dropped]
-    # Those that are known come first: more nodes elsewhere must not take their place.
-    settled = sorted((each for each in present if each not in young), key=lambda each: each.levels not in known)
+    kept = [segment for segment in lost if segment not in dropped]
+    absences.keep_only(topology.uid, _LOST, [segment.name for segment in kept])
+    # Known ones come first: more nodes elsewhere must not take their place.
+    settled = sorted(
+        (segment for segment in present if segment not in settling), key=lambda segment: segment.levels not in known
+    )
     room = _room(kept, settled)
     listed, others = settled[:room], settled[room:]
     names = _names(listed, known, kept)
-    if len(listed) + len(kept) + len(young) < 2 and not topology.divided:  # noqa: PLR2004 - one segment is none
+    if len(listed) + len(kept) + len(settling) < 2 and not topology.divided:  # noqa: PLR2004 - one segment is none
         listed, kept = [], []
-    stray, strays = _stray(found, listed)
-    everything = (
+    unassigned, unassigned_names = _unassigned(division, listed)
+    everything = [
         *kept,
         *(
-            Listed(names[each.levels], each.levels, each.nodes, each.gpus, each.examples, _selector(topology, each))
-            for each in listed
+            ListedSegment(names[s.levels], s.levels, s.nodes, s.gpus, s.examples, _selector(topology, s))
+            for s in listed
         ),
-    )
+    ]
     return Segments(
-        tuple(sorted(everything, key=lambda each: (-each.nodes, each.name))),
-        tuple(each.name for each in dropped),
+        tuple(sorted(everything, key=lambda segment: (-segment.nodes, segment.name))),
+        tuple(segment.name for segment in dropped),
         tuple(others),
-        young,
-        stray,
-        strays,
+        settling,
+        unassigned,
+        unassigned_names,
     )
 
 
-def _room(kept: Sequence[Listed], settled: Sequence[Segment]) -> int:
-    """How many of the `settled` segments a status has room for beside those that are `kept`."""
-    left = _MOST_BYTES - sum(map(_bytes, (each.levels for each in kept)))
-    taken = accumulate(map(_bytes, (each.levels for each in settled)))
+def _room(kept: Sequence[ListedSegment], settled: Sequence[Segment]) -> int:
+    """How many of the `settled` segments a status has room for beside the `kept` ones."""
+    left = _MOST_BYTES - sum(_bytes(segment.levels) for segment in kept)
+    taken = accumulate(_bytes(segment.levels) for segment in settled)
     return min(sum(size <= left for size in taken), max(MOST - len(kept), 0))
 
 
 def _bytes(path: Path) -> int:
-    return sum(len(level.domain) + len(level.key) + _A_LEVEL for level in path)
+    return sum(len(level.domain) + len(level.key) + _LEVEL_BYTES for level in path)
 
 
-def _remembered(topology: Topology) -> tuple[Listed, ...]:
-    """The segments of the status, as those that no node is known of."""
+def _from_status(topology: Topology) -> tuple[ListedSegment, ...]:
+    """The segments of the stored status, without nodes."""
     return tuple(
-        Listed(
+        ListedSegment(
             entry["name"],
             tuple(Level(level["domain"], level["key"]) for level in entry.get("levels") or ()),
             0,
@@ -184,35 +182,45 @@ def _remembered(topology: Topology) -> tuple[Listed, ...]:
     )
 
 
-def _dropped(topology: Topology, lost: Sequence[Listed], nodes: Table, absences: Absences, now: float) -> list[Listed]:
-    """Those of the lost segments whose nodes have been seen with other levels for the grace period."""
+def _dropped(
+    topology: Topology, lost: Sequence[ListedSegment], nodes: Table, absences: Absences, now: float
+) -> list[ListedSegment]:
+    """The lost segments whose nodes have carried other levels for the grace period."""
     if not lost or topology.retain:
         return []
-    examples = {name for each in lost for name in each.examples}
-    there = {node.name for node in nodes if node.name in examples}
+    examples = {name for segment in lost for name in segment.examples}
+    alive = {node.name for node in nodes if node.name in examples}
     return [
-        each
-        for each in lost
+        segment
+        for segment in lost
         if absences.longer_than(
-            topology.uid, _LOST + each.name, gone=not there.isdisjoint(each.examples), grace=topology.grace, now=now
+            topology.uid,
+            _LOST + segment.name,
+            gone=not alive.isdisjoint(segment.examples),
+            grace=topology.grace,
+            now=now,
         )
     ]
 
 
-def _names(listed: Sequence[Segment], known: Mapping[Path, Listed], kept: Sequence[Listed]) -> dict[Path, str]:
-    """A name for each segment: the one that it has, else its narrowest own level, with a hash where that is taken.
+def _names(
+    listed: Sequence[Segment], known: Mapping[Path, ListedSegment], kept: Sequence[ListedSegment]
+) -> dict[Path, str]:
+    """A name for each segment: its present one, else its narrowest own level, with a hash if that name is taken.
 
-    New ones that want the same name all have a hash, whatever their sizes: names are not to change with counts. But a
-    single node, which may claim what it likes, does not change the name that several nodes have without it.
+    New segments that want the same name all get a hash, whatever their sizes, so that names do not change with counts.
+    But a single node, which may carry any label, does not change the name that several nodes have without it.
     """
-    names = {each.levels: known[each.levels].name for each in listed if each.levels in known}
-    newcomers = [(each, each.own[-1].domain if each.own else _BASE) for each in listed if each.levels not in names]
-    taken = {*names.values(), *(each.name for each in kept)}
-    everybody = Counter(name for _, name in newcomers)
-    several = Counter(name for each, name in newcomers if each.nodes > 1)
-    for each, name in newcomers:
-        rivals = (several if each.nodes > 1 else everybody)[name] - 1
-        names[each.levels] = f"{name}-{_hash(each.levels)}" if rivals or name in taken else name
+    names = {segment.levels: known[segment.levels].name for segment in listed if segment.levels in known}
+    new = [
+        (segment, segment.own[-1].domain if segment.own else _BASE) for segment in listed if segment.levels not in names
+    ]
+    taken = {*names.values(), *(segment.name for segment in kept)}
+    all_wanting = Counter(name for _, name in new)
+    several_nodes_wanting = Counter(name for segment, name in new if segment.nodes > 1)
+    for segment, name in new:
+        rivals = (several_nodes_wanting if segment.nodes > 1 else all_wanting)[name] - 1
+        names[segment.levels] = f"{name}-{_hash(segment.levels)}" if rivals or name in taken else name
     return names
 
 
@@ -221,7 +229,7 @@ def _hash(path: Path) -> str:
 
 
 def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
-    """What the topology selects, narrowed down to the segment."""
+    """The topology's node selector, narrowed down to the segment."""
     whole_selector = topology.spec.get("nodeSelector") or {"matchExpressions": [{"key": GPUS, "operator": "Exists"}]}
     expressions = list(whole_selector.get("matchExpressions") or ())
     for key in segment.has:
@@ -233,71 +241,69 @@ def _selector(topology: Topology, segment: Segment) -> dict[str, Any]:
     return ({"matchLabels": dict(labels)} if labels else {}) | {"matchExpressions": expressions}
 
 
-def _stray(found: Segmentation, listed: Sequence[Segment]) -> tuple[int, tuple[str, ...]]:
+def _unassigned(division: Segmentation, listed: Sequence[Segment]) -> tuple[int, tuple[str, ...]]:
     """How many nodes no listed segment selects, and some of their names."""
-    count = len(found.doubtful) + sum(
-        nodes for carried, nodes in found.carried.items() if not any(each.takes(carried) for each in listed)
+    count = len(division.doubtful) + sum(
+        nodes for carried, nodes in division.carried.items() if not any(s.takes(carried) for s in listed)
     )
     names = (
-        *found.doubtful,
-        *(name for segment in found.segments if segment not in listed for name in segment.examples),
+        *division.doubtful,
+        *(name for segment in division.segments if segment not in listed for name in segment.examples),
     )
     return count, tuple(sorted(set(names))[:MOST_NAMES])
 
 
-_MOST_TOLD: Final = 4
-"""Segments that a message describes; the status lists them all."""
-
-
-def segments_condition(topology: Topology, segments: Segments | None, children: Sequence[Child]) -> Condition | None:
-    """The `SegmentsPublished` condition; None where the nodes make one segment and nobody asked for more."""
-    listed, young = (segments.listed, segments.young) if segments else ((), ())
+def segments_condition(
+    topology: Topology, segments: Segments | None, children: Sequence[SegmentTopology]
+) -> Condition | None:
+    """The `SegmentsPublished` condition; None if the nodes make one segment and the spec asks for no more."""
+    listed, settling = (segments.listed, segments.settling) if segments else ((), ())
     if not topology.divided:
-        return _offered(listed, young)
+        return _suggestion(listed, settling)
     about = _about_nodes(topology, segments) if segments else ""
     bad = [child for child in children if child.reason]
     if bad:
         text = "; ".join(f"{child.name}: {child.message}" for child in bad)
         return Condition(SEGMENTS_PUBLISHED, "False", bad[0].reason, text + about)
     if listed:
-        names = ", ".join(child_name(topology.name, each.name) for each in listed if each.nodes)
-        text = f"Each segment has a ClusterTopology: {names}" if names else "No segment has nodes just now"
+        names = ", ".join(child_name(topology.name, segment.name) for segment in listed if segment.nodes)
+        text = f"Each segment has a ClusterTopology: {names}" if names else "No segment has nodes at the moment"
         return Condition(SEGMENTS_PUBLISHED, "True", "InSync", text + about)
-    if young:
-        return Condition(SEGMENTS_PUBLISHED, "Unknown", "Settling", "No segment is sure yet" + about)
+    if settling:
+        return Condition(SEGMENTS_PUBLISHED, "Unknown", "Settling", "No segment is established yet" + about)
     return Condition(SEGMENTS_PUBLISHED, "True", "OneSegment", "All nodes carry the same levels")
 
 
-def _offered(listed: Sequence[Listed], young: Sequence[Segment]) -> Condition | None:
-    """Word of segments that nobody asked to publish: all is as the spec has it, and could be better."""
-    if not listed and not young:
+def _suggestion(listed: Sequence[ListedSegment], settling: Sequence[Segment]) -> Condition | None:
+    """Point out segments that the spec does not publish: all is as specified, and could be better."""
+    if not listed and not settling:
         return None
     if listed:
         text = (
             "The nodes fall into segments that carry different levels: "
-            f"{_some([_description(each.name, each.nodes, each.levels) for each in listed])}. One ClusterTopology "
-            "can only have what they share: set spec.segments to Auto to have one made for each, or make your own with "
-            "the selectors in status.segments"
+            f"{_some([_description(s.name, s.nodes, s.levels) for s in listed])}. One ClusterTopology "
+            "can only have the levels they share: set spec.segments to Auto to get one for each segment, or create "
+            "your own with the selectors in status.segments"
         )
     else:
         text = "The nodes begin to fall into segments: " + _some(
-            [_description(some_names(each.examples, each.nodes), each.nodes, each.levels) for each in young]
+            [_description(some_names(s.examples, s.nodes), s.nodes, s.levels) for s in settling]
         )
     return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
 
 
 def _about_nodes(topology: Topology, segments: Segments) -> str:
-    """Nodes that are in no ClusterTopology of a segment, and why."""
+    """Nodes that are in no segment's ClusterTopology, and why."""
     text = ""
-    if segments.young:
-        each = [_description(some_names(x.examples, x.nodes), x.nodes, x.levels) for x in segments.young]
+    if segments.settling:
+        described = [_description(some_names(s.examples, s.nodes), s.nodes, s.levels) for s in segments.settling]
         grace = topology.spec.get("gracePeriod") or "10m"
-        text += f"; not sure yet, because it has been so for less than gracePeriod ({grace}): {_some(each)}"
+        text += f"; not established yet, because newer than gracePeriod ({grace}): {_some(described)}"
     if segments.others:
-        text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the most"
-    if segments.stray:
-        nodes = "1 node is" if segments.stray == 1 else f"{segments.stray} nodes are"
-        text += f"; {nodes} in no segment: {some_names(segments.strays, segments.stray)}"
+        text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the limit"
+    if segments.unassigned:
+        nodes = "1 node is" if segments.unassigned == 1 else f"{segments.unassigned} nodes are"
+        text += f"; {nodes} in no segment: {some_names(segments.unassigned_names, segments.unassigned)}"
     return text
 
 
@@ -307,16 +313,16 @@ def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:
 
 
 def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _MOST_TOLD
-    return ", ".join(texts[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - _MOST_DESCRIBED
+    return ", ".join(texts[:_MOST_DESCRIBED]) + (f" and {more} more" if more > 0 else "")
 
 
-def segments_status(topology: Topology, segments: Segments, children: Sequence[Child]) -> dict[str, Any]:
-    """The part of a status that is about segments: `segments`, and `otherSegments` where there are too many."""
-    made = {child.name for child in children if not child.reason}
+def segments_status(topology: Topology, segments: Segments, children: Sequence[SegmentTopology]) -> dict[str, Any]:
+    """The part of a status about segments: `segments`, and `otherSegments` if there are too many."""
+    written = {child.name for child in children if not child.reason}
     status: dict[str, Any] = {}
     if segments.listed:
-        status["segments"] = [_entry(topology, each, made) for each in segments.listed]
+        status["segments"] = [_entry(topology, segment, written) for segment in segments.listed]
     if segments.others:
         status["otherSegments"] = {
             "segments": len(segments.others),
@@ -326,7 +332,7 @@ def segments_status(topology: Topology, segments: Segments, children: Sequence[C
     return status
 
 
-def _entry(topology: Topology, segment: Listed, made: set[str]) -> dict[str, Any]:
+def _entry(topology: Topology, segment: ListedSegment, written: set[str]) -> dict[str, Any]:
     child = child_name(topology.name, segment.name)
     entry: dict[str, Any] = {
         "name": segment.name,
@@ -335,13 +341,22 @@ def _entry(topology: Topology, segment: Listed, made: set[str]) -> dict[str, Any
         "firstNodes": list(segment.examples),
         "levels": [{"domain": level.domain, "key": level.key} for level in segment.levels],
     }
-    if segment.selector:  # not known of one without nodes whose selector was too large for the status
+    if segment.selector:  # unknown without nodes if the selector was too large for the status
         entry["nodeSelector"] = segment.selector
-    return entry | ({"clusterTopology": child} if child in made else {})
+    return entry | ({"clusterTopology": child} if child in written else {})
 
 
-def child_spec(parent: Topology, segment: Listed) -> dict[str, Any]:
-    """What a child is to be: the parent's settings for the segment's nodes, and of its required levels those there."""
+def child_name(parent: str, segment: str) -> str:
+    """`<parent>-<segment>`; the end of a parent's name that is too long for that is replaced by a hash."""
+    if len(parent) + 1 + len(segment) <= _LONGEST_NAME:
+        return f"{parent}-{segment}"
+    digest = hashlib.sha256(parent.encode()).hexdigest()[:_PARENT_HASH_DIGITS]
+    room = _LONGEST_NAME - len(segment) - len(digest) - 2
+    return f"{parent[:room].rstrip('-.')}-{digest}-{segment}"
+
+
+def child_spec(parent: Topology, segment: ListedSegment) -> dict[str, Any]:
+    """The spec of a child: the parent's settings for the segment's nodes, and those required levels that they carry."""
     domains = {level.domain for level in segment.levels}
     wanted = {
         "nodeSelector": segment.selector,
@@ -353,60 +368,64 @@ def child_spec(parent: Topology, segment: Listed) -> dict[str, Any]:
     }
 
 
-class Children:
-    """Writes the children of ClusterTopologies."""
+class SegmentTopologies:
+    """Creates, updates and deletes the children of ClusterTopologies."""
 
     def __init__(self, client: Caller) -> None:
         self._client = client
 
-    def keep(
+    def sync(
         self,
         parent: Topology,
         segments: Segments | None,
-        everything: Iterable[Topology],
+        topologies: Iterable[Topology],
         absences: Absences,
         now: float,
-    ) -> list[Child]:
-        """Make the children what `segments` says; None: nothing is known that should change them.
+    ) -> list[SegmentTopology]:
+        """Bring the children in line with `segments`; None: nothing is known that should change them.
 
-        `everything` are all ClusterTopologies. Raises KubeError when the server does not answer.
+        `topologies` are all ClusterTopologies. Raises KubeError if the server does not answer.
         """
-        there = {topology.name: topology for topology in everything}
-        mine = [topology for topology in there.values() if topology.owner == parent.uid]
+        existing = {topology.name: topology for topology in topologies}
+        mine = [topology for topology in existing.values() if topology.owner == parent.uid]
         if parent.problems or not (mine or parent.divided):
             return []
         if not parent.divided:
             self._delete(mine, "spec.segments is Off")
             return []
         listed = segments.listed if segments else ()
-        children = [self._bring_about(parent, each, there) for each in listed]
-        claimed = {child_name(parent.name, each.name) for each in listed}
+        children = [self._write(parent, segment, existing) for segment in listed]
+        claimed = {child_name(parent.name, segment.name) for segment in listed}
         dropped = {child_name(parent.name, name) for name in segments.dropped} if segments else set[str]()
-        self._delete([x for x in mine if x.name in dropped], "its segment is no more")
-        self._clear(parent, [x for x in mine if x.name not in claimed | dropped], absences, now)
+        self._delete([child for child in mine if child.name in dropped], "its segment no longer exists")
+        self._clean_up(parent, [child for child in mine if child.name not in claimed | dropped], absences, now)
         return [child for child in children if child is not None]
 
-    def _bring_about(self, parent: Topology, segment: Listed, there: Mapping[str, Topology]) -> Child | None:
+    def _write(
+        self, parent: Topology, segment: ListedSegment, existing: Mapping[str, Topology]
+    ) -> SegmentTopology | None:
         name = child_name(parent.name, segment.name)
-        old = there.get(name)
+        old = existing.get(name)
         if old is not None and old.owner != parent.uid:
-            return _taken(name)
-        if not segment.nodes:  # kept as it is until its nodes are back
-            return None if old is None else Child(name)
+            return _name_taken(name)
+        if not segment.nodes:  # left as it is until its nodes are back
+            return None if old is None else SegmentTopology(name)
         spec = child_spec(parent, segment)
         if old is not None and all(old.spec.get(field) == spec.get(field) for field in (*spec, "levels")):
-            return Child(name)
+            return SegmentTopology(name)
         try:
-            self._client.call(_made(parent, name, spec) if old is None else _changed(old, spec))
+            self._client.call(_create(parent, name, spec) if old is None else _replace_spec(old, spec))
         except ApiError as error:
-            if error.status >= _SERVER_ERROR or error.status == _BUSY:
+            if error.status >= _SERVER_ERROR or error.status == _TOO_MANY_REQUESTS:
                 raise
-            return _taken(name) if error.conflict and old is None else Child(name, "Rejected", error.message)
-        log.info("ClusterTopology %s: %s is for its segment %s", parent.name, name, segment.name)
-        return Child(name)
+            if error.conflict and old is None:
+                return _name_taken(name)
+            return SegmentTopology(name, "Rejected", error.message)
+        log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
+        return SegmentTopology(name)
 
-    def _clear(self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float) -> None:
-        """Take back children that no segment has asked for during the grace period: a status may have been lost."""
+    def _clean_up(self, parent: Topology, unclaimed: Sequence[Topology], absences: Absences, now: float) -> None:
+        """Delete children that no segment has claimed for the grace period: a status may have been lost."""
         absences.keep_only(parent.uid, _UNCLAIMED, [child.name for child in unclaimed])
         if parent.retain:
             return
@@ -415,10 +434,10 @@ class Children:
             for child in unclaimed
             if absences.longer_than(parent.uid, _UNCLAIMED + child.name, gone=True, grace=parent.grace, now=now)
         ]
-        self._delete(old, "no segment of that name has been seen")
+        self._delete(old, "no segment has that name")
 
     def _delete(self, children: Iterable[Topology], why: str) -> None:
-        """What was published from them is collected with them. Raises KubeError."""
+        """Garbage collection deletes what was published from them. Raises KubeError."""
         for child in children:
             options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": child.uid}}
             try:
@@ -430,14 +449,14 @@ class Children:
                 log.info("ClusterTopology %s: deleted, because %s", child.name, why)
 
 
-def _made(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
-    """Not by server-side apply, which would merge with what somebody made since we looked."""
+def _create(parent: Topology, name: str, spec: Mapping[str, Any]) -> Request:
+    """Not by server-side apply, which would merge with what somebody created since we looked."""
     metadata = {**owned_metadata(parent), "name": name}
     return create(PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}, MANAGER)
 
 
-def _changed(child: Topology, spec: Mapping[str, Any]) -> Request:
-    """The whole spec anew, if it still is the object that was looked at."""
+def _replace_spec(child: Topology, spec: Mapping[str, Any]) -> Request:
+    """Replace the whole spec, if the object is still the one that was looked at."""
     patch = [
         {"op": "test", "path": "/metadata/uid", "value": child.uid},
         {"op": "replace", "path": "/spec", "value": spec},
@@ -445,6 +464,6 @@ def _changed(child: Topology, spec: Mapping[str, Any]) -> Request:
     return Request("PATCH", f"{PATH}/{child.name}", {"fieldManager": MANAGER}, msgspec.json.encode(patch), _JSON_PATCH)
 
 
-def _taken(name: str) -> Child:
-    text = f"a {KIND} of that name exists and was not made for this segment; delete it, or set spec.segments to Off"
-    return Child(name, "Conflict", text)
+def _name_taken(name: str) -> SegmentTopology:
+    text = f"a {KIND} of that name exists and does not belong to this segment; delete it, or set spec.segments to Off"
+    return SegmentTopology(name, "Conflict", text)

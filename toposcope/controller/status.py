@@ -8,13 +8,13 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import PUBLISHED, Condition, ready, stamped
 from toposcope.controller.assess.assessment import Assessment
-from toposcope.controller.assess.diagnostics import Hint
+from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishers.dry_run import DRY_RUN
 from toposcope.controller.requirements.resolve import Askers, Resolved
-from toposcope.controller.segments import Child, segments_condition, segments_status
-from toposcope.controller.status_size import fitted
+from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
+from toposcope.controller.status_size import fit_to_size
 from toposcope.integrations.framework.published import Published
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import Coverage
@@ -26,17 +26,17 @@ _MOST: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Workloads by level: those that require it, and those that only prefer it. Such a level is used, not required."""
+    """Number of workloads by level: those that require it, and those that only prefer it."""
 
     required: Mapping[str, int] = field(default_factory=dict)
     preferred: Mapping[str, int] = field(default_factory=dict)
 
 
 def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
-    """What is asked of a topology with this status; levels that it lacks are included.
+    """The demand on a topology with this status, levels that it lacks included.
 
-    While not all workloads are `listed`, what was asked before is asked still: one that is not listed yet has not
-    stopped asking.
+    While not all workloads are `listed`, the demand in the status stands: a workload that is not listed yet has not
+    gone.
     """
     required = _counts(asked.required, asked.missing)
     preferred = _counts(asked.preferred)
@@ -67,17 +67,17 @@ _LONGEST_NAME: Final = 128
 
 
 def published_condition(topology: Topology, published: Sequence[Published], *, anything_served: bool) -> Condition:
-    """What the `Published` condition says."""
+    """The `Published` condition."""
     if topology.problems:
         shown, more = topology.problems[:_MOST_PROBLEMS], len(topology.problems) - _MOST_PROBLEMS
         text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
         return Condition(PUBLISHED, "False", INVALID, text)
-    bad = [each for each in published if not each.in_sync and each.reason != DRY_RUN]
+    bad = [resource for resource in published if not resource.in_sync and resource.reason != DRY_RUN]
     if bad:
-        text = "; ".join(f"{each.handle}: {each.message}" for each in bad)
+        text = "; ".join(f"{resource.handle}: {resource.message}" for resource in bad)
         return Condition(PUBLISHED, "False", bad[0].reason, text)
     if published:
-        return _published_as_wanted(published)
+        return _in_sync(published)
     if set(topology.publish.values()) == {"Never"}:
         return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
     if anything_served:
@@ -86,12 +86,12 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
     return Condition(PUBLISHED, "False", "NotServed", text)
 
 
-def _published_as_wanted(published: Sequence[Published]) -> Condition:
-    rehearsed = [each for each in published if each.reason == DRY_RUN]
-    if rehearsed:  # as an admin wants it: no failure
-        text = "; ".join(f"{each.handle} {each.message.splitlines()[0].rstrip(':')}" for each in rehearsed)
+def _in_sync(published: Sequence[Published]) -> Condition:
+    dry_run = [resource for resource in published if resource.reason == DRY_RUN]
+    if dry_run:  # as the spec says: no failure
+        text = "; ".join(f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}" for resource in dry_run)
         return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing of this is written: {text}")
-    names = ", ".join(each.handle for each in published)
+    names = ", ".join(resource.handle for resource in published)
     return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
 
 
@@ -102,9 +102,9 @@ def conditions_of(
     *,
     anything_served: bool,
     shared: Overlaps | None = None,
-    children: Sequence[Child] = (),
+    children: Sequence[SegmentTopology] = (),
 ) -> tuple[Condition, ...]:
-    """All conditions, `Ready` last; `shared` are the topologies with which this one shares nodes."""
+    """All conditions, `Ready` last; `shared` are the topologies that share nodes with this one."""
     divided = segments_condition(topology, assessment.segments, children)
     conditions = (
         *assessment.conditions,
@@ -122,9 +122,9 @@ def status_of(
     now: datetime,
     conditions: Sequence[Condition],
     demand: Demand = _NO_DEMAND,
-    children: Sequence[Child] = (),
+    children: Sequence[SegmentTopology] = (),
 ) -> dict[str, Any]:
-    """The whole status, as it is applied."""
+    """The whole status, as it is applied, within its size limit."""
     status: dict[str, Any] = {
         "observedGeneration": topology.generation,
         "nodes": assessment.nodes,
@@ -135,24 +135,24 @@ def status_of(
     }
     if assessment.segments:
         status |= segments_status(topology, assessment.segments, children)
-    if assessment.hints:
-        status["hints"] = [_hint(hint) for hint in assessment.hints]
+    if assessment.diagnostics:
+        status["hints"] = [_hint(diagnostic) for diagnostic in assessment.diagnostics]
     if assessment.nodes:
         status["fabric"] = _fabric(assessment.health)
     if demand.required:
-        status["requiredBy"] = [{"domain": each, "workloads": count} for each, count in demand.required.items()]
+        status["requiredBy"] = [{"domain": domain, "workloads": n} for domain, n in demand.required.items()]
     if demand.preferred:
         status["preferredBy"] = [
-            {"domain": each, "workloads": count, "available": each not in assessment.missed}
-            for each, count in demand.preferred.items()
+            {"domain": domain, "workloads": n, "available": domain not in assessment.missed}
+            for domain, n in demand.preferred.items()
         ]
     if published:
-        status["published"] = [_published(each) for each in published]
-    return fitted(status)
+        status["published"] = [_published(resource) for resource in published]
+    return fit_to_size(status)
 
 
 def _levels(assessment: Assessment) -> list[dict[str, Any]]:
-    """Each domain once: a spec that names one twice is reported, and must not make its status one that is refused."""
+    """Each domain once: the API server refuses a status that names one twice, as a spec may."""
     once = {coverage.level.domain: coverage for coverage in reversed(assessment.coverage)}
     degraded = {level.level: level for level in assessment.health.levels}
     return [_level(coverage, assessment, degraded) for coverage in reversed(once.values())]
@@ -176,14 +176,20 @@ def _level(coverage: Coverage, assessment: Assessment, degraded: Mapping[Level, 
         entry["degradedDomains"] = bad.domains
         if bad.worst:
             entry["degraded"] = [
-                {"name": each.name[-_LONGEST_NAME:], "nodes": each.degraded} for each in bad.worst[:_MOST_DEGRADED]
+                {"name": domain.name[-_LONGEST_NAME:], "nodes": domain.degraded}
+                for domain in bad.worst[:_MOST_DEGRADED]
             ]
     return entry
 
 
-def _hint(hint: Hint) -> dict[str, Any]:
-    entry: dict[str, Any] = {"key": hint.key, "reason": hint.reason, "nodes": hint.nodes, "message": hint.message}
-    return entry | ({"domain": hint.domain} if hint.domain else {})
+def _hint(diagnostic: Diagnostic) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "key": diagnostic.key,
+        "reason": diagnostic.reason,
+        "nodes": diagnostic.nodes,
+        "message": diagnostic.message,
+    }
+    return entry | ({"domain": diagnostic.domain} if diagnostic.domain else {})
 
 
 def _fabric(health: Health) -> dict[str, Any]:
@@ -200,18 +206,19 @@ def _fabric(health: Health) -> dict[str, Any]:
         ]
     if health.fabric.small:
         fabric["small"] = [
-            {"name": each.name, "gpus": each.gpus, "usual": each.usual} for each in health.fabric.small[:MOST_FINDINGS]
+            {"name": domain.name, "gpus": domain.gpus, "usual": domain.usual}
+            for domain in health.fabric.small[:MOST_FINDINGS]
         ]
     return fabric
 
 
-def _published(each: Published) -> dict[str, Any]:
+def _published(resource: Published) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "apiVersion": each.api_version,
-        "kind": each.kind,
-        "name": each.name,
-        "inSync": each.in_sync,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": resource.name,
+        "inSync": resource.in_sync,
     }
-    if each.message:
-        entry["message"] = each.message
+    if resource.message:
+        entry["message"] = resource.message
     return entry

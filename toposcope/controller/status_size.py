@@ -1,7 +1,7 @@
-"""Keeps a status within its size, whatever the cluster does to it: names give way before numbers do.
+"""Keeps a status within its size limit: names are cut before numbers.
 
-The verdict about levels is never cut: the next controller reads from it what was said. Of a segment it reads name,
-levels and first nodes; one that is left out is a new one to it, which has to stand for the grace period.
+The verdict about levels is never cut: the next controller reads it back. Of a segment it reads name, levels and first
+nodes; a segment that is left out is a new one to it, and has to last for the grace period.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,8 +22,8 @@ _ELLIPSIS: Final = " ... (cut: the status would be too large)"
 Status = dict[str, Any]
 
 
-def fitted(status: Status, most: int = MOST_BYTES) -> Status:
-    """The status in at most `most` bytes of JSON, as far as leaving names out can do that."""
+def fit_to_size(status: Status, most: int = MOST_BYTES) -> Status:
+    """The status in at most `most` bytes of JSON, as far as leaving out names can achieve that."""
     steps = (_fewer_names, _short_messages, _no_names, _no_selectors, _shortest_messages, _fewer_needs, _fewer_hints)
     for smaller in (_unchanged, *steps):
         status = smaller(status)
@@ -53,8 +53,8 @@ def _no_names(status: Status) -> Status:
 def _lists_cut(status: Status, cut: Callable[[list[Any]], list[Any]]) -> Status:
     levels = [_cut(level, ("missingNodes", "degraded"), cut) for level in status["levels"]]
     fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), cut)} if "fabric" in status else {}
-    # One name stays: by that of a segment it is seen that its nodes are there and have changed.
-    segments = [_cut(each, ("firstNodes",), lambda names: names[:1]) for each in status.get("segments") or ()]
+    # One name stays: it shows that the segment's nodes exist and have changed.
+    segments = [_cut(segment, ("firstNodes",), lambda names: names[:1]) for segment in status.get("segments") or ()]
     return status | {"levels": levels} | fabric | ({"segments": segments} if segments else {})
 
 
@@ -64,15 +64,17 @@ def _cut(entry: dict[str, Any], fields: Iterable[str], cut: Callable[[list[Any]]
 
 
 def _no_selectors(status: Status) -> Status:
-    """Each repeats that of the spec; one that were cut would select other nodes."""
+    """Whole selectors go: one that was cut would select other nodes."""
     if "segments" not in status:
         return status
-    bare = [{name: value for name, value in each.items() if name != "nodeSelector"} for each in status["segments"]]
+    bare = [
+        {name: value for name, value in segment.items() if name != "nodeSelector"} for segment in status["segments"]
+    ]
     return status | {"segments": bare}
 
 
 def _one_segment_less(status: Status) -> Status:
-    """Sum up the last of the segments, which has the fewest nodes, with the other ones."""
+    """Sum up the last segment, which has the fewest nodes, with the others."""
     *segments, last = status["segments"]
     others = status.get("otherSegments") or {"segments": 0, "nodes": 0, "gpus": 0}
     others = {
@@ -86,12 +88,12 @@ def _one_segment_less(status: Status) -> Status:
 
 
 def _fewer_hints(status: Status) -> Status:
-    """The most urgent ones come first."""
+    """The most urgent ones come first, and stay."""
     return status | ({"hints": status["hints"][:_MOST_HINTS]} if "hints" in status else {})
 
 
 def _fewer_needs(status: Status) -> Status:
-    """A cluster has a dozen levels; sixty-four that are asked for are mostly typing errors."""
+    """A cluster has a dozen levels; of sixty-four requested ones most are typos."""
     return status | {name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status}
 
 
@@ -110,9 +112,9 @@ def _messages_cut(status: Status, most: int) -> Status:
             return entry
         return entry | {"message": message[: most - len(_ELLIPSIS)] + _ELLIPSIS}
 
-    said = {
+    shortened = {
         name: [shorter(entry) for entry in status[name]]
         for name in ("conditions", "published", "hints")
         if name in status
     }
-    return status | said
+    return status | shortened

@@ -54,10 +54,10 @@ def report(
     )
 
 
-Measure = TypeVar("Measure", Coverage, LevelSize)
+PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
 
 
-def _once(measures: Sequence[Measure]) -> tuple[Measure, ...]:
+def _once(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
     """The first of each domain: a spec that names one twice is reported, and must not make two series of one name."""
     return tuple({measure.level.domain: measure for measure in reversed(measures)}.values())[::-1]
 

@@ -75,7 +75,7 @@ def _agrees(resource: Published, scope: Scope) -> bool:
     """Whether it has the levels of the ClusterTopology; one that is gone from all nodes may be in it or not."""
     table = scope.table()
     keys = [level.key for level in scope.levels]
-    return _keys(resource) in (keys, [key for key in keys if table.column(key).different])
+    return _keys(resource) in (keys, [key for key in keys if table.column(key).distinct])
 
 
 def _drifted(resource: Published, scope: Scope) -> Step:

@@ -25,10 +25,10 @@ _LEAST: Final = 0.5
 class Backoff:
     """Pauses that double from `first` to `longest` seconds, each cut at random, and none shorter than was asked for."""
 
-    def __init__(self, first: float, longest: float, dice: random.Random | None = None) -> None:
+    def __init__(self, first: float, longest: float, rng: random.Random | None = None) -> None:
         self._first = first
         self._longest = longest
-        self._dice = dice or random.Random()  # noqa: S311 - spreads load, protects nothing
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load, protects nothing
         self._next = first
         self.pause = 0.0
         """Seconds to wait after the last failure; 0 when there was none since the last success."""
@@ -36,7 +36,7 @@ class Backoff:
     def failed(self, error: KubeError) -> float:
         """Seconds to wait after this failure."""
         asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-        self.pause = max(asked, self._next * self._dice.uniform(_LEAST, 1.0))
+        self.pause = max(asked, self._next * self._rng.uniform(_LEAST, 1.0))
         self._next = min(self._next * 2, self._longest)
         return self.pause
 
@@ -53,7 +53,7 @@ class Follower(Protocol):
         """Read it again in whole; called from another thread."""
 
 
-class Restores:
+class EtcdRestores:
     """Tells all followers when one of them has noticed. A quiet collection shows nothing: its own versions are old."""
 
     def __init__(self) -> None:
@@ -208,10 +208,10 @@ class Reflector(Generic[T]):
         decode: Callable[[Raw], tuple[str, str, T]],
         handler: Handler[T],
         stop: Stop,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
         observer: Observer | None = None,
         accept: str = JSON,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self._client = client
         self._path = path
@@ -220,7 +220,7 @@ class Reflector(Generic[T]):
         self._decode = decode
         self._handler = handler
         self._stop = stop
-        self._dice = dice or random.Random()  # noqa: S311 - jitter, not a secret
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._accept = accept
         self._streams = True
         self._again = ""
@@ -229,8 +229,8 @@ class Reflector(Generic[T]):
         self._version = ""
         self._doubtful = False
         """Whether the server may have lost our version: it was away."""
-        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._dice)
-        self._restores = restores or Restores()
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._rng)
+        self._restores = restores or EtcdRestores()
         self._restores.tell(self)
 
     def run(self) -> None:
@@ -359,7 +359,7 @@ class Reflector(Generic[T]):
             "watch": "true",
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(WATCH_SECONDS * self._dice.uniform(*WATCH_FACTOR))),
+            "timeoutSeconds": str(int(WATCH_SECONDS * self._rng.uniform(*WATCH_FACTOR))),
         }
         seen = False
         for kind, raw in self._events(query):

@@ -15,7 +15,7 @@ from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import fully_covered
 from toposcope.topology.levels import Level
-from toposcope.topology.node import ITS_NAME, NodeFacts, Traits
+from toposcope.topology.node import OWN_NAME, NodeFacts, Traits
 from toposcope.topology.table import Table
 
 MAIN: Final = "cluster"
@@ -144,7 +144,7 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
         names, pick = picked
         name, values = node.name, pick(node.values)
         if name in values:
-            values = tuple([ITS_NAME if value == name else value for value in values])
+            values = tuple([OWN_NAME if value == name else value for value in values])
         alike = (id(node.places), values, node.ready, node.schedulable, id(node.allocatable))
         traits = known.get(alike)
         if traits is None:

@@ -158,7 +158,7 @@ def _nested(path: tuple[Level, ...], nodes: Table) -> tuple[tuple[Level, ...], t
 
 
 def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
-    return nodes.column(narrow.key).singular or nodes.nests(broad.key, narrow.key)
+    return nodes.column(narrow.key).unique or nodes.nests(broad.key, narrow.key)
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:

@@ -13,7 +13,7 @@ from operator import mul, not_
 from typing import Any, Final
 
 from toposcope.topology.levels import Level
-from toposcope.topology.node import OWN, Labelled, NodeFacts
+from toposcope.topology.node import OWN_VALUES, Labelled, NodeFacts
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table, table_of
 
@@ -82,7 +82,7 @@ def _coverage(level: Level, domains: int, table: Table) -> Coverage:
 def fully_covered(keys: Iterable[str], nodes: Iterable[NodeFacts]) -> frozenset[str]:
     """Those of `keys` that every node carries with a real value; none when there are no nodes."""
     table = table_of(nodes)
-    everywhere = frozenset(keys).intersection(*table.segments) if table.segments else ()
+    everywhere = frozenset(keys).intersection(*table.key_sets) if table.key_sets else ()
     return frozenset(key for key in everywhere if not table.column(key).missing)
 
 
@@ -112,9 +112,9 @@ def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     table = table_of(nodes)
     found = []
     for broad, narrow in pairwise(levels):
-        if table.column(narrow.key).singular or table.nests(broad.key, narrow.key):
+        if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
-        sentence = _crossing(broad, narrow, table.readable((broad.key, narrow.key)))
+        sentence = _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
         if sentence:
             found.append(sentence)
     return found
@@ -154,15 +154,15 @@ class LevelSize:
 def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     """The size of each level (broadest first), in its order. A domain is a whole path, as everywhere."""
     keys = [level.key for level in levels]
-    nodes = nodes.readable(keys)
-    gpus = [kind.hardware.gpus for kind in nodes.kinds]
+    nodes = nodes.expanded_for_levels(keys)
+    gpus = [kind.hardware.gpus for kind in nodes.groups]
     totals = list(map(mul, gpus, nodes.weights))
     sizes = []
     nested = True
     for depth, level in enumerate(levels):
         column = nodes.column(level.key)
         nested = nested and (not depth or nodes.nests(keys[depth - 1], level.key))
-        if column.singular:
+        if column.unique:
             carried = [value is not None for value in column.values]
             largest = max(compress(gpus, carried), default=0)
             sizes.append(LevelSize(level, sum(compress(totals, carried)), largest))
@@ -173,7 +173,7 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
         found: dict[Any, int] = {}
         alone = [0]
         for domain, value, one, all_of_them in zip(domains, column.values, gpus, totals, strict=True):
-            if value in OWN:
+            if value in OWN_VALUES:
                 alone.append(one)
             elif value is not None:
                 found[domain] = found.get(domain, 0) + all_of_them
@@ -182,19 +182,19 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
     return tuple(sizes)
 
 
-def aliases(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
+def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     """A sentence about the broadest level at which paths of different values read alike; none where none do.
 
     Values that a node has alone are left out: what is merged with a node's own domain is no larger for it.
     """
     table = table_of(nodes)
-    dotted = [depth for depth, level in enumerate(levels) if table.dotted(level.key)]
+    dotted = [depth for depth, level in enumerate(levels) if table.has_dots(level.key)]
     for depth in range(dotted[1], len(levels)) if len(dotted) > 1 else ():
         columns = [table.column(level.key).values for level in levels[: depth + 1]]
         read: dict[str, set[tuple[str, ...]]] = {}
         for path in set(zip(*columns, strict=True)):
             values = tuple(value for value in path if value is not None)
-            if len(values) == len(path) and OWN.isdisjoint(values):
+            if len(values) == len(path) and OWN_VALUES.isdisjoint(values):
                 read.setdefault(".".join(values), set()).add(values)
         merged = sorted(joined for joined, paths in read.items() if len(paths) > 1)
         if merged:

@@ -1,9 +1,8 @@
-"""What the controller keeps of a Node: a few hundred bytes, whatever the Node object weighs.
+"""What the controller keeps of a Node: a few hundred bytes, whatever the size of the Node object.
 
-NVLink across nodes: what the domain values of nodes say about their fabric.
-
-A value is `<cluster UUID>.<clique id>` where NVLink leaves the node, else the node's own name. The pair is the
-identity: one cluster UUID can hold several cliques, and unrelated fabrics show the same clique id (32766 is common).
+The value of an NVLink domain is `<cluster UUID>.<clique id>` if NVLink leaves the node, else the node's own name. The
+pair is the identity: one cluster UUID can hold several cliques, and unrelated fabrics have equal clique ids (32766 is
+common).
 """
 
 import re
@@ -14,12 +13,12 @@ from toposcope.api.label_keys import HOSTNAME
 
 _UUID_LENGTH: Final = 36
 _NO_FABRIC: Final = "00000000-0000-0000-0000-000000000000"
-"""Machines without a fabric between them report this one."""
+"""Reported by machines without a fabric between them."""
 
 
 def spans_nodes(value: str) -> bool:
-    """Whether a domain value is that of a fabric, and not a node's name."""
-    # Asked of every node: a look at one place costs a tenth of what the whole expression does.
+    """Whether a domain value names a fabric, not a node."""
+    # Called for every node: looking at one character costs a tenth of matching the whole expression.
     if value[_UUID_LENGTH : _UUID_LENGTH + 1] != "." or _CLIQUE.fullmatch(value) is None:
         return False
     return fabric_of(value) != _NO_FABRIC
@@ -33,22 +32,22 @@ def fabric_of(value: str) -> str:
 _CLIQUE: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.[0-9]+", re.ASCII)
 
 
-ITS_NAME: Final = "/"
-"""Stands for a node's own name among what it shares with other nodes; no label can have this value."""
-ITS_HOST: Final = "//"
-"""Stands in the same way for the value of its hostname label, on a node on which that is not the node's name."""
-OWN: Final = frozenset({ITS_NAME, ITS_HOST})
-"""What stands for a value that a node has alone."""
+OWN_NAME: Final = "/"
+"""Stands for the node's own name in `Traits.values`; no label can have this value."""
+OWN_HOSTNAME: Final = "//"
+"""Stands for the value of the node's hostname label, if that is not its name."""
+OWN_VALUES: Final = frozenset({OWN_NAME, OWN_HOSTNAME})
+"""Placeholders for values that only the node itself has."""
 
 
 class Hardware(NamedTuple):
-    """What a node's agent says of its machine; nodes of which the same is said share one such tuple.
+    """What a node's agent reports about its machine; nodes with equal reports share one such tuple.
 
-    So a cluster has one for each NVLink domain that spans nodes, and a handful for all other nodes.
+    A cluster has one for each NVLink domain that spans nodes, and a handful for all other nodes.
     """
 
     domain: str | None = None
-    """NVLink domain, where it spans nodes: `<cluster UUID>.<clique>`."""
+    """NVLink domain if it spans nodes: `<cluster UUID>.<clique>`."""
     chassis: str = ""
     state: str = ""
     gpus: int = 0
@@ -59,16 +58,16 @@ NO_AGENT = Hardware()
 
 
 class Labelled(Protocol):
-    """Whatever carries labels: what selectors look at."""
+    """Anything with labels, for selectors."""
 
     def label(self, key: str) -> str | None:
-        """The value of a label, else None."""
+        """The value of a label; None if there is none."""
 
 
 class Traits(NamedTuple):
-    """All that is kept of a node but its identity. Nodes that are alike share one such tuple, as those of a rack do.
+    """All that is kept of a node but its identity. Nodes that are alike, such as those of a rack, share one such tuple.
 
-    `keys` and `values` run in parallel; `ITS_NAME` and `ITS_HOST` among the values stand for what the node has alone.
+    `keys` and `values` run in parallel; `OWN_NAME` and `OWN_HOSTNAME` stand for values that only the node itself has.
     `gpus` is the number of allocatable `nvidia.com/gpu`.
     """
 
@@ -85,7 +84,7 @@ class Traits(NamedTuple):
         return self.ready and self.schedulable
 
     def label(self, key: str) -> str | None:
-        """The value of a label that is kept, else None."""
+        """The value of a label that is kept; None if there is none."""
         try:
             return self.values[self.keys.index(key)]
         except ValueError:
@@ -94,7 +93,7 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node; see `node_facts`. `host` is its hostname label where that is not its name, else empty."""
+    """One node; see `node_facts`. `host` is its hostname label if that is not its name, else empty."""
 
     name: str
     uid: str
@@ -102,16 +101,16 @@ class NodeFacts:
     host: str = ""
 
     def label(self, key: str) -> str | None:
-        """The value of a label that is kept, else None."""
+        """The value of a label that is kept; None if there is none."""
         value = self.traits.label(key)
         return value if value is None else self.own(value)
 
     def own(self, value: str) -> str:
-        """The value as it stands on this node."""
-        return self.name if value == ITS_NAME else self.host if value == ITS_HOST else value
+        """The value with this node's name or hostname filled in."""
+        return self.name if value == OWN_NAME else self.host if value == OWN_HOSTNAME else value
 
-    def spelled_out(self) -> Traits:
-        """What only this node has: its name and its host wherever they stand."""
+    def expanded(self) -> Traits:
+        """The traits with this node's name and hostname filled in."""
         return self.traits._replace(values=self.values)
 
     @property
@@ -123,7 +122,7 @@ class NodeFacts:
     def values(self) -> tuple[str, ...]:
         """Their values, in the same order."""
         values = self.traits.values
-        return values if OWN.isdisjoint(values) else tuple(map(self.own, values))
+        return values if OWN_VALUES.isdisjoint(values) else tuple(map(self.own, values))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -142,12 +141,12 @@ class NodeFacts:
 
     @property
     def ready(self) -> bool:
-        """Whether its kubelet says that it is."""
+        """Whether its kubelet reports Ready."""
         return self.traits.ready
 
     @property
     def schedulable(self) -> bool:
-        """Whether nobody cordoned it."""
+        """Whether it is not cordoned."""
         return self.traits.schedulable
 
     @property
@@ -166,17 +165,17 @@ def node_facts(
     gpus: int,
     hardware: Hardware = NO_AGENT,
 ) -> NodeFacts:
-    """A node from its parts; `values` as they stand on the node."""
+    """A node from its parts; `values` are the label values of the node."""
     host = host_of(name, dict(zip(keys, values, strict=True)).get(HOSTNAME))
-    shared = tuple([unsaid(value, name, host) for value in values])
+    shared = tuple([shared_value(value, name, host) for value in values])
     return NodeFacts(name, uid, Traits(keys, shared, ready, schedulable, gpus, hardware), host)
 
 
 def host_of(name: str, label: str | None) -> str:
-    """The hostname label's value where it is another than the node's name, else empty."""
+    """The hostname label's value if it differs from the node's name, else empty."""
     return "" if label is None or label == name else label
 
 
-def unsaid(value: str, name: str, host: str) -> str:
-    """A value without what only the node has."""
-    return ITS_NAME if value == name else ITS_HOST if value == host and host else value
+def shared_value(value: str, name: str, host: str) -> str:
+    """The value as nodes can share it: a placeholder for the node's own name or hostname."""
+    return OWN_NAME if value == name else OWN_HOSTNAME if value == host and host else value

@@ -62,7 +62,7 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
 
     `used` are levels in effect: where a node has several keys for a domain, the one in effect counts.
     """
-    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.segments}
+    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
     if len(set(carried.values())) < 2:  # noqa: PLR2004 - one kind of nodes, the usual case
         return None
     everywhere = frozenset.intersection(*carried.values())
@@ -91,7 +91,7 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
 
 def whole(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation:
     """Nodes that all carry the same levels, as the one segment that they are."""
-    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.segments}
+    carried = {keys: catalogue.level_keys.intersection(keys) for keys in nodes.key_sets}
     everywhere = frozenset.intersection(*carried.values())
     path = _path(everywhere, everywhere, {level.domain: level.key for level in used}, catalogue)
     kinds = _Kinds(nodes, carried, frozenset())
@@ -145,12 +145,12 @@ class _Kinds:
     def __init__(self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]) -> None:
         self._nodes = nodes
         self._sets: list[_Carried | None] = [
-            None if i in doubtful else carried[kind.keys] for i, kind in enumerate(nodes.kinds)
+            None if i in doubtful else carried[kind.keys] for i, kind in enumerate(nodes.groups)
         ]
-        self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.kinds)))))
+        self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.groups)))))
         self.counts: dict[_Carried, int] = {}
         self._gpus: Counter[_Carried] = Counter()
-        for each, kind, weight in zip(self._sets, nodes.kinds, nodes.weights, strict=True):
+        for each, kind, weight in zip(self._sets, nodes.groups, nodes.weights, strict=True):
             if each is not None:
                 self.counts[each] = self.counts.get(each, 0) + weight
                 self._gpus[each] += weight * kind.hardware.gpus

@@ -11,7 +11,7 @@ from toposcope.api.cluster_topology import PATH, Topology
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster
 from toposcope.kube.errors import ApiError, KubeError
-from toposcope.kube.reflector import Raw, Reflector, Restores, key
+from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published
@@ -59,7 +59,7 @@ class LiveSource:
         self._asking = GetClient(cluster, "toposcope-ui")
         self._facts = facts
         self._stop = threading.Event()
-        self._restores = Restores()
+        self._restores = EtcdRestores()
         self._nodes, self._pods = _Fresh(), _Fresh()
         self._following: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
 

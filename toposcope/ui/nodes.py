@@ -8,7 +8,7 @@ from toposcope.api.matrix_annotation import reasons
 from toposcope.snapshot.filters import marks
 from toposcope.snapshot.model import NodeView
 from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.node import ITS_NAME
+from toposcope.topology.node import OWN_NAME
 from toposcope.ui import protocol
 from toposcope.ui.views import View, keys_of
 
@@ -109,13 +109,13 @@ def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, none: f
     found = dict.fromkeys(values)
     own = not found.keys().isdisjoint(names)
     if own:  # a node's own name is told by a number, so that the names are not told twice
-        values = [ITS_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
+        values = [OWN_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
         found = dict.fromkeys(values)
-    told = [value for value in found if value is not None and value != ITS_NAME and value not in none]
+    told = [value for value in found if value is not None and value != OWN_NAME and value not in none]
     codes: dict[str | None, int] = dict.fromkeys(found, protocol.ABSENT)
     codes.update((value, code) for code, value in enumerate(told))
     if own:
-        codes[ITS_NAME] = protocol.ITS_NAME
+        codes[OWN_NAME] = protocol.ITS_NAME
     return protocol.Column(told, list(map(codes.__getitem__, values)))
 
 

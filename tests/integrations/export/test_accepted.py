@@ -22,8 +22,8 @@ from toposcope.cli.main import main
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import Watched
-from toposcope.controller.publishers.dry_run import Rehearsal
+from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
@@ -103,10 +103,10 @@ def _make(api: ApiUnderTest, name: str, labels: dict[str, str]) -> dict[str, Any
 
 def _controller(client: ApiClient) -> Controller:
     time, stop = Time(), threading.Event()
-    published = Watched(client, stop)
+    published = CachedReader(client, stop)
     publishers = make_publishers(published)
-    rehearsal = Rehearsal(published, make_publishers, time)
-    reconciler = Reconciler(client, publishers, time, instance="test", watched=published, rehearsal=rehearsal)
+    rehearsal = DryRun(published, make_publishers, time)
+    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=rehearsal)
     metrics = ControllerMetrics(CollectorRegistry())
     return Controller(client, lambda: reconciler, metrics, OPTIONS, stop, published=published)
 

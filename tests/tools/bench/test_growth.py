@@ -17,8 +17,8 @@ LOOKS = 6
 
 
 def noise(level: float, spread: float, seed: int = 1) -> list[float]:
-    dice = Random(seed)
-    return [level + dice.uniform(-spread, spread) for _ in range(HOURS)]
+    rng = Random(seed)
+    return [level + rng.uniform(-spread, spread) for _ in range(HOURS)]
 
 
 @pytest.mark.parametrize("step", [1, 10, 1000])

@@ -78,12 +78,12 @@ def test_requests_of_an_hour_are_those_since_the_last() -> None:
 
 def looks(grow: Callable[[dict[str, Any], dict[str, float], int], None]) -> list[Figure]:
     """The verdict on a day with some noise, and with what `grow` makes of each hour."""
-    dice = random.Random(5)
+    rng = random.Random(5)
     seen, asked = [], []
     for hour in range(HOURS):
-        look: dict[str, Any] = {"rss": (40 << 20) + dice.randrange(1 << 18), "files": 14, "threads": 11}
-        look |= {"sizes": {"Index._items": 2000 + dice.randrange(3), "Wake._seen": 5}}
-        requests = {"GET nodes": 60.0 + dice.randrange(3), "PATCH nodes": 400.0 + dice.randrange(30)}
+        look: dict[str, Any] = {"rss": (40 << 20) + rng.randrange(1 << 18), "files": 14, "threads": 11}
+        look |= {"sizes": {"Index._items": 2000 + rng.randrange(3), "Wake._seen": 5}}
+        requests = {"GET nodes": 60.0 + rng.randrange(3), "PATCH nodes": 400.0 + rng.randrange(30)}
         grow(look, requests, hour)
         seen.append(look)
         asked.append(requests)

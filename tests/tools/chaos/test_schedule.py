@@ -10,18 +10,18 @@ ACTORS = ("agent-machine-0", "agent-machine-1", "controller-0", "controller-1")
 
 def test_a_seed_gives_the_same_schedules_again_and_another_seed_others() -> None:
     def run(seed: int) -> list[str]:
-        dice = random.Random(seed)
-        return [written(draw(dice, list(FAULTS.values()), ACTORS)) for _ in range(20)]
+        rng = random.Random(seed)
+        return [written(draw(rng, list(FAULTS.values()), ACTORS)) for _ in range(20)]
 
     assert run(7) == run(7)
     assert run(7) != run(8)
 
 
 def test_faults_overlap_and_are_aimed_at_those_who_can_have_them() -> None:
-    dice = random.Random(1)
+    rng = random.Random(1)
     several = 0
     for _ in range(300):
-        schedule = draw(dice, list(FAULTS.values()), ACTORS)
+        schedule = draw(rng, list(FAULTS.values()), ACTORS)
         several += len(schedule) > 1
         assert len({step.fault for step in schedule}) == len(schedule)
         for step in schedule:

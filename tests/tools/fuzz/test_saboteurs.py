@@ -24,7 +24,7 @@ from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.captures import _TABS
 from tools.fuzz.subjects.hostile import _alone
 from toposcope.agent.labels import labels_for
-from toposcope.api.effective_levels import Absences, Effective, effective_levels
+from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.snapshot.problems import InputError, Place, Problem
@@ -65,7 +65,7 @@ def _fewer_reasons(annotation: str) -> NodeMatrix:
     return dataclasses.replace(toposcope.api.matrix_annotation.parse(annotation), reasons=())
 
 
-def _every_level_twice(*arguments: Any) -> Effective:
+def _every_level_twice(*arguments: Any) -> EffectiveLevels:
     found = effective_levels(*arguments)
     return dataclasses.replace(found, levels=found.levels * 2)
 
@@ -144,7 +144,7 @@ def _as_far_as_it_came(response: http.client.HTTPResponse) -> bytes:
 
 def _only_where_all_have_it(
     topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue
-) -> Effective:
+) -> EffectiveLevels:
     bare = dataclasses.replace(topology, status={})
     return effective_levels(bare, nodes, Absences(), now, catalogue)
 
@@ -159,7 +159,7 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
     ("annotations", "tools.fuzz.subjects.annotations.parse", _one_device_less, "of the devices"),
     ("annotations", "tools.fuzz.subjects.annotations.parse", _fewer_reasons, "reasons are not those"),
-    ("nodes", "toposcope.controller.status.fitted", lambda status: status, "larger than it may be"),
+    ("nodes", "toposcope.controller.status.fit_to_size", lambda status: status, "larger than it may be"),
     ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
     ("configs", "tools.fuzz.subjects.configs.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
@@ -167,7 +167,7 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _takes_anything, "2 GPUs of []"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _without_gpus, "a machine without a GPU"),
-    ("workloads", "toposcope.integrations.framework.document.Part._object", _any_object, "Error"),
+    ("workloads", "toposcope.integrations.framework.document.Field._object", _any_object, "Error"),
     ("saved", "tools.fuzz.subjects.saved.load_files", _no_place, "the file is not named"),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),

@@ -1,19 +1,19 @@
-"""From nodes and one ClusterTopology to what its status should say and what should be published: pure."""
+"""From nodes and one ClusterTopology to conditions, and to the levels that should be published. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
-from toposcope.api.effective_levels import Absences, Effective, effective_levels, said_expired
+from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels, reported_expired
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.assess import availability
-from toposcope.controller.assess.diagnostics import Hint, hints
+from toposcope.controller.assess.diagnostics import Diagnostic, diagnostics
 from toposcope.controller.assess.health import Health, fabric_condition, health
 from toposcope.controller.assess.selection import selected
 from toposcope.controller.segments import Segments, observe
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
-from toposcope.topology.hierarchy import Coverage, aliases, cover, crossings, some_names
+from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, crossings, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
 from toposcope.topology.table import Table, table_of
@@ -25,20 +25,20 @@ class Assessment:
 
     nodes: int
     gpus: int
-    effective: Effective
+    effective: EffectiveLevels
     coverage: tuple[Coverage, ...]
     conditions: tuple[Condition, ...]
     unavailable: tuple[str, ...]
     """Required levels that are gone."""
     missed: tuple[str, ...]
-    """Preferred ones."""
+    """Preferred levels that are gone."""
     publishable: tuple[Level, ...] | None
-    """The levels that published resources should have; None: leave them as they are."""
+    """The levels for published resources; None: leave them as they are."""
     health: Health
     selected: Table
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
-    hints: tuple[Hint, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def assess(
@@ -50,17 +50,17 @@ def assess(
     preferred: Iterable[str] = (),
     catalogue: Catalogue = BUILT_IN,
 ) -> Assessment:
-    """Assess one topology against all nodes of a cluster whose nodes have been listed.
+    """Assess one topology against all nodes of the cluster.
 
-    `now` is monotonic seconds; `required` are the domains that workloads require, beside those of the spec, and
-    `preferred` those that they prefer.
+    `now` is monotonic seconds; `required` are the domains that workloads require besides those of the spec, `preferred`
+    the domains that they prefer.
     """
-    everything = table_of(nodes, catalogue.placeholders)
-    chosen = selected(topology, everything)
-    reporting = _agents_reporting(everything)
+    table = table_of(nodes, catalogue.placeholders)
+    chosen = selected(topology, table)
+    reporting = _agents_reporting(table)
     if not chosen:
         waiting = availability.no_nodes()
-        last = Effective(topology.last_levels, said_expired(topology))
+        last = EffectiveLevels(topology.last_levels, reported_expired(topology))
         return Assessment(
             nodes=0,
             gpus=0,
@@ -74,7 +74,7 @@ def assess(
                 Condition(FABRIC_HEALTHY, "Unknown", "NoNodes", waiting.message),
             ),
             unavailable=(),
-            missed=tuple(sorted(availability.said_missed(topology.status))),
+            missed=tuple(sorted(availability.reported_missed(topology.status))),
             publishable=None,
             health=Health(),
             selected=chosen,
@@ -85,13 +85,13 @@ def assess(
     segments = observe(topology, chosen, effective.levels, absences, now, catalogue)
     wanted = {*_required(topology, effective, segments), *required}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
-    found = health(effective.levels, chosen)
+    report = health(effective.levels, chosen)
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
     return Assessment(
         nodes=len(chosen),
-        gpus=found.gpus,
+        gpus=report.gpus,
         effective=effective,
         coverage=coverage,
         conditions=(
@@ -99,28 +99,28 @@ def assess(
             _covered(coverage, len(chosen)),
             reporting,
             _consistent(effective.levels, chosen),
-            fabric_condition(found),
+            fabric_condition(report),
         ),
         unavailable=verdict.unavailable,
         missed=verdict.missed,
         publishable=None if topology.problems or not remaining else remaining,
-        health=found,
+        health=report,
         selected=chosen,
         segments=segments,
-        hints=hints(topology, chosen, effective.levels, catalogue, _of_segments(segments)),
+        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, _segment_keys(segments)),
     )
 
 
-def _of_segments(segments: Segments | None) -> frozenset[str]:
-    """The keys of all levels that a segment has."""
-    return frozenset(level.key for each in (segments.listed if segments else ()) for level in each.levels)
+def _segment_keys(segments: Segments | None) -> frozenset[str]:
+    """The keys of all levels of all segments."""
+    return frozenset(level.key for segment in (segments.listed if segments else ()) for level in segment.levels)
 
 
-def _required(topology: Topology, effective: Effective, segments: Segments | None) -> Iterable[str]:
-    """What the spec requires of the topology itself; what only a segment has is required of the segment's."""
+def _required(topology: Topology, effective: EffectiveLevels, segments: Segments | None) -> Iterable[str]:
+    """What the spec requires of the topology itself; levels that only a segment has are required of that segment's."""
     if not topology.divided or segments is None:
         return topology.required
-    elsewhere = {level.domain for each in segments.listed for level in each.levels}
+    elsewhere = {level.domain for segment in segments.listed for level in segment.levels}
     elsewhere -= {level.domain for level in effective.levels}
     return [domain for domain in topology.required if domain not in elsewhere]
 
@@ -144,7 +144,7 @@ def _covered(coverage: Sequence[Coverage], nodes: int) -> Condition:
 
 
 def _agents_reporting(nodes: Table) -> Condition:
-    silent = [] if all(GPUS in keys for keys in nodes.segments) else sorted(nodes.names(map(_is_silent, nodes.kinds)))
+    silent = [] if all(GPUS in keys for keys in nodes.key_sets) else sorted(nodes.names(map(_is_silent, nodes.groups)))
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
         text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"
@@ -157,7 +157,7 @@ def _is_silent(node: Traits) -> bool:
 
 
 def _consistent(levels: Sequence[Level], nodes: Table) -> Condition:
-    crossing, merged = crossings(levels, nodes), aliases(levels, nodes)
+    crossing, merged = crossings(levels, nodes), ambiguous_paths(levels, nodes)
     if crossing or merged:
         reason = "LevelsDoNotNest" if crossing else "ValuesReadAlike"
         return Condition(HIERARCHY_CONSISTENT, "False", reason, "; ".join((*crossing, *merged)))

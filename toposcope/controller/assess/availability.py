@@ -1,7 +1,7 @@
-"""Whether the levels that are required still exist on live nodes: the condition everything else is for.
+"""Whether the required levels still exist on live nodes: the condition that everything else serves. Pure.
 
 A level is unavailable only on positive evidence: the nodes are listed, some are selected, and none of them has
-carried it for the grace period. Everything short of that keeps the verdict that stood.
+carried it for the grace period. Anything less leaves the verdict as it was.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ from toposcope.api.effective_levels import Absences
 from toposcope.topology.hierarchy import Coverage
 
 _DOMAIN: Final = "domain "
-"""How the names of required and preferred levels begin among what may be absent."""
+"""Prefix of required and preferred levels in `Absences`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The condition, and the domains that are unavailable, sorted: of the required ones and of the preferred ones."""
+    """The condition, and the unavailable domains, sorted: the required ones, and the preferred ones."""
 
     condition: Condition
     unavailable: tuple[str, ...]
@@ -27,13 +27,13 @@ class Verdict:
 
 
 def unsynced(why: str) -> Condition:
-    """Nothing can be said: the nodes have not been listed yet."""
+    """The nodes have not been listed yet."""
     text = f"The nodes of the cluster have not been listed yet: {why}"
     return Condition(LEVELS_AVAILABLE, "Unknown", "NodesNotSynced", text)
 
 
 def no_nodes() -> Condition:
-    """Nothing can be said: there is no node to look at."""
+    """No node is selected."""
     return Condition(
         LEVELS_AVAILABLE, "Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels"
     )
@@ -47,26 +47,29 @@ def judge(
     now: float,
     preferred: Iterable[str] = (),
 ) -> Verdict:
-    """Judge the required and the preferred domains over at least one selected node; the condition is on the former."""
+    """Judge the required and the preferred domains over at least one selected node.
+
+    The condition is about the required ones.
+    """
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
-    said = unavailable_levels(before)
+    reported = unavailable_levels(before)
 
     def is_gone(domain: str) -> bool:
         cover = by_domain.get(domain)
         return cover is None or not cover.nodes
 
-    def is_unavailable(domain: str, said: Container[str]) -> bool:
+    def is_unavailable(domain: str, reported: Container[str]) -> bool:
         gone = is_gone(domain)
         overdue = absences.longer_than(topology.uid, _DOMAIN + domain, gone=gone, grace=topology.grace, now=now)
-        # A restarted controller must not take a verdict back for lack of memory.
-        return overdue or (gone and domain in said)
+        # A restarted controller must not take a verdict back because it has no memory.
+        return overdue or (gone and domain in reported)
 
-    wanted, welcome = sorted(set(required)), sorted(set(preferred))
-    absences.keep_only(topology.uid, _DOMAIN, [*wanted, *welcome])
-    unavailable = tuple(domain for domain in wanted if is_unavailable(domain, said))
-    said_before = said_missed(topology.status)
-    missed = tuple(domain for domain in welcome if is_unavailable(domain, said_before))
+    wanted, optional = sorted(set(required)), sorted(set(preferred))
+    absences.keep_only(topology.uid, _DOMAIN, [*wanted, *optional])
+    unavailable = tuple(domain for domain in wanted if is_unavailable(domain, reported))
+    reported_before = reported_missed(topology.status)
+    missed = tuple(domain for domain in optional if is_unavailable(domain, reported_before))
     if unavailable:
         text = "; ".join(map(unavailable_message, unavailable))
         return Verdict(Condition(LEVELS_AVAILABLE, "False", "TopologyLevelsUnavailable", text), unavailable, missed)
@@ -86,6 +89,6 @@ def judge(
     )
 
 
-def said_missed(status: Mapping[str, Any]) -> frozenset[str]:
-    """The preferred levels that a status, as the API server holds it, calls unavailable."""
+def reported_missed(status: Mapping[str, Any]) -> frozenset[str]:
+    """The preferred levels that a stored status reports as unavailable."""
     return frozenset(entry["domain"] for entry in status.get("preferredBy") or () if not entry["available"])

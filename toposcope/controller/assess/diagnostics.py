@@ -1,4 +1,4 @@
-"""Labels that are no level though they look like one, or could be one: which, on how many nodes, and what to do."""
+"""Labels that look like a level and are none, or could be a level: which, on how many nodes, and what to do. Pure."""
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.topology.catalogue import NEAR_MISS, NOT_ACCEPTED, RETIRED_KEY, Advice, Catalogue
 from toposcope.topology.hierarchy import MOST_NAMES, some_names
 from toposcope.topology.levels import Level
-from toposcope.topology.node import OWN
+from toposcope.topology.node import OWN_VALUES
 from toposcope.topology.table import Table
 from toposcope.topology.text import plural
 
@@ -22,59 +22,61 @@ _IN_ORDER: Final = (NEAR_MISS, NOT_ACCEPTED, PARTLY_COVERED, KEYS_DISAGREE, RETI
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """One label key; `nodes` are the selected nodes that carry it with a value that is a place."""
+class Diagnostic:
+    """About one label key; `nodes` is the number of selected nodes that carry it with a real value."""
 
     key: str
     domain: str
-    """The level that it is about; empty for a key that is none."""
+    """The level that it is about; empty for a key that is no level."""
     reason: str
     nodes: int
     message: str
 
 
-def hints(
+def diagnostics(
     topology: Topology,
     nodes: Table,
     levels: Sequence[Level],
     catalogue: Catalogue,
-    told: Container[str] = (),
-) -> tuple[Hint, ...]:
-    """What is worth knowing about the labels of the selected nodes (at least one), most urgent first.
+    known: Container[str] = (),
+) -> tuple[Diagnostic, ...]:
+    """Findings about the labels of the selected nodes (at least one), most urgent first.
 
-    `levels` are those in effect. Where the spec lists them, keys that could be further levels are no news. That those
-    in `told` are on some nodes only is known already: a segment has them.
+    `levels` are the effective ones. If the spec lists them, keys that could be further levels are not reported. Nor is
+    it reported that keys in `known` are on some nodes only: a segment has them.
     """
-    present = frozenset().union(*nodes.segments)
-    found = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
+    present = frozenset().union(*nodes.key_sets)
+    results = [*_of_spec(topology, nodes, catalogue), *_advised(nodes, levels, present, catalogue)]
     if topology.levels is None:
         used = {level.domain: level.key for level in levels}
         for key in sorted(present & catalogue.level_keys, key=catalogue.rank.__getitem__):
             domain = catalogue.domain_of[key]
             if domain in used:
-                found += _disagreeing(nodes, domain, used[domain], key)
-            elif key not in told:
-                found += _partly(nodes, domain, key)
-    once = {(hint.key, hint.reason): hint for hint in reversed(found)}
-    return tuple(sorted(once.values(), key=lambda hint: (_IN_ORDER.index(hint.reason), hint.key))[:MOST])
+                results += _disagreeing(nodes, domain, used[domain], key)
+            elif key not in known:
+                results += _partly(nodes, domain, key)
+    once = {(diagnostic.key, diagnostic.reason): diagnostic for diagnostic in reversed(results)}
+    return tuple(sorted(once.values(), key=lambda one: (_IN_ORDER.index(one.reason), one.key))[:MOST])
 
 
-def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Hint]:
+def _of_spec(topology: Topology, nodes: Table, catalogue: Catalogue) -> Iterator[Diagnostic]:
     for i, level in enumerate(topology.levels or ()):
         advice = catalogue.advise(level.key)
         carrying = _carrying(nodes, level.key)
-        # A key that every node carries is not a slip of the pen, whatever it looks like.
+        # A key that every node carries is no typo, whatever it looks like.
         if advice and (carrying < len(nodes) or advice.reason == RETIRED_KEY):
             text = f"spec.levels[{i}].key: {_text(nodes, level.key, advice, ())}"
-            yield Hint(level.key, level.domain, advice.reason, carrying, text)
+            yield Diagnostic(level.key, level.domain, advice.reason, carrying, text)
 
 
-def _advised(nodes: Table, levels: Sequence[Level], present: frozenset[str], catalogue: Catalogue) -> Iterator[Hint]:
+def _advised(
+    nodes: Table, levels: Sequence[Level], present: frozenset[str], catalogue: Catalogue
+) -> Iterator[Diagnostic]:
     for key in sorted(present & catalogue.suspects):
         advice = catalogue.advise(key)
         if advice and all(level.key != key or advice.reason == RETIRED_KEY for level in levels):
             domain = next((level.domain for level in levels if level.key == key), "")
-            yield Hint(key, domain, advice.reason, _carrying(nodes, key), _text(nodes, key, advice, levels))
+            yield Diagnostic(key, domain, advice.reason, _carrying(nodes, key), _text(nodes, key, advice, levels))
 
 
 def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> str:
@@ -93,24 +95,24 @@ def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> st
             return f"{where} and is no level: {advice.why}{right}"
 
 
-def _partly(nodes: Table, domain: str, key: str) -> Iterator[Hint]:
+def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:
     """A level that is not in effect because nodes lack it."""
     column = nodes.column(key)
     if not column.missing:
         return
     lacking = nodes.first_names([value is None for value in column.values], MOST_NAMES)
     unknown = column.missing - sum(compress(nodes.weights, [label is None for label in nodes.labels(key)]))
-    said = f" ({unknown} of them carry it with a value that means unknown)" if unknown else ""
+    placeholders = f" ({unknown} of them carry it with a value that means unknown)" if unknown else ""
     carrying = len(nodes) - column.missing
     text = (
         f"level '{domain}' ({key}) is on {carrying} of {len(nodes)} nodes, so it is not published: schedulers would "
-        f"leave out the others; lacking: {some_names(lacking, column.missing)}{said}"
+        f"leave out the others; lacking: {some_names(lacking, column.missing)}{placeholders}"
     )
-    yield Hint(key, domain, PARTLY_COVERED, carrying, text)
+    yield Diagnostic(key, domain, PARTLY_COVERED, carrying, text)
 
 
-def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hint]:
-    """A second key of a level that groups the nodes in another way."""
+def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Diagnostic]:
+    """A second key of a level that groups the nodes differently."""
     if key == used:
         return
     ours, theirs = nodes.column(used), nodes.column(key)
@@ -121,18 +123,18 @@ def _disagreeing(nodes: Table, domain: str, used: str, key: str) -> Iterator[Hin
         f"{key} (on {carrying} of {len(nodes)} nodes) stands for level '{domain}' as {used} does, and groups the nodes "
         f"differently; {used} is used. Is one of them out of date? To use the other, list it in spec.levels"
     )
-    yield Hint(key, domain, KEYS_DISAGREE, carrying, text)
+    yield Diagnostic(key, domain, KEYS_DISAGREE, carrying, text)
 
 
 def _alike(ours: Sequence[str | None], theirs: Sequence[str | None], weights: Sequence[int]) -> bool:
     """Whether each value of one is always beside the same value of the other, where there are both."""
     pairs: set[tuple[str | int, str | int]] = set()
     for i, (one, other, nodes) in enumerate(zip(ours, theirs, weights, strict=True)):
-        if one is None or other is None or (one in OWN and other in OWN):
+        if one is None or other is None or (one in OWN_VALUES and other in OWN_VALUES):
             continue
-        if nodes > 1 and (one in OWN or other in OWN):
+        if nodes > 1 and (one in OWN_VALUES or other in OWN_VALUES):
             return False
-        pairs.add((i if one in OWN else one, i if other in OWN else other))
+        pairs.add((i if one in OWN_VALUES else one, i if other in OWN_VALUES else other))
     return len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})
 
 

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from toposcope.controller.informer import Following, Index
+from toposcope.controller.informer import Cache, Informer
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import ALL, PublishedKind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
-from toposcope.kube.reflector import Observer, Raw, Restores, Stop
+from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ _GROVES_VERDICTS: Final = "schedulerTopologyStatuses"
 _NOT_FOUND: Final = 404
 
 
-class WouldWriteError(ToposcopeError):
+class WriteNeededError(ToposcopeError):
     """Work on what is known has come to the point where something must be written."""
 
 
-class Watched:
+class CachedReader:
     """Stands between the publishers and their client: answers reads of followed kinds, and of discovery, from memory.
 
     `client` sends everything else; `reader` follows, and asks what a follower may ask. `refresh` and `decide` belong to
@@ -47,7 +47,7 @@ class Watched:
         stop: Stop,
         reader: ApiClient | None = None,
         observer: Observer | None = None,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self._observer = observer
         self._restores = restores
@@ -55,7 +55,7 @@ class Watched:
         self._reader = reader or client
         self._stop = stop
         self._served: Served | None = None
-        self._followed: dict[PublishedKind, Following[Document]] = {}
+        self._followed: dict[PublishedKind, Informer[Document]] = {}
         self._from_memory = False
         self._unseen: set[str] = set()
         """Paths of objects that we wrote and that the watch has not shown since."""
@@ -76,9 +76,9 @@ class Watched:
             path = f"/apis/{kind.group}/{version}/{kind.plural}"
             if version is not None and (old is None or old.path != path):
                 log.info("following %s", path)
-                index: Index[Document] = Index(changed, _alike)
+                index: Cache[Document] = Cache(changed, _alike)
                 name = f"{kind.plural}.{kind.group}"
-                new = Following(
+                new = Informer(
                     self._reader,
                     path,
                     name,
@@ -112,17 +112,17 @@ class Watched:
         self._from_memory = True
         try:
             return work()
-        except WouldWriteError:
+        except WriteNeededError:
             self._from_memory = False
             return work()
         finally:
             self._from_memory = False
 
     def call(self, request: Request) -> Any:
-        """Answer or send a request. Raises KubeError as a client does, WouldWriteError within `decide`."""
+        """Answer or send a request. Raises KubeError as a client does, WriteNeededError within `decide`."""
         if request.method != "GET" and request.query.get("dryRun") != "All":
             if self._from_memory:
-                raise WouldWriteError(f"{request.method} {request.path}")
+                raise WriteNeededError(f"{request.method} {request.path}")
             self._unseen.add(request.path)
             return self._client.call(request)
         if self._from_memory and request.method == "GET" and request.path not in self._unseen:
@@ -163,7 +163,7 @@ class Watched:
         if followed is not None:
             # One that cannot be followed just now may have changed since.
             current = followed.synced and followed.error is None
-            return current, followed.index.get(name) if current else None
+            return current, followed.cache.get(name) if current else None
         return any(f"/apis/{k.group}/{v}/{k.plural}" == collection for k in ALL for v in k.versions), None
 
     def _known_resources(self, group: str, version: str) -> tuple[bool, Mapping[str, Any] | None]:

@@ -63,7 +63,7 @@ _FRESH: Final = 60.0
 _MOST: Final = 64
 
 
-class Rehearsed(Protocol):
+class DryRunnable(Protocol):
     """The part of a publisher that is rehearsed."""
 
     @property
@@ -80,10 +80,10 @@ class Rehearsed(Protocol):
         """Delete what was published."""
 
 
-class Rehearsal:
+class DryRun:
     """Rehearses the publishers that `make` gives for a client: new ones each time, so that none waits for anything."""
 
-    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[Rehearsed]], monotonic: Clock) -> None:
+    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[DryRunnable]], monotonic: Clock) -> None:
         self._trials = _Trials(client, monotonic)
         self._make = make
 
@@ -104,7 +104,7 @@ class Rehearsal:
         api_version, kind = str(gone.before["apiVersion"]), str(gone.before["kind"])
         return _report(trial, Published(api_version, kind, topology.name))
 
-    def _prepare(self, name: str) -> "tuple[_Trial, Rehearsed]":
+    def _prepare(self, name: str) -> "tuple[_Trial, DryRunnable]":
         trial = _Trial(self._trials)
         publisher = next(each for each in self._make(trial) if each.name == name)
         publisher.served()  # Kueue's finds its version by this
@@ -216,7 +216,7 @@ class ReadOnlyClient(ApiClient):
             raise KubeError(f"--dry-run: {request.method} {request.path} is not sent")
 
 
-class Showing:
+class DryRunClient:
     """Shows what each write would change, once, in the place of making it. A deletion is not even sent."""
 
     def __init__(self, client: Caller, show: Callable[[str], None]) -> None:

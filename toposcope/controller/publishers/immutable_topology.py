@@ -41,7 +41,7 @@ class Patience:
         self._since.pop(name, None)
 
 
-class TopologyKeeper:
+class ImmutableTopologyPublisher:
     """Keeps `Topology` objects of one API equal to levels.
 
     `holders` names what must let go of an object before it can be deleted. What is remembered, by name, only spares

@@ -8,7 +8,12 @@ from typing import Any
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
-from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, Patience, TopologyKeeper, level_keys
+from toposcope.controller.publishers.immutable_topology import (
+    DELAY_SECONDS,
+    ImmutableTopologyPublisher,
+    Patience,
+    level_keys,
+)
 from toposcope.controller.publishers.objects import remove, served_resources
 from toposcope.integrations.framework.published import Published, Target, finalizers, is_ours
 from toposcope.integrations.grove.kai_reference import (
@@ -34,7 +39,7 @@ class KaiPublisher:
 
     def __init__(self, client: Caller, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
         self._client = client
-        self._keeper = TopologyKeeper(client, monotonic, delay)
+        self._keeper = ImmutableTopologyPublisher(client, monotonic, delay)
         self._patience = Patience(monotonic)
 
     def served(self) -> bool:

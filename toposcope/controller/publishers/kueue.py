@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
-from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, TopologyKeeper
+from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, ImmutableTopologyPublisher
 from toposcope.controller.publishers.objects import served_resources
 from toposcope.integrations.framework.published import KUEUE_TOPOLOGIES, Published, Target, finalizers
 from toposcope.kube.client import Caller, find
@@ -26,7 +26,7 @@ class KueuePublisher:
 
     def __init__(self, client: Caller, monotonic: Clock, delay: float = DELAY_SECONDS) -> None:
         self._client = client
-        self._keeper = TopologyKeeper(client, monotonic, delay, functools.partial(holders, client))
+        self._keeper = ImmutableTopologyPublisher(client, monotonic, delay, functools.partial(holders, client))
         self._version = _VERSIONS[0]
 
     def served(self) -> bool:

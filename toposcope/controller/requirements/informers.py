@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from toposcope.controller.informer import Following, Index, is_not_found
+from toposcope.controller.informer import Cache, Informer, is_not_found
 from toposcope.integrations.dynamo import level_requests as dynamo
 from toposcope.integrations.framework.level_requests import LevelRequest, Reading, Source, WorkloadRef, read, roll_up
 from toposcope.integrations.grove import level_requests as grove
@@ -16,7 +16,7 @@ from toposcope.integrations.lws import level_requests as leaderworkerset
 from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import Observer, Raw, Restores, Stop, key
+from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop, key
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Requirements:
         stop: Stop,
         sources: Sequence[Source] = SOURCES,
         observer: Observer | None = None,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
         self._observer = observer
         self._restores = restores
@@ -54,7 +54,7 @@ class Requirements:
         self._sources = sources
         self._found = False
         self._error = ""
-        self._followed: Mapping[Source, _Followed] = {}
+        self._followed: Mapping[Source, _SourceInformer] = {}
 
     def refresh(self, served: Served | None = None) -> None:
         """Find what is served, and follow that. Where it cannot be found out, everything stays as it is.
@@ -110,7 +110,7 @@ class Requirements:
         failures = {source.name: str(f.error) for source, f in self._followed.items() if f.error}
         return failures | ({"discovery": self._error} if self._error else {})
 
-    def _find(self, said: Served | None = None) -> list["_Followed"]:
+    def _find(self, said: Served | None = None) -> list["_SourceInformer"]:
         """Bring what is followed in line with what is served; what is new, still to be started. Raises KubeError."""
         before = self._followed
         said = said or discover(self._client, self._sources)
@@ -119,7 +119,7 @@ class Requirements:
             if source not in served and followed.synced and not is_gone(self._client, followed.path):
                 served[source] = followed.version
         groups = {source.group for source in served if not source.only_with}
-        now: dict[Source, _Followed] = {}
+        now: dict[Source, _SourceInformer] = {}
         started = []
         for source, version in served.items():
             if source.only_with and not source.only_with & groups:
@@ -128,7 +128,7 @@ class Requirements:
             if old is None or old.version != version:
                 log.info("following %s in version %s", source.name, version)
                 before_that = old.readings() if old else ()
-                old = _Followed(
+                old = _SourceInformer(
                     self._client,
                     source,
                     version,
@@ -150,7 +150,7 @@ class Requirements:
         return started
 
 
-class _Followed(Following[Reading]):
+class _SourceInformer(Informer[Reading]):
     """One source in one version. `before` is what was known from another version, until this one has been listed."""
 
     def __init__(
@@ -162,9 +162,9 @@ class _Followed(Following[Reading]):
         stop: Stop,
         before: Iterable[Reading] = (),
         observer: Observer | None = None,
-        restores: Restores | None = None,
+        restores: EtcdRestores | None = None,
     ) -> None:
-        index = _Index(source.name, changed)
+        index = _ReadingCache(source.name, changed)
         path = f"/apis/{source.group}/{version}/{source.plural}"
         super().__init__(
             client, path, source.name, self._decode, index, index, stop, observer=observer, restores=restores
@@ -174,7 +174,7 @@ class _Followed(Following[Reading]):
         self._before = list(before)
 
     def readings(self) -> list[Reading]:
-        return self.index.items() if self.synced else self._before
+        return self.cache.items() if self.synced else self._before
 
     def _decode(self, raw: Raw) -> tuple[str, str, Reading | None]:
         """Raises ValueError for an object without a name."""
@@ -185,7 +185,7 @@ class _Followed(Following[Reading]):
         return name, reading.version, reading if reading.needs or reading.problem else None
 
 
-class _Index(Index[Reading]):
+class _ReadingCache(Cache[Reading]):
     """Keeps the objects that ask for something, and tells once of each that cannot be understood."""
 
     def __init__(self, source: str, changed: Callable[[], None]) -> None:

@@ -90,7 +90,7 @@ class Blocks:
 
 def telling(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
     """The levels that put some nodes together: a level of single nodes is no switch."""
-    return tuple(level for level in levels if not table.column(level.key).singular)
+    return tuple(level for level in levels if not table.column(level.key).unique)
 
 
 def tree(levels: Sequence[Level], table: Table) -> Tree:
