@@ -10,7 +10,7 @@ when hardware or firmware does. Deleting the annotation makes today's state the 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from toposcope.agent.typed import reader
+from toposcope.agent.raw import typed
 from toposcope.topology.hardware import Fabric, NodeTopology
 from toposcope.topology.matrix import SELF, nv_links
 from toposcope.topology.pci import NEAREST_FIRST, SYS
@@ -114,8 +114,8 @@ def decode(text: str | None) -> Baseline | None:
     if not text or len(text) > _LIMIT:
         return None
     try:
-        found = parse(text)
-        document: _Document = reader(_Document)([found.get(name) for name in _Document._fields])
+        content = parse(text)
+        document: _Document = typed([content.get(name) for name in _Document._fields], _Document)
     except (ValueError, AttributeError, RecursionError):  # the second: it is no object
         return None
     gpus = sorted(document.gpus)

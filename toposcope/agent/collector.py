@@ -4,11 +4,14 @@ Loaded by the first scrape: the packages behind it cost 3 MB and a fifth of the 
 scrapes, or that has not labelled its node yet, has better things to do.
 """
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import combinations
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
+import psutil
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,7 +25,6 @@ from toposcope import __version__
 from toposcope.agent.describe import Description
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
-from toposcope.agent.resource_usage import usage
 from toposcope.topology.hardware import Fabric, GpuFabric, NodeTopology, State
 from toposcope.topology.matrix import nv_links
 
@@ -192,6 +194,30 @@ def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
         cell = topology.matrix.cells[i][j]
         links = nv_links(cell)
         yield (a, b, "NV" if links else cell), links
+
+
+class Usage(NamedTuple):
+    """Resident memory in bytes, pages shared with other processes included, and CPU seconds since the process began."""
+
+    resident: int
+    cpu: float
+
+
+def usage(worker: int | None) -> dict[str, Usage]:
+    """What `agent` (this process) and `worker` use; one that is gone or unreadable is left out.
+
+    `worker` is the worker's process id.
+    """
+    used = {}
+    for name, pid in (("agent", os.getpid()), ("worker", worker)):
+        if pid is None:
+            continue
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            process = psutil.Process(pid)
+            with process.oneshot():  # one read of /proc for both
+                cpu = process.cpu_times()
+                used[name] = Usage(process.memory_info().rss, cpu.user + cpu.system)
+    return used
 
 
 def _processes(worker: int | None) -> Iterator[Metric]:

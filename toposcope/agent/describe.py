@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from toposcope.agent import baseline
 from toposcope.agent.annotation import annotation_for
+from toposcope.agent.container_runtime import advice, withheld
 from toposcope.agent.discover import discover, expected_gpus
 from toposcope.agent.labels import NO_GPUS, NOTHING_KNOWN, Labels, labels_for
 from toposcope.agent.nvlinks import weak_links
 from toposcope.agent.raw import RawNode
-from toposcope.agent.runtime import advice, withheld
 from toposcope.api.label_keys import MATRIX, REFERENCE
 from toposcope.topology.hardware import NodeTopology, State
 
@@ -56,7 +56,6 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         topology = _measured(topology, known)
         annotations = {MATRIX: annotation_for(topology), REFERENCE: baseline.encode(known)}
         return Description(labels_for(topology, node_name), topology, annotations, expected)
-    down = next((fault for fault in raw.faults if fault.index is None), None)
     gone = _gone(raw, baseline.decode(remembered))
     if raw.bus_visible and not ought:
         if not gone:
@@ -64,14 +63,14 @@ def describe(raw: RawNode, node_name: str, remembered: str | None = None) -> Des
         told = f"all GPUs of this node are gone from the PCI bus: {', '.join(gone)}; if they were taken out, accept it"
         return unknown("no-devices", f"{told} with `toposcope agent --accept-degraded`", expected)
     on_bus = ", ".join(ought.values()) or "unknown, sysfs shows no PCI bus"
-    if down:
-        told = f"{down.text}: {advice(down.code, raw)}"
+    if raw.down:
+        why = f"{raw.down.text}: {advice(raw.down.code, raw)}"
     elif raw.faults:
-        told = "; ".join(fault.text for fault in raw.faults)
+        why = "; ".join(fault.text for fault in raw.faults)
     else:
-        told = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
-    reason = "nvml-unavailable" if down else "no-devices"
-    return unknown(reason, f"NVML does not answer ({told}); GPUs on the PCI bus: {on_bus}", expected)
+        why = f"0 GPUs: {withheld(raw) or 'run `nvidia-smi` on the node; it asks the same library'}"
+    reason = "nvml-unavailable" if raw.down else "no-devices"
+    return unknown(reason, f"NVML does not answer ({why}); GPUs on the PCI bus: {on_bus}", expected)
 
 
 def _gone(raw: RawNode, known: baseline.Baseline | None) -> list[str]:

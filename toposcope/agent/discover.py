@@ -6,14 +6,13 @@ The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from toposcope.agent.container_runtime import withheld
 from toposcope.agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
 from toposcope.agent.nvlinks import NvLinks, expected_links, weak_links
-from toposcope.agent.rails import aligned, rails
 from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
-from toposcope.agent.runtime import withheld
 from toposcope.topology import hardware as hw
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains, shape
-from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, pci_level
+from toposcope.topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned, shape
+from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, card, pci_level
 from toposcope.topology.ranges import kernel_list
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
@@ -33,6 +32,8 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 }
 """NVML_DEVICE_ARCH_*."""
 
+_NEAR: Final = (PIX, PXB)
+_INFINIBAND: Final = "InfiniBand"
 _NVIDIA_DRIVER: Final = "nvidia"
 _LENDING: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 """Drivers that hold a device for a virtual machine, beside the VFIO family."""
@@ -50,7 +51,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
     gpus = tuple(
         _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, near)
-        for gpu, links, near in zip(raw.gpus, expected, rails(matrix, nics), strict=True)
+        for gpu, links, near in zip(raw.gpus, expected, _rails(matrix, nics), strict=True)
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
@@ -69,7 +70,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         platform=_platform(raw.gpus),
         disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
-        rail_aligned=aligned(matrix, nics),
+        rail_aligned=_rail_aligned(matrix, nics),
         state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
         reasons=reasons,
     )
@@ -205,3 +206,42 @@ def _missing(raw: RawNode) -> list[str]:
         lost.append(why)
     # Without sysfs the index is all there is to name it by.
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
+
+
+def _rails(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> list[tuple[str, ...]]:
+    """For each GPU the names of the rails nearest to it: all at PIX, else all at PXB; beyond that nothing is a rail."""
+    rows = _to_nics(matrix)
+    usable = _usable(rows, nics)
+    return [_nearest(row, nics, usable) for row in rows]
+
+
+def _rail_aligned(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> bool:
+    """Whether every GPU can have a rail of its own, on a card of its own: two ports of one card are one rail."""
+    usable = _usable(_to_nics(matrix), nics)
+    cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
+    return matrix.gpus > 0 and rail_aligned(near_cards(matrix, cards))
+
+
+def _to_nics(matrix: LinkMatrix) -> list[tuple[str, ...]]:
+    """For each GPU its cells to all NICs."""
+    gpus = matrix.gpus
+    return [row[gpus:] for row in matrix.cells[:gpus]]
+
+
+def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[str]:
+    """The NICs that can be a rail: near a GPU, up, and of the compute network.
+
+    A port that is down carries nothing. Where InfiniBand is near a GPU, Ethernet beside it is for storage or
+    management; where there is Ethernet only, that is RoCE.
+    """
+    near = [nic for i, nic in enumerate(nics) if not nic.down and any(row[i] in _NEAR for row in rows)]
+    infiniband = [nic for nic in near if any(port.link_layer == _INFINIBAND and port.up for port in nic.ports)]
+    return frozenset(nic.name for nic in infiniband or near)
+
+
+def _nearest(row: Sequence[str], nics: Sequence[hw.Nic], usable: frozenset[str]) -> tuple[str, ...]:
+    for level in _NEAR:
+        near = tuple(nic.name for nic, cell in zip(nics, row, strict=True) if cell == level and nic.name in usable)
+        if near:
+            return near
+    return ()

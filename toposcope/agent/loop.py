@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from toposcope.agent.container_runtime import RestartPolicy
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.metrics import AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.agent.options import Options
 from toposcope.agent.publish import Publisher
 from toposcope.agent.raw import RawNode
-from toposcope.agent.restart_policy import RestartPolicy
 from toposcope.kube.errors import ApiError, KubeError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Agent:
         self._failures = 0
         self._said = ""
         self._trouble = ""
-        self._container = RestartPolicy()
+        self._restart = RestartPolicy()
         self._described_last: tuple[RawNode, str | None, Description] | None = None
 
     def sync(self) -> bool:
@@ -115,7 +115,7 @@ class Agent:
         baseline = None if self._options.accept_degraded else self._publisher.baseline
         try:
             raw = self._probe.probe()
-            self._container.look(raw, self._monotonic())
+            self._restart.observe(raw, self._monotonic())
             description = self._described(raw, baseline)
         except ProbeError as error:
             description = unknown(error.reason, str(error))
@@ -203,7 +203,7 @@ class Agent:
         silent = self._monotonic() - self._turned
         if silent > _SILENT_TURNS * self._options.interval + _LONGEST_PROBE:
             return f"no probe has come to an end for {silent:.0f} s"
-        return self._container.outdated()
+        return self._restart.reason()
 
     def ready(self) -> str:
         """What is missing until this node's labels have been published once."""

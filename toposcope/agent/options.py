@@ -1,6 +1,6 @@
 """The agent's command line, shared by `toposcope agent` and `python -m agent`.
 
-It is read before the worker is forked (see `nvml.launch`), so what it loads is kept small: no dataclasses, no logging.
+It is read before the worker is forked (see `nvml.process`), so what it loads is kept small: no dataclasses, no logging.
 """
 
 import argparse
