@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.support.certificates import make_certificates
+from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
