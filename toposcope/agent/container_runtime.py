@@ -61,7 +61,7 @@ def advice(code: int, raw: RawNode) -> str:
 
 
 def withheld(raw: RawNode) -> str:
-    """Why NVML works and shows fewer GPUs than the bus has, as far as this container's settings tell; or nothing."""
+    """Why NVML works and shows fewer GPUs than the bus has, if a setting of this container explains it; else empty."""
     asked = dict(raw.container).get(_VISIBLE)
     if asked in (None, "all", _BY_MOUNTS):
         return ""

@@ -37,7 +37,7 @@ class RawFabric(NamedTuple):
     clique: int | None
     """The clique for memory access; None when a layout with several lists none of that type."""
     cliques: tuple[tuple[int, int], ...] = ()
-    """All (type, id) pairs; drivers before 615 tell one."""
+    """All (type, id) pairs; drivers before 615 have one."""
     health_mask: int | None = None
     health_summary: int | None = None
 
@@ -55,7 +55,7 @@ class RawPlatform(NamedTuple):
 class RawGpu(NamedTuple):
     """One GPU that NVML gave a handle for; a MIG device is part of its GPU."""
 
-    index: int  # type: ignore[assignment]  # NVML's word, and of the tuple's own method nobody here has use
+    index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
     pci: str
     uuid: str | None
     name: str | None
@@ -98,7 +98,7 @@ class RawPci(NamedTuple):
 
 
 class RawPort(NamedTuple):
-    """One port of a NIC: what its files `link_layer` and `state` say."""
+    """One port of a NIC: its files `link_layer` and `state`."""
 
     number: int
     link_layer: str
@@ -140,7 +140,7 @@ class RawNode(NamedTuple):
     faults: tuple[RawFault, ...]
     ancestors: tuple[RawAncestor, ...]
     gpu_functions: tuple[RawPci, ...]
-    """NVIDIA display and 3D controllers on the PCI bus: the GPUs that ought to be there."""
+    """NVIDIA display and 3D controllers on the PCI bus: the GPUs that should be there."""
     switch_functions: tuple[str, ...]
     """Addresses of NVSwitches on the PCI bus."""
     nics: tuple[RawNic, ...]
