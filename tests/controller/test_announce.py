@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.support.cluster import topology
 from toposcope.controller.events import EventRateLimit, level_events
-from toposcope.controller.requirements.resolve import Resolved
+from toposcope.controller.requirements import Resolved
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
 GONE = "Topology level 'rack' is no longer available in the cluster topology"

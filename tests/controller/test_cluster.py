@@ -48,9 +48,9 @@ def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) 
     api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     client, stop = clients(), threading.Event()
     published = CachedReader(client, stop)
-    rehearsal = DryRun(published, make_publishers, time)
+    dry_runner = DryRun(published, make_publishers, time)
     publishers = make_publishers(published)
-    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=rehearsal)
+    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)
     return Controller(
         client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, stop, published=published
     )

@@ -1,6 +1,6 @@
 """How many workloads ask for each level, also while not all of them are listed."""
 
-from toposcope.controller.requirements.resolve import Resolved
+from toposcope.controller.requirements import Resolved
 from toposcope.controller.status import Demand, demand_of
 from toposcope.integrations.framework.level_requests import WorkloadRef
 

@@ -58,13 +58,13 @@ class Site:
     def __init__(self, client: ApiClient) -> None:
         self.time = Time()
         self.sent: list[tuple[str, bool]] = []
-        self.rehearsal = DryRun(WatchedClient(client, self._note), make_publishers, self.time)
+        self.dry_runner = DryRun(WatchedClient(client, self._note), make_publishers, self.time)
 
     def _note(self, request: Request) -> None:
         self.sent.append((request.method, request.query.get("dryRun") == "All"))
 
     def publish(self, name: str, *keys: str) -> Published:
-        return self.rehearsal.publish(name, ALONE if name == "kai" else TOPOLOGY, levels(*keys))
+        return self.dry_runner.publish(name, ALONE if name == "kai" else TOPOLOGY, levels(*keys))
 
     @property
     def wrote(self) -> bool:
@@ -122,7 +122,7 @@ def test_what_cannot_be_changed_would_be_made_anew_unless_somebody_holds_it(
     make_publishers(clients())[1].publish(ALONE, levels(*FOUR))
     before = api.get(f"{KAI}/cluster")
     said = site.publish("kai", *THREE)
-    assert said.message.splitlines()[0] == "would delete and create anew:"
+    assert said.message.splitlines()[0] == "would delete and create again:"
     assert f"-  - nodeLabel: {BLOCK}" in said.diff.splitlines()
     assert api.get(f"{KAI}/cluster") == before
     with finalizer(api, f"{KAI}/cluster", "example.com/keep"):
@@ -154,11 +154,11 @@ def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: A
 
 def test_never_would_take_back_what_is_ours(api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient]) -> None:
     install(api, KUEUE_CRD)
-    assert site.rehearsal.retract("kueue", TOPOLOGY) is None
+    assert site.dry_runner.retract("kueue", TOPOLOGY) is None
     kueue = make_publishers(clients())[2]
     assert kueue.served()
     kueue.publish(TOPOLOGY, levels(*FOUR))
-    said = site.rehearsal.retract("kueue", TOPOLOGY)
+    said = site.dry_runner.retract("kueue", TOPOLOGY)
     assert said is not None
     assert (said.handle, said.message.splitlines()[0]) == ("topology.kueue.x-k8s.io/cluster", "would delete:")
     assert found(api, f"{KUEUE}/cluster") is not None
@@ -199,8 +199,8 @@ def condition(api: ApiUnderTest, kind: str) -> dict[str, Any]:
 
 
 def controller(client: ApiClient) -> Controller:
-    rehearsal = DryRun(client, make_publishers, Time())
-    reconciler = Reconciler(client, make_publishers(client), Time(), dry_run=rehearsal)
+    dry_runner = DryRun(client, make_publishers, Time())
+    reconciler = Reconciler(client, make_publishers(client), Time(), dry_run=dry_runner)
     return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, topology
+from tests.support.grove_operator import GroveExitError, start_grove
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -24,7 +25,6 @@ from tests.support.publishing import (
     patch,
 )
 from tests.support.upstream_crds import upstream_crd
-from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher
@@ -271,8 +271,8 @@ def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
     install(site.api, KAI_CRD)
     site.turn()
     install(site.api, GROVE_CRD)
-    rehearsal = DryRun(site._client, make_publishers, site.time)
-    said = rehearsal.publish("grove", TOPOLOGY, levels(*FOUR))
+    dry_runner = DryRun(site._client, make_publishers, site.time)
+    said = dry_runner.publish("grove", TOPOLOGY, levels(*FOUR))
     assert said.message.splitlines()[0] == "would create:"
     assert (
         "+  schedulerTopologyBindings:\n+  - schedulerName: kai-scheduler\n+    topologyReference: cluster" in said.diff
@@ -281,7 +281,7 @@ def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
     # One that is only compared stays, and is named all the same.
     assert site.grove.publish(topology(publish={"kai": "DryRun"}), levels(*FOUR)).in_sync
     assert site.entries() == [ENTRY]
-    gone = rehearsal.publish("grove", WITHOUT_KAI, levels(*FOUR))
+    gone = dry_runner.publish("grove", WITHOUT_KAI, levels(*FOUR))
     assert f"-  - nodeLabel: {BLOCK}" in gone.diff
     assert "-  - schedulerName: kai-scheduler" in gone.diff
     assert (site.entries(), node_labels(site.api, OURS)) == ([ENTRY], FOUR)

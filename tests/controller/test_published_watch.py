@@ -17,14 +17,16 @@ from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
-from toposcope.integrations.framework.published import ALL, KAI_TOPOLOGIES, Published
+from toposcope.integrations.framework.published import Published
+from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 
 TOPOLOGY = topology()
 CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
-THREADS = {f"{kind.plural}.{kind.group}" for kind in ALL}
+THREADS = {f"{kind.plural}.{kind.group}" for kind in PUBLISHED}
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Site:
 
     def look(self) -> None:
         """Find out what is served."""
-        self.watched.refresh(discover(self.client, ALL), self.news.set)
+        self.watched.refresh(discover(self.client, PUBLISHED), self.news.set)
 
     def publish(self, *keys: str) -> list[Published]:
         """One turn of all publishers whose kind is served."""
@@ -182,7 +184,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
 
     behind, stop = clients(), threading.Event()
     watched = CachedReader(behind, stop, reader=Blind())
-    watched.refresh(discover(behind, ALL), threading.Event().set)
+    watched.refresh(discover(behind, PUBLISHED), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
     patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})

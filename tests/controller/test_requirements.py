@@ -8,35 +8,35 @@ from typing import Any
 import pytest
 import yaml
 
-from toposcope.controller.requirements.informers import SOURCES
-from toposcope.integrations.dynamo import level_requests as dynamo
+from toposcope.integrations.dynamo import api as dynamo
 from toposcope.integrations.framework.level_requests import (
     MAX_LEVEL_REQUESTS,
     LevelRequest,
-    Source,
+    WatchedKind,
     WorkloadRef,
-    need,
-    read,
+    level_request,
+    read_object,
 )
-from toposcope.integrations.grove import level_requests as grove
-from toposcope.integrations.jobset import level_requests as jobset
-from toposcope.integrations.kai import level_requests as kai
-from toposcope.integrations.kubernetes import level_requests as workloads
-from toposcope.integrations.kueue import level_requests as kueue
-from toposcope.integrations.lws import level_requests as leaderworkerset
+from toposcope.integrations.grove import api as grove
+from toposcope.integrations.jobset import api as jobset
+from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kubernetes import workload as workloads
+from toposcope.integrations.kueue import api as kueue
+from toposcope.integrations.lws import api as leaderworkerset
+from toposcope.integrations.watched import WATCHED
 
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.provider.com/topology-block"
 RACK = "cloud.provider.com/topology-rack"
 HOST = "kubernetes.io/hostname"
 SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-JOB, DEPLOYMENT, STATEFUL_SET = workloads.SOURCES
+JOB, DEPLOYMENT, STATEFUL_SET = workloads.JOBS, workloads.DEPLOYMENTS, workloads.STATEFUL_SETS
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
-    source: Source
+    source: WatchedKind
     version: str
     manifest: str
     needs: set[LevelRequest]
@@ -57,7 +57,7 @@ def label(term: str, *, required: bool = True) -> LevelRequest:
 CASES = [
     Case(
         "a deployment and its parts, by list",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1beta1",
         """
         spec:
@@ -78,7 +78,7 @@ CASES = [
     ),
     Case(
         "a deployment and its parts, by name",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1alpha1",
         """
         spec:
@@ -92,7 +92,7 @@ CASES = [
     ),
     Case(
         "parts only",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1beta1",
         """
         spec:
@@ -103,21 +103,21 @@ CASES = [
     ),
     Case(
         "KV transfer by a topology's domain",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1beta1",
         "spec: {experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}}",
         {required("rack", "cluster")},
     ),
     Case(
         "KV transfer by a label of one's own",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1beta1",
         f"spec: {{experimental: {{kvTransferPolicy: {{labelKey: {ZONE}, domain: az, enforcement: preferred}}}}}}",
         {label(ZONE, required=False)},
     ),
     Case(
         "annotations on a deployment",
-        dynamo.SOURCE,
+        dynamo.DEPLOYMENTS,
         "v1beta1",
         f"""
         metadata:
@@ -127,10 +127,10 @@ CASES = [
         """,
         {preferred(ZONE, "topology-1")},
     ),
-    Case("no constraint", dynamo.SOURCE, "v1beta1", "spec: {components: [{componentName: Frontend}]}", set()),
+    Case("no constraint", dynamo.DEPLOYMENTS, "v1beta1", "spec: {components: [{componentName: Frontend}]}", set()),
     Case(
         "set, scaling group and clique",
-        grove.SOURCE,
+        grove.POD_CLIQUE_SETS,
         "v1alpha1",
         """
         spec:
@@ -152,7 +152,7 @@ CASES = [
     ),
     Case(
         "the old field, without names (alpha.4-8) and with old names next to new ones",
-        grove.SOURCE,
+        grove.POD_CLIQUE_SETS,
         "v1alpha1",
         """
         spec:
@@ -165,7 +165,7 @@ CASES = [
     ),
     Case(
         "names are inherited from the scaling group, then from the set",
-        grove.SOURCE,
+        grove.POD_CLIQUE_SETS,
         "v1alpha1",
         """
         spec:
@@ -183,7 +183,7 @@ CASES = [
     ),
     Case(
         "a pod group and its sub-groups",
-        kai.SOURCE,
+        kai.POD_GROUPS,
         "v2alpha2",
         f"""
         spec:
@@ -198,7 +198,7 @@ CASES = [
     ),
     Case(
         "a pod group without a constraint",
-        kai.SOURCE,
+        kai.POD_GROUPS,
         "v2alpha2",
         "spec: {minMember: 1, topologyConstraint: {}, subGroups: [{name: a}]}",
         set(),
@@ -206,7 +206,7 @@ CASES = [
     *(
         Case(
             f"pod sets in {version}",
-            kueue.SOURCE,
+            kueue.WORKLOADS,
             version,
             f"""
             spec:
@@ -220,11 +220,11 @@ CASES = [
             """,
             {required(BLOCK), preferred(RACK), required(HOST)},
         )
-        for version in kueue.SOURCE.versions
+        for version in kueue.WORKLOADS.versions
     ),
     Case(
         "slices on several levels",
-        kueue.SOURCE,
+        kueue.WORKLOADS,
         "v1beta2",
         f"""
         spec:
@@ -239,7 +239,7 @@ CASES = [
     ),
     Case(
         "exclusive groups and sub-groups",
-        leaderworkerset.SOURCE,
+        leaderworkerset.LEADER_WORKER_SETS,
         "v1",
         f"""
         metadata:
@@ -251,7 +251,7 @@ CASES = [
     ),
     Case(
         "templates of leader and workers",
-        leaderworkerset.SOURCE,
+        leaderworkerset.LEADER_WORKER_SETS,
         "v1",
         f"""
         spec:
@@ -270,7 +270,7 @@ CASES = [
     *(
         Case(
             f"exclusive jobs in {version}",
-            jobset.SOURCE,
+            jobset.JOBSETS,
             version,
             f"""
             metadata: {{annotations: {{alpha.jobset.sigs.k8s.io/exclusive-topology: {ZONE}}}}}
@@ -286,7 +286,7 @@ CASES = [
             """,
             {label(ZONE), label(RACK), required(BLOCK)},
         )
-        for version in jobset.SOURCE.versions
+        for version in jobset.JOBSETS.versions
     ),
     Case(
         "a training job for KAI",
@@ -373,10 +373,10 @@ def manifest(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.source.kind}: {case.name}")
 def test_needs(case: Case) -> None:
-    reading = read(case.source, case.version, json.dumps(manifest(case.manifest)).encode())
+    reading = read_object(case.source, case.version, json.dumps(manifest(case.manifest)).encode())
     assert reading.problem == ""
-    assert set(reading.needs) == case.needs
-    assert len(reading.needs) == len(case.needs)
+    assert set(reading.requests) == case.needs
+    assert len(reading.requests) == len(case.needs)
     api_version = f"{case.source.group}/{case.version}"
     assert reading.workload == WorkloadRef(api_version, case.source.kind, "team-a", "train", "uid-1")
     assert (reading.version, reading.finished, reading.owner) == ("7", False, None)
@@ -385,14 +385,14 @@ def test_needs(case: Case) -> None:
 @pytest.mark.parametrize(
     ("source", "text", "said"),
     [
-        (dynamo.SOURCE, "spec: {topologyConstraint: rack}", "$.spec.topologyConstraint"),
-        (dynamo.SOURCE, "spec: {components: {a: {}}}", "$.spec.components"),
-        (grove.SOURCE, "spec: {template: {cliques: [{topologyConstraint: {packDomain: 3}}]}}", "packDomain"),
-        (kai.SOURCE, "spec: {subGroups: [7]}", "$.spec.subGroups[0]"),
-        (kueue.SOURCE, "spec: {podSets: [{topologyRequest: {required: [a]}}]}", "topologyRequest.required"),
-        (kueue.SOURCE, "status: {conditions: Finished}", "$.status.conditions"),
-        (jobset.SOURCE, "metadata: {annotations: {a: 1}}", "$.metadata.annotations"),
-        (leaderworkerset.SOURCE, "spec: []", "$.spec"),
+        (dynamo.DEPLOYMENTS, "spec: {topologyConstraint: rack}", "$.spec.topologyConstraint"),
+        (dynamo.DEPLOYMENTS, "spec: {components: {a: {}}}", "$.spec.components"),
+        (grove.POD_CLIQUE_SETS, "spec: {template: {cliques: [{topologyConstraint: {packDomain: 3}}]}}", "packDomain"),
+        (kai.POD_GROUPS, "spec: {subGroups: [7]}", "$.spec.subGroups[0]"),
+        (kueue.WORKLOADS, "spec: {podSets: [{topologyRequest: {required: [a]}}]}", "topologyRequest.required"),
+        (kueue.WORKLOADS, "status: {conditions: Finished}", "$.status.conditions"),
+        (jobset.JOBSETS, "metadata: {annotations: {a: 1}}", "$.metadata.annotations"),
+        (leaderworkerset.LEADER_WORKER_SETS, "spec: []", "$.spec"),
         (JOB, "metadata: {annotations: {kai.scheduler/topology-required-placement: räck}}", "'räck' is neither"),
         (JOB, "metadata: {annotations: {kai.scheduler/topology-required-placement: 'a b'}}", "'a b' is neither"),
         (
@@ -402,14 +402,14 @@ def test_needs(case: Case) -> None:
         ),
     ],
 )
-def test_what_is_malformed_asks_for_nothing_and_says_why(source: Source, text: str, said: str) -> None:
-    reading = read(source, source.versions[0], json.dumps(manifest(text)).encode())
+def test_what_is_malformed_asks_for_nothing_and_says_why(source: WatchedKind, text: str, said: str) -> None:
+    reading = read_object(source, source.versions[0], json.dumps(manifest(text)).encode())
     assert said in reading.problem
-    assert reading.needs == ()
+    assert reading.requests == ()
     assert reading.workload.name == "train"
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
+@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -418,14 +418,14 @@ def test_what_is_malformed_asks_for_nothing_and_says_why(source: Source, text: s
     ],
     ids=lambda raw: repr(raw[:30]),
 )
-def test_what_is_no_object_belongs_to_nobody(source: Source, raw: bytes) -> None:
-    reading = read(source, source.versions[0], raw)
+def test_what_is_no_object_belongs_to_nobody(source: WatchedKind, raw: bytes) -> None:
+    reading = read_object(source, source.versions[0], raw)
     assert reading.problem
-    assert (reading.workload.name, reading.needs) == ("", ())
+    assert (reading.workload.name, reading.requests) == ("", ())
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
-def test_nothing_raises_whatever_stands_in_place_of_a_value(source: Source) -> None:
+@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
+def test_nothing_raises_whatever_stands_in_place_of_a_value(source: WatchedKind) -> None:
     rng = random.Random(11)
     junk: tuple[Any, ...] = (None, 0, -1.5, True, "", "räck/☃", [], {}, [[]], {"": None}, "x" * 5000)
     documents = [manifest(case.manifest) for case in CASES if case.source is source]
@@ -435,8 +435,8 @@ def test_nothing_raises_whatever_stands_in_place_of_a_value(source: Source) -> N
             for value in rng.sample(junk, 4):
                 spoiled = json.loads(json.dumps(document))
                 _put(spoiled, path, value)
-                reading = read(source, source.versions[0], json.dumps(spoiled, ensure_ascii=False).encode())
-                assert all(len(asked.term) <= 317 and asked.term.isascii() for asked in reading.needs)
+                reading = read_object(source, source.versions[0], json.dumps(spoiled, ensure_ascii=False).encode())
+                assert all(len(asked.level) <= 317 and asked.level.isascii() for asked in reading.requests)
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Any:
@@ -452,12 +452,12 @@ def _put(document: Any, path: tuple[Any, ...], value: Any) -> None:
     document[path[-1]] = value
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.kind)
-def test_null_is_as_good_as_absent(source: Source) -> None:
+@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
+def test_null_is_as_good_as_absent(source: WatchedKind) -> None:
     document = manifest("{}") | {"spec": None, "status": None}
     document["metadata"] |= {"annotations": None, "ownerReferences": None}
-    reading = read(source, source.versions[0], json.dumps(document).encode())
-    assert (reading.needs, reading.problem) == ((), "")
+    reading = read_object(source, source.versions[0], json.dumps(document).encode())
+    assert (reading.requests, reading.problem) == ((), "")
 
 
 def test_an_object_as_large_as_one_can_be() -> None:
@@ -467,14 +467,16 @@ def test_an_object_as_large_as_one_can_be() -> None:
         "spec": {"podSpec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "x" * 1000}]}]}},
     }
     document = manifest("{}") | {"spec": {"template": {"cliques": [clique] * 1000}}}
-    reading = read(grove.SOURCE, "v1alpha1", json.dumps(document).encode())
-    assert (reading.needs, reading.problem) == ((required("rack", "cluster"),), "")
+    reading = read_object(grove.POD_CLIQUE_SETS, "v1alpha1", json.dumps(document).encode())
+    assert (reading.requests, reading.problem) == ((required("rack", "cluster"),), "")
 
 
 def test_one_workload_keeps_so_many_needs_and_no_more() -> None:
     parts = {f"p{i}": {"topologyConstraint": {"packDomain": f"level-{i}"}} for i in range(1000)}
-    reading = read(dynamo.SOURCE, "v1alpha1", json.dumps(manifest("{}") | {"spec": {"services": parts}}).encode())
-    assert reading.needs == tuple(required(f"level-{i}") for i in range(MAX_LEVEL_REQUESTS))
+    reading = read_object(
+        dynamo.DEPLOYMENTS, "v1alpha1", json.dumps(manifest("{}") | {"spec": {"services": parts}}).encode()
+    )
+    assert reading.requests == tuple(required(f"level-{i}") for i in range(MAX_LEVEL_REQUESTS))
     assert reading.problem == "asks for 1000 levels; only the first 64 count"
 
 
@@ -483,18 +485,18 @@ def test_names_in_any_script() -> None:
     metadata: {name: 訓練-Ж, namespace: 名前空間}
     spec: {topologyConstraint: {requiredTopologyLevel: rack, topology: Ω}}
     """
-    reading = read(kai.SOURCE, "v2alpha2", json.dumps(manifest(text)).encode())
+    reading = read_object(kai.POD_GROUPS, "v2alpha2", json.dumps(manifest(text)).encode())
     assert reading.workload == WorkloadRef("scheduling.run.ai/v2alpha2", "PodGroup", "名前空間", "訓練-Ж", "uid-1")
-    assert reading.needs == (required("rack", "Ω"),)
+    assert reading.requests == (required("rack", "Ω"),)
 
 
 def test_equal_needs_are_one_object_and_names_have_an_end() -> None:
-    assert need("rack", required=True) is need("rack", required=True)
-    assert need("rack", required=True, topology="") == required("rack")
+    assert level_request("rack", required=True) is level_request("rack", required=True)
+    assert level_request("rack", required=True, topology="") == required("rack")
     with pytest.raises(ValueError, match="more than 253 characters"):
-        need("rack", required=True, topology="x" * 254)
+        level_request("rack", required=True, topology="x" * 254)
     with pytest.raises(ValueError, match="neither a domain"):
-        need("x" * 318, required=True)
+        level_request("x" * 318, required=True)
 
 
 @pytest.mark.parametrize(
@@ -502,15 +504,15 @@ def test_equal_needs_are_one_object_and_names_have_an_end() -> None:
     [
         (JOB, "Complete"),
         (JOB, "Failed"),
-        (jobset.SOURCE, "Completed"),
-        (jobset.SOURCE, "Failed"),
-        (kueue.SOURCE, "Finished"),
+        (jobset.JOBSETS, "Completed"),
+        (jobset.JOBSETS, "Failed"),
+        (kueue.WORKLOADS, "Finished"),
     ],
 )
-def test_what_has_run_to_its_end(source: Source, condition: str) -> None:
+def test_what_has_run_to_its_end(source: WatchedKind, condition: str) -> None:
     def finished(kind: str, status: str) -> bool:
         document = manifest(f"status: {{conditions: [{{type: Other}}, {{type: {kind}, status: '{status}'}}]}}")
-        return read(source, source.versions[0], json.dumps(document).encode()).finished
+        return read_object(source, source.versions[0], json.dumps(document).encode()).finished
 
     assert finished(condition, "True")
     assert not finished(condition, "False")
@@ -537,7 +539,7 @@ def owner(kind: str, uid: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_the_owner_is_the_controller_or_the_only_one(owners: list[dict[str, Any]], found: str | None) -> None:
-    reading = read(kai.SOURCE, "v2alpha2", json.dumps(owned(*owners)).encode())
+    reading = read_object(kai.POD_GROUPS, "v2alpha2", json.dumps(owned(*owners)).encode())
     assert (reading.owner.kind if reading.owner else None) == found
     if reading.owner:
         assert reading.owner == WorkloadRef(
@@ -548,13 +550,13 @@ def test_the_owner_is_the_controller_or_the_only_one(owners: list[dict[str, Any]
 @pytest.mark.parametrize(
     ("source", "kind", "asks"),
     [
-        (kai.SOURCE, "PodGang", False),
-        (kai.SOURCE, "RayJob", True),
+        (kai.POD_GROUPS, "PodGang", False),
+        (kai.POD_GROUPS, "RayJob", True),
         (STATEFUL_SET, "Pod", False),
         (STATEFUL_SET, "LeaderWorkerSet", True),
     ],
 )
-def test_what_only_repeats_its_maker_asks_for_nothing(source: Source, kind: str, asks: bool) -> None:
+def test_what_only_repeats_its_maker_asks_for_nothing(source: WatchedKind, kind: str, asks: bool) -> None:
     document = owned(owner(kind, "1", controller=True))
     document["metadata"]["annotations"] = {"kai.scheduler/topology-required-placement": RACK}
-    assert bool(read(source, source.versions[0], json.dumps(document).encode()).needs) == asks
+    assert bool(read_object(source, source.versions[0], json.dumps(document).encode()).requests) == asks

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE
-from toposcope.controller.requirements.resolve import resolve
-from toposcope.integrations.framework.level_requests import LevelRequest, Reading, WorkloadRef, roll_up
+from toposcope.controller.requirements import resolve
+from toposcope.integrations.framework.level_requests import LevelRequest, ObjectRequests, WorkloadRef, roll_up
 from toposcope.topology.levels import Level
 
 HOST = "kubernetes.io/hostname"
@@ -16,8 +16,10 @@ def ref(name: str, kind: str = "Job") -> WorkloadRef:
     return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
 
 
-def reading(name: str, *needs: LevelRequest, owner: WorkloadRef | None = None, finished: bool = False) -> Reading:
-    return Reading(ref(name), "1", owner, finished, needs)
+def reading(
+    name: str, *needs: LevelRequest, owner: WorkloadRef | None = None, finished: bool = False
+) -> ObjectRequests:
+    return ObjectRequests(ref(name), "1", owner, finished, needs)
 
 
 class TestOwners:
@@ -51,7 +53,7 @@ class TestOwners:
         }
 
     def test_what_asks_for_nothing_is_not_there(self) -> None:
-        assert roll_up([reading("a"), Reading(ref("b"), problem="spoiled")]) == {}
+        assert roll_up([reading("a"), ObjectRequests(ref("b"), problem="spoiled")]) == {}
 
     def test_owners_of_each_other_end_somewhere(self) -> None:
         found = roll_up([reading("a", ASKS_RACK, owner=ref("b")), reading("b", ASKS_RACK, owner=ref("a"))])

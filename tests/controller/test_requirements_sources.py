@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
 from tests.support.upstream_crds import upstream_crd
-from toposcope.controller.requirements.informers import SOURCES, Requirements
+from toposcope.controller.requirements import Requirements
 from toposcope.integrations.framework.level_requests import LevelRequest
+from toposcope.integrations.watched import WATCHED
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.kube.errors import KubeError
@@ -56,7 +57,7 @@ def followed_by(client: ApiClient, changes: Changes) -> Iterator[Requirements]:
 
 
 def threads() -> list[threading.Thread]:
-    names = {source.name for source in SOURCES}
+    names = {source.name for source in WATCHED}
     return [thread for thread in threading.enumerate() if thread.name in names]
 
 
@@ -125,7 +126,7 @@ def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dic
 
 
 def who(requirements: Requirements) -> set[str]:
-    return {f"{workload.namespace}/{workload.name}" for workload in requirements.needs()}
+    return {f"{workload.namespace}/{workload.name}" for workload in requirements.level_requests()}
 
 
 def finds_something(requirements: Requirements) -> bool:
@@ -138,13 +139,15 @@ def finds_nothing(requirements: Requirements) -> bool:
 
 
 def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
-    return {need for workload, asked in requirements.needs().items() if workload.name == name for need in asked}
+    return {
+        need for workload, asked in requirements.level_requests().items() if workload.name == name for need in asked
+    }
 
 
 def test_a_cluster_without_any_source(requirements: Requirements) -> None:
     assert not requirements.synced
     requirements.refresh()
-    assert (requirements.synced, requirements.needs(), requirements.failing()) == (True, {}, {})
+    assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
     assert not requirements.outdated
 
 
@@ -156,7 +159,7 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
     requirements.refresh()
     changes.until(lambda: requirements.synced)
     assert who(requirements) == {"blue/train", "green/train"}
-    assert set(requirements.needs().values()) == {NEEDS_RACK}
+    assert set(requirements.level_requests().values()) == {NEEDS_RACK}
     api.request("DELETE", f"{GROUPS}/namespaces/blue/podgroups/train")
     changes.until(lambda: who(requirements) == {"green/train"})
     make_group(api, "blue", "other", spec={"minMember": 1})
@@ -180,7 +183,7 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
             changes.until(lambda: requirements.outdated)
             assert "404" in requirements.failing()["podgroups.scheduling.run.ai"]
         wait_until(lambda: finds_nothing(requirements), "lost")
-        assert (requirements.synced, requirements.needs(), requirements.failing()) == (True, {}, {})
+        assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
 
 
 def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
@@ -191,7 +194,7 @@ def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
     old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
     make(api, old, "DynamoGraphDeployment", "team", "llm", spec={"topologyConstraint": {"packDomain": "rack"}})
     requirements.refresh()
-    changes.until(lambda: {w.api_version for w in requirements.needs()} == {"nvidia.com/v1alpha1"})
+    changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
     both = simple_crd("DynamoGraphDeployment", "nvidia.com", "v1alpha1", "v1beta1")
     patch = {"spec": {"versions": both["spec"]["versions"]}}
     name = "dynamographdeployments.nvidia.com"
@@ -200,7 +203,7 @@ def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
     def newer() -> bool:
         requirements.refresh()
         assert who(requirements) == {"team/llm"}  # at no time forgotten
-        return {w.api_version for w in requirements.needs()} == {"nvidia.com/v1beta1"}
+        return {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1beta1"}
 
     wait_until(newer, "the newer version is followed")
 
@@ -307,7 +310,7 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     deployment = {"selector": {"matchLabels": {"app": "serve"}}, "template": template}
     make(api, "/apis/apps/v1/deployments", "Deployment", "team", "serve", annotations=annotations, spec=deployment)
     requirements.refresh()
-    assert (requirements.synced, requirements.needs()) == (True, {})
+    assert (requirements.synced, requirements.level_requests()) == (True, {})
     api.install_crd(POD_GROUPS)
     group = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
     made = make_group(api, "team", "pg-train")
@@ -327,7 +330,7 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     changes.until(lambda: who(requirements) == {"team/serve"})
     api.remove_crd("podgroups.scheduling.run.ai")
     wait_until(lambda: finds_nothing(requirements), "nobody reads the annotations any more")
-    assert requirements.needs() == {}
+    assert requirements.level_requests() == {}
 
 
 DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
@@ -414,4 +417,4 @@ def test_every_place_that_upstream_s_schemas_keep_is_read(
     create_namespace(api, "team")
     make(api, path, kind, "team", "w", spec=spec)
     requirements.sync()
-    assert {need.term for need in needs(requirements, "w")} == expected
+    assert {need.level for need in needs(requirements, "w")} == expected

@@ -164,7 +164,7 @@ class Asking:
         refs = (WorkloadRef("v1", "ConfigMap", "default", f"w{i}", f"uid-{i}") for i in range(count))
         self._needs = {ref: (LevelRequest(RACK, required=True),) for ref in refs}
 
-    def needs(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
+    def level_requests(self) -> Mapping[WorkloadRef, tuple[LevelRequest, ...]]:
         return self._needs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toposcope.explain.observed_placement import copies_of
 from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.integrations.framework.exclusive import GROUP_KEY, SUBGROUP_KEY
+from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import NOTHING, PodView
 from toposcope.topology.levels import Level
 
@@ -47,9 +47,9 @@ def test_grove_names_copies_of_sets_scaling_groups_and_cliques() -> None:
 
 def test_leader_worker_sets_mark_groups_and_sub_groups() -> None:
     pods = [labelled(name, {GROUP_KEY: name[0], SUBGROUP_KEY: name}) for name in ("a1", "a2", "b1")]
-    group = Group("group", PODS, required=RACK, copies=2, apart=GROUP_KEY)
+    group = Group("group", PODS, required=RACK, copies=2, anti_affinity=GROUP_KEY)
     assert names(copies_of("LeaderWorkerSet", group, pods, whole=True)) == {"a": ["a1", "a2"], "b": ["b1"]}
-    inner = Group("sub-group", PODS, required=RACK, copies=2, apart=SUBGROUP_KEY)
+    inner = Group("sub-group", PODS, required=RACK, copies=2, anti_affinity=SUBGROUP_KEY)
     assert names(copies_of("LeaderWorkerSet", inner, pods, whole=False)) == {"a1": ["a1"], "a2": ["a2"], "b1": ["b1"]}
 
 

@@ -77,7 +77,7 @@ def test_each_sub_group_by_its_own_pods(tmp_path: Path, capsys: pytest.CaptureFi
     assert kind != "fits"
     kind, note = checked(tmp_path, capsys, pods[:4], whole)
     assert (kind, note.partition(":")[0]) == (
-        None, "no pod is known of sub-group b, so what its pods take is not known",
+        None, "no pods of sub-group b are known, so what they request is not known",
     )  # fmt: skip
 
 
@@ -109,4 +109,4 @@ def test_one_that_waits_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
     main(["explain", "podgroup/pg", "-n", "ml", "--from", str(file), "-o", "json"])
     [room] = [step for step in json.loads(capsys.readouterr().out)["steps"] if step["step"] == "room"]
     assert room["outcome"] == "unknown"
-    assert "no pod is known of the PodGroup" in room["message"]
+    assert "no pods of the PodGroup are known" in room["message"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.osmo.workload import Osmo
+from toposcope.integrations.osmo.workload import SYSTEM as OSMO
 from toposcope.integrations.registry import with_documents
 from toposcope.topology.levels import Level
 
@@ -34,7 +34,7 @@ def workflow(tasks: dict[str, str], resources: dict[str, list[Any]], **more: Any
 
 def read(document: dict[str, Any], *others: dict[str, Any], known: ClusterFacts | None = None) -> Reading:
     """The document in one run with others; without them with the usual pool."""
-    return Osmo().read(document, with_documents(known or ClusterFacts(), others or (pool(),)))
+    return OSMO.read(document, with_documents(known or ClusterFacts(), others or (pool(),)))
 
 
 def said(reading: Reading) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toposcope.integrations.dynamo.workload import Dynamo
+from toposcope.integrations.dynamo.workload import SYSTEM as DYNAMO
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
@@ -69,7 +69,7 @@ def field(version: str, component: str) -> str:
 
 
 def read(document: dict[str, Any], before: dict[str, Any] | None = None, known: ClusterFacts = KNOWN) -> Reading:
-    return Dynamo().read(document, known, before)
+    return DYNAMO.read(document, known, before)
 
 
 def said(reading: Reading, severity: str = "error") -> list[tuple[str, str]]:
@@ -240,7 +240,7 @@ IMMUTABLE = (
     ],
 )
 def test_constraints_do_not_change(version: str, top: tuple[str, ...] | None, decode: str | None, at: str) -> None:
-    known = ClusterFacts({**KNOWN.ladders, "other": TopologyLevels("other", (ZONE, RACK, HOST))})
+    known = ClusterFacts({**KNOWN.topologies, "other": TopologyLevels("other", (ZONE, RACK, HOST))})
     before = deployment(version, on(version, "zone"), {"packDomain": "rack"})
     assert read(before, copy.deepcopy(before), known).findings == ()
     after = deployment(version, on(version, *top) if top else None, {"packDomain": decode} if decode else None)
@@ -270,7 +270,7 @@ def test_resources_in_dynamos_own_form() -> None:
     assert reading.workload is not None
     (pods,) = reading.workload.groups[0].groups[1].pods
     assert dict(pods.requests) == {"cpu": 9000, "gpu.intel.com/xe": 2, "rdma/ib": 1}
-    assert pods.choice.selector == (("pool", "gpu"),)
+    assert pods.node_filter.selector == (("pool", "gpu"),)
 
 
 def test_a_quantity_in_dynamos_own_form_is_named_where_it_stands() -> None:

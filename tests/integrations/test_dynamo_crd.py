@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.upstream_crds import described, upstream_crd
-from toposcope.integrations.dynamo.workload import Dynamo
+from toposcope.integrations.dynamo.workload import SYSTEM as DYNAMO
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
 from toposcope.topology.levels import Level
@@ -45,7 +45,7 @@ def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str, source: Ca
         ({name: "cluster", "packDomain": "rack"}, rack),
     ):
         document = deployment(version, top, worker)
-        findings = Dynamo().read(document, KNOWN).findings
+        findings = DYNAMO.read(document, KNOWN).findings
         code, answer = api.request("POST", f"{path}?dryRun=All", document)
         if code != 201:
             assert code == 422, answer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toposcope.integrations.dynamo.workload import Dynamo
+from toposcope.integrations.dynamo.workload import SYSTEM as DYNAMO
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
@@ -23,7 +23,7 @@ def read(policy: Any, version: str = "v1beta1", before: Any = None, grove: str =
             "spec": {"experimental": {"kvTransferPolicy": having}},
         }
 
-    return Dynamo().read(document(policy), KNOWN, document(before) if before else None)
+    return DYNAMO.read(document(policy), KNOWN, document(before) if before else None)
 
 
 def said(reading: Reading) -> list[tuple[str, str, str]]:

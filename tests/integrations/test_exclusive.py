@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from tests.support.workloads import HOST, KNOWN, RACK, Object, jobset, leader_worker_set, replicated, said, workload
-from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY
 from toposcope.integrations.framework.node_affinity import Expression, Toleration
 from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Reading
-from toposcope.integrations.jobset.workload import MOST_JOBS, JobSet
-from toposcope.integrations.lws.workload import LeaderWorkerSet
+from toposcope.integrations.jobset.api import JOB_KEY
+from toposcope.integrations.jobset.workload import MAX_JOBS
+from toposcope.integrations.jobset.workload import SYSTEM as JOBSET
+from toposcope.integrations.lws.api import GROUP_KEY
+from toposcope.integrations.lws.workload import SYSTEM as LWS
 from toposcope.topology.levels import Level
 
 GROUPS = "leaderworkerset.sigs.k8s.io/exclusive-topology"
@@ -22,13 +24,13 @@ SIZE = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupSize"
 
 
 def lws(document: Object, before: Object | None = None, known: ClusterFacts = KNOWN) -> Reading:
-    assert LeaderWorkerSet().claims(document)
-    return LeaderWorkerSet().read(document, known, before)
+    assert LWS.claims(document)
+    return LWS.read(document, known, before)
 
 
 def jobs(document: Object, known: ClusterFacts = KNOWN) -> Reading:
-    assert JobSet().claims(document)
-    return JobSet().read(document, known)
+    assert JOBSET.claims(document)
+    return JOBSET.read(document, known)
 
 
 def of(subgroup: int, kind: str = "LeaderWorker") -> Object:
@@ -42,11 +44,11 @@ def test_each_group_has_a_rack_of_its_own() -> None:
     assert (reading.workload.topology, reading.workload.levels) == (None, (RACK,))
     (group,) = reading.workload.groups
     assert (group.copies, group.required, group.total()["pods"]) == (3, RACK, 5)
-    assert group.apart
+    assert group.anti_affinity
 
 
 def test_any_node_label_will_do() -> None:
-    known = ClusterFacts(KNOWN.ladders, frozenset({POOL.key}))
+    known = ClusterFacts(KNOWN.topologies, frozenset({POOL.key}))
     reading = lws(leader_worker_set(3, 5, {GROUPS: POOL.key}), known=known)
     assert reading.findings == ()
     assert reading.workload is not None
@@ -60,8 +62,8 @@ def test_each_sub_group_has_a_host_of_its_own() -> None:
     assert reading.workload.levels == (RACK, HOST)
     (group,) = reading.workload.groups
     assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
-    assert len({each.apart for each in group.groups}) == 1
-    assert group.groups[0].apart != group.apart
+    assert len({each.anti_affinity for each in group.groups}) == 1
+    assert group.groups[0].anti_affinity != group.anti_affinity
 
 
 def test_a_leader_that_is_in_no_sub_group() -> None:
@@ -69,7 +71,7 @@ def test_a_leader_that_is_in_no_sub_group() -> None:
     assert reading.findings == ()
     assert reading.workload is not None
     (group,) = reading.workload.groups
-    assert (group.required, group.apart, [pods.name for pods in group.pods]) == (None, "", ["leader"])
+    assert (group.required, group.anti_affinity, [pods.name for pods in group.pods]) == (None, "", ["leader"])
     assert [(each.copies, each.total()["pods"]) for each in group.groups] == [(2, 2)]
 
 
@@ -128,7 +130,7 @@ def test_sub_groups_do_not_change_once_the_set_exists() -> None:
 
 def running(mark: str, namespace: str = "ml", rack: str = "r1") -> ClusterFacts:
     holder = ExclusivePod(namespace, {RACK.key: rack})
-    return ClusterFacts(KNOWN.ladders, KNOWN.labels, {mark: (holder,)})
+    return ClusterFacts(KNOWN.topologies, KNOWN.node_labels, {mark: (holder,)})
 
 
 def test_racks_that_hold_other_groups_are_left_out() -> None:
@@ -139,7 +141,7 @@ def test_racks_that_hold_other_groups_are_left_out() -> None:
     ):
         assert reading.workload is not None
         (group,) = reading.workload.groups
-        assert {pods.choice.terms for pods in group.pods} == {((taken,),)}
+        assert {pods.node_filter.terms for pods in group.pods} == {((taken,),)}
         assert reading.workload.notes[0].startswith("domains of level rack left out")
 
 
@@ -155,14 +157,14 @@ def test_each_job_has_a_rack_of_its_own() -> None:
     assert reading.workload is not None
     a, b = reading.workload.groups
     assert [(each.copies, each.required, each.total()["pods"]) for each in (a, b)] == [(3, RACK, 4), (1, RACK, 2)]
-    assert a.apart == b.apart != ""
+    assert a.anti_affinity == b.anti_affinity != ""
 
 
 def test_one_kind_of_jobs_alone() -> None:
     reading = jobs(jobset(replicated("a", 3, 4, {JOBS: RACK.key}), replicated("b", 1, 2)))
     assert reading.workload is not None
     a, b = reading.workload.groups
-    assert (a.required, b.required, b.apart) == (RACK, None, "")
+    assert (a.required, b.required, b.anti_affinity) == (RACK, None, "")
 
 
 def test_a_job_label_that_no_node_has() -> None:
@@ -172,12 +174,12 @@ def test_a_job_label_that_no_node_has() -> None:
 
 
 def test_jobs_on_nodes_that_carry_their_names() -> None:
-    labelled = ClusterFacts(KNOWN.ladders, KNOWN.labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
+    labelled = ClusterFacts(KNOWN.topologies, KNOWN.node_labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
     document = jobset(replicated("a", 2, 4), annotations={JOBS: RACK.key, STRATEGY: "true"})
     reading = jobs(document, labelled)
     assert reading.findings == ()
     assert reading.workload is not None
-    choices = [pods.choice for group in reading.workload.groups for pods in group.pods]
+    choices = [pods.node_filter for group in reading.workload.groups for pods in group.pods]
     assert [dict(choice.selector)["alpha.jobset.sigs.k8s.io/namespaced-job"] for choice in choices] == [
         "ml_train-a-0",
         "ml_train-a-1",
@@ -193,23 +195,21 @@ def test_the_strategy_needs_an_exclusive_topology() -> None:
 
 
 def test_too_many_jobs_with_nodes_of_their_own() -> None:
-    reading = jobs(jobset(replicated("a", MOST_JOBS + 1, 4), annotations={JOBS: RACK.key, STRATEGY: "true"}))
+    reading = jobs(jobset(replicated("a", MAX_JOBS + 1, 4), annotations={JOBS: RACK.key, STRATEGY: "true"}))
     assert reading.workload is not None
     assert not reading.workload.placeable
 
 
 @pytest.mark.parametrize("document", [leader_worker_set(1, 2), jobset(replicated("a", 1, 1)), {}, {"kind": "JobSet"}])
 def test_what_is_not_exclusive(document: Object) -> None:
-    assert not LeaderWorkerSet().claims(document)
-    assert not JobSet().claims(document)
+    assert not LWS.claims(document)
+    assert not JOBSET.claims(document)
 
 
 @pytest.mark.parametrize("broken", [None, 7, True, "text", [], [3], {"a": 1}])
 def test_any_garbage_is_survived(broken: Any) -> None:
     for annotation in (RACK.key, broken):
-        LeaderWorkerSet().read(
-            workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", broken, {GROUPS: annotation}), KNOWN, {}
-        )
+        LWS.read(workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", broken, {GROUPS: annotation}), KNOWN, {})
         lws(leader_worker_set(1, 2, {GROUPS: annotation or "", SUBGROUPS: annotation}, subGroupPolicy=broken or {}))
-        JobSet().read(workload("jobset.x-k8s.io/v1", "JobSet", broken, {JOBS: annotation}), KNOWN)
-        JobSet().read(jobset(replicated("a", broken, broken, broken), annotations={JOBS: annotation}), KNOWN)
+        JOBSET.read(workload("jobset.x-k8s.io/v1", "JobSet", broken, {JOBS: annotation}), KNOWN)
+        JOBSET.read(jobset(replicated("a", broken, broken, broken), annotations={JOBS: annotation}), KNOWN)

@@ -7,7 +7,7 @@ import pytest
 
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.grove.workload import Grove
+from toposcope.integrations.grove.workload import SYSTEM as GROVE
 from toposcope.topology.levels import Level
 
 ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
@@ -38,7 +38,7 @@ def packed(domain: str, **more: Any) -> dict[str, Any]:
 
 
 def read(document: dict[str, Any], before: dict[str, Any] | None = None) -> Reading:
-    return Grove().read(document, KNOWN, before)
+    return GROVE.read(document, KNOWN, before)
 
 
 def said(reading: Reading) -> list[tuple[str, str]]:

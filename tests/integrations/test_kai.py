@@ -24,7 +24,7 @@ from tests.support.workloads import (
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.kai.workload import Kai
+from toposcope.integrations.kai.workload import SYSTEM as KAI_SYSTEM
 
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
@@ -42,8 +42,8 @@ def placed(required: Any = None, preferred: Any = None, topology: Any = "cluster
 
 
 def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
-    assert Kai().claims(document)
-    return Kai().read(document, known)
+    assert KAI_SYSTEM.claims(document)
+    return KAI_SYSTEM.read(document, known)
 
 
 def tree(document: Object) -> Group:
@@ -61,12 +61,12 @@ def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
 
 
 def test_an_alias_names_a_level() -> None:
-    ladder = TopologyLevels("cluster", LEVELS, aliases=(("shelf", RACK.key),))
-    reading = read(job(4, placed("shelf")), ClusterFacts({"cluster": ladder}))
+    topology_levels = TopologyLevels("cluster", LEVELS, aliases=(("shelf", RACK.key),))
+    reading = read(job(4, placed("shelf")), ClusterFacts({"cluster": topology_levels}))
     assert reading.findings == ()
     assert reading.workload is not None
     assert reading.workload.groups[0].required == RACK
-    wrong = read(job(4, placed("shelv")), ClusterFacts({"cluster": ladder}))
+    wrong = read(job(4, placed("shelv")), ClusterFacts({"cluster": topology_levels}))
     assert wrong.findings[0].fix == "did you mean 'shelf'?"
 
 
@@ -216,7 +216,7 @@ def test_a_constraint_of_a_job_that_is_broader_than_that_of_the_jobset() -> None
 
 
 def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
-    known = replace(KNOWN, ladders={**KNOWN.ladders, "other": TopologyLevels("other", LEVELS)})
+    known = replace(KNOWN, topologies={**KNOWN.topologies, "other": TopologyLevels("other", LEVELS)})
     document = jobset(replicated("a", 1, 1, placed(RACK.key, topology="other")), annotations=placed(ZONE.key))
     reading = read(document, known)
     assert reading.workload is not None
@@ -306,7 +306,7 @@ def test_worker_groups_of_ray() -> None:
 
 @pytest.mark.parametrize("document", [job(4), {"kind": "Job"}, {}, workload("v1", "ConfigMap", None, placed(RACK.key))])
 def test_what_is_not_for_kai(document: Object) -> None:
-    assert not Kai().claims(document)
+    assert not KAI_SYSTEM.claims(document)
 
 
 @pytest.mark.parametrize("broken", [None, 7, "text", [], {"template": 3}, {"template": {"metadata": []}}])

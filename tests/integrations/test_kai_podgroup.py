@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.workloads import KNOWN, RACK, ZONE, Object, said, workload
 from toposcope.integrations.framework.system import Reading
-from toposcope.integrations.kai.pod_group import KaiPodGroup
+from toposcope.integrations.kai.pod_group import SYSTEM as POD_GROUP
 
 
 def pod_group(*subgroups: Any, **spec: Any) -> Object:
@@ -23,8 +23,8 @@ def constraint(required: str | None = None, preferred: str | None = None, topolo
 
 
 def read(document: Object) -> Reading:
-    assert KaiPodGroup().claims(document)
-    return KaiPodGroup().read(document, KNOWN)
+    assert POD_GROUP.claims(document)
+    return POD_GROUP.read(document, KNOWN)
 
 
 def test_the_tree_of_sub_groups() -> None:
@@ -58,7 +58,7 @@ def test_whether_there_is_room_stays_open() -> None:
     reading = read(pod_group(minMember=8, topologyConstraint=constraint(RACK.key)))
     assert reading.workload is not None
     assert not reading.workload.placeable
-    assert "no pod is known of the PodGroup" in reading.workload.notes[0]
+    assert "no pods of the PodGroup are known" in reading.workload.notes[0]
     assert "room is not checked" in reading.workload.notes[0]
 
 

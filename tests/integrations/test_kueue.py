@@ -23,7 +23,7 @@ from tests.support.workloads import (
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.integrations.kueue.workload import Kueue
+from toposcope.integrations.kueue.workload import SYSTEM as KUEUE_SYSTEM
 
 PREFIX = "kueue.x-k8s.io/"
 REQUIRED = PREFIX + "podset-required-topology"
@@ -52,8 +52,8 @@ def layers(*entries: tuple[str, int]) -> str:
 
 
 def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
-    assert Kueue().claims(document)
-    return Kueue().read(document, known)
+    assert KUEUE_SYSTEM.claims(document)
+    return KUEUE_SYSTEM.read(document, known)
 
 
 def tree(document: Object) -> Group:
@@ -286,12 +286,12 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
 
 
 def test_every_topology_with_the_levels_may_be_meant() -> None:
-    ladders = {
+    topologies = {
         "a": TopologyLevels("a", LEVELS),
         "b": TopologyLevels("b", (ZONE, HOST)),
         "c": TopologyLevels("c", (RACK, HOST), "Topology"),
     }
-    reading = read(job({REQUIRED: RACK.key}), ClusterFacts(ladders))
+    reading = read(job({REQUIRED: RACK.key}), ClusterFacts(topologies))
     assert reading.findings == ()
     assert reading.workload is not None
     assert reading.workload.topology == "a"
@@ -308,8 +308,8 @@ def test_room_is_not_claimed_for_levels_that_are_not_understood() -> None:
 
 
 def test_levels_of_several_topologies() -> None:
-    ladders = {"a": TopologyLevels("a", (ZONE, HOST)), "b": TopologyLevels("b", (RACK, HOST))}
-    reading = read(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}), ClusterFacts(ladders))
+    topologies = {"a": TopologyLevels("a", (ZONE, HOST)), "b": TopologyLevels("b", (RACK, HOST))}
+    reading = read(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}), ClusterFacts(topologies))
     assert [(finding.rule, finding.severity) for finding in reading.findings] == [("kueue/one-topology", "warning")]
     assert reading.workload is not None
     assert not reading.workload.placeable
@@ -325,7 +325,7 @@ def test_where_no_topology_is_known_nothing_is_claimed() -> None:
 
 @pytest.mark.parametrize("document", [job({}), {}, {"kind": "Job"}, workload("v1", "ConfigMap", None, {REQUIRED: "x"})])
 def test_what_is_not_for_kueue(document: Object) -> None:
-    assert not Kueue().claims(document)
+    assert not KUEUE_SYSTEM.claims(document)
 
 
 @pytest.mark.parametrize("broken", [None, 7, 1.5, True, "text", [], [3], {"a": 1}])

@@ -58,12 +58,12 @@ def test_tolerations(toleration: Toleration, covers: bool) -> None:
 
 def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
     in_a, in_b = Expression("zone", "In", ("a",)), Expression("zone", "In", ("b",))
-    assert NodeFilter(terms=((in_b,), (in_a,))).refuses("n", LABELS, ()) == ""
-    assert NodeFilter(terms=((in_b, in_a),)).refuses("n", LABELS, ()) == "does not match the node affinity"
-    assert NodeFilter(terms=((),)).refuses("n", LABELS, ()) == "does not match the node affinity"
+    assert NodeFilter(terms=((in_b,), (in_a,))).rejection("n", LABELS, ()) == ""
+    assert NodeFilter(terms=((in_b, in_a),)).rejection("n", LABELS, ()) == "does not match the node affinity"
+    assert NodeFilter(terms=((),)).rejection("n", LABELS, ()) == "does not match the node affinity"
 
 
 def test_the_reason_names_what_stands_against_it() -> None:
     taint = Taint("dedicated", "infra", "NoSchedule")
-    assert NodeFilter(selector=(("zone", "b"),)).refuses("n", LABELS, ()) == "does not match nodeSelector zone=b"
-    assert NodeFilter().refuses("n", LABELS, (taint,)) == "has taint dedicated=infra:NoSchedule"
+    assert NodeFilter(selector=(("zone", "b"),)).rejection("n", LABELS, ()) == "does not match nodeSelector zone=b"
+    assert NodeFilter().rejection("n", LABELS, (taint,)) == "has taint dedicated=infra:NoSchedule"

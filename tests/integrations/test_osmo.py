@@ -9,7 +9,7 @@ from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.node_affinity import Expression
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.osmo.workload import Osmo
+from toposcope.integrations.osmo.workload import SYSTEM as OSMO
 
 TWO_MODELS = {
     "model-1": [asks("rack", "model-1"), asks("zone", "all")],
@@ -85,7 +85,7 @@ def test_what_a_resource_takes() -> None:
         "ephemeral-storage": 1 << 30,
         "nvidia.com/gpu": 2,
     }
-    assert pods.choice.terms == ((Expression("metadata.name", "NotIn", ("bad-1",), field=True),),)
+    assert pods.node_filter.terms == ((Expression("metadata.name", "NotIn", ("bad-1",), field=True),),)
 
 
 def test_each_group_of_tasks_is_placed_by_itself() -> None:
@@ -181,12 +181,12 @@ def test_which_pool() -> None:
 def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:
     document = workflow({"a": "r", "b": "r"}, {"r": [asks("rack")]})
     known = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK))})
-    reading = Osmo().read(document, known)
+    reading = OSMO.read(document, known)
     assert [(finding.severity, finding.rule) for finding in reading.findings] == [("advice", "osmo/pool-unknown")]
     assert reading.workload is not None
     assert reading.workload.groups[0].groups[0].required == RACK
     assert any("stand in" in note for note in reading.workload.notes)
-    unknown = Osmo().read(workflow({"a": "r"}, {"r": [asks("gpu-clique")]}), known).workload
+    unknown = OSMO.read(workflow({"a": "r"}, {"r": [asks("gpu-clique")]}), known).workload
     assert unknown is not None
     assert not unknown.placeable
 

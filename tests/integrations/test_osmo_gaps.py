@@ -9,7 +9,7 @@ from tests.integrations.osmo_documents import RACK, SPINE, ZONE, asks, read, sai
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.osmo.pod_group import Requirement, Task, grow, lost
+from toposcope.integrations.osmo.pod_group import Requirement, Task, lost, tree_of
 
 RESOURCE = "workflow.resources.{}.topology[{}]"
 
@@ -55,7 +55,7 @@ def test_a_group_that_is_both_required_and_preferred() -> None:
     reading = read(workflow({"t1": "r", "t2": "s"}, resources))
     ((rule, _, message),) = said(reading)
     assert rule == "osmo/mixed-requirement"
-    assert message == "group 'm' is both required and preferred; OSMO goes by the first of its tasks: preferred"
+    assert message == "group 'm' is both required and preferred; OSMO uses the first of its tasks: preferred"
     assert reading.workload is not None
     assert reading.workload.groups[0].groups[0].required == RACK
 
@@ -124,7 +124,7 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
             path.append(Requirement(Field(None), level.domain, names[-1], required, level))
         paths.append(path)
     tasks = [Task(str(number), Pods("p", 1, ()), tuple(path)) for number, path in enumerate(paths)]
-    gone = {branch.path for branch, _ in lost(grow(tasks, LADDER))}
+    gone = {branch.path for branch, _ in lost(tree_of(tasks, LADDER))}
     kept = podgroup(paths)
     expected = set()
     for path in paths:

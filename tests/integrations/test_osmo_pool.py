@@ -7,7 +7,7 @@ import pytest
 from tests.integrations.osmo_documents import RACK, SPINE, ZONE, pool
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts
-from toposcope.integrations.osmo.pool import OsmoPool, pools_of, schedulers_of
+from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
 from toposcope.integrations.registry import with_documents
 from toposcope.topology.levels import Level
 
@@ -19,7 +19,7 @@ KNOWN = ClusterFacts(
 
 
 def said(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:
-    reading = OsmoPool().read(document, with_documents(KNOWN, others))
+    reading = POOL.read(document, with_documents(KNOWN, others))
     assert all(finding.fix for finding in reading.findings)
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
@@ -44,7 +44,7 @@ PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
     ],
 )
 def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
-    assert OsmoPool().claims(document)
+    assert POOL.claims(document)
     assert [(each.name, each.levels) for each in pools_of(document)] == [(name, (ZONE,)) for name in names]
 
 
@@ -53,11 +53,11 @@ def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
     [{}, {"pools": {"a": {"backend": "x"}}}, {"pools": 7}, {"kind": "Pool", **PLAIN}, {"a": 1, "b": [PLAIN]}],
 )
 def test_what_is_no_pool(document: dict[str, Any]) -> None:
-    assert not OsmoPool().claims(document)
+    assert not POOL.claims(document)
 
 
 def test_backends() -> None:
-    assert OsmoPool().claims(backend("kai"))
+    assert POOL.claims(backend("kai"))
     assert schedulers_of(backend("kai")) == {"default": "kai"}
 
 
@@ -85,7 +85,7 @@ def test_two_keys_with_one_label() -> None:
 
 def test_one_key_twice() -> None:
     assert said(pool(ZONE, Level("zone", RACK.key))) == [
-        ("error", f"{KEYS}[1].key", "'zone' stands here twice; OSMO goes by the last one")
+        ("error", f"{KEYS}[1].key", "'zone' is listed twice; OSMO uses the last one")
     ]
 
 
@@ -119,5 +119,5 @@ def test_missing_fields_and_too_many_keys() -> None:
 @pytest.mark.parametrize("broken", [None, 7, "text", [], {"a": 1}, [7], [{"key": 1, "label": []}]])
 def test_any_garbage_is_survived(broken: Any) -> None:
     for document in ({"topology_keys": broken}, {"pools": {"a": {"topology_keys": broken}}}, {"pools": broken}):
-        OsmoPool().claims(document)
-        OsmoPool().read(document, with_documents(KNOWN, [document, {"scheduler_settings": broken}]))
+        POOL.claims(document)
+        POOL.read(document, with_documents(KNOWN, [document, {"scheduler_settings": broken}]))

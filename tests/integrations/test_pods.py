@@ -88,7 +88,7 @@ def test_the_choice_of_nodes() -> None:
         "tolerations": [{"operator": "Exists"}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
     }
-    choice = pods_of("p", 1, Field(spec)).choice
+    choice = pods_of("p", 1, Field(spec)).node_filter
     assert choice.selector == (("pool", "gpu"),)
     assert choice.terms == ((Expression("zone", "In", ("a",)),),)
     assert choice.tolerations == (Toleration(operator="Exists"),)

@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.workloads import Object, job, jobset, leader_worker_set, replicated, template, workload
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.pods import chunks, structure_of, subgroups
+from toposcope.integrations.framework.pods import chunks, structure_of
+from toposcope.integrations.lws.workload import sub_groups
 
 
 def counted(document: Object) -> tuple[list[tuple[str, int]], int]:
@@ -105,7 +106,7 @@ def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
 def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
     structure = structure_of(Field(leader_worker_set(1, size)))
     assert structure is not None
-    alike = subgroups(structure, each, leader_apart=apart)
+    alike = sub_groups(structure, each, leader_excluded=apart)
     assert [([pods.count for pods in parts], times) for parts, times in alike] == expected
     total = sum(sum(pods.count for pods in parts) * times for parts, times in alike)
     assert total == size - (1 if apart else 0)

@@ -86,7 +86,7 @@ def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
     assert reading.workload is not None
     assert (reading.workload.topology, reading.workload.handle) == (None, "leaderworkerset/train -n ml")
     (group,) = reading.workload.groups
-    assert (group.copies, group.loose, group.total()) == (3, True, {"pods": 5, GPU: 33})
+    assert (group.copies, group.unconstrained, group.total()) == (3, True, {"pods": 5, GPU: 33})
 
 
 @pytest.mark.parametrize("broken", [None, 7, "text", [], [7], {"spec": []}])

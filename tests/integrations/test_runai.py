@@ -8,8 +8,8 @@ import pytest
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.registry import readings, with_documents
-from toposcope.integrations.runai.topology import RunAiTopology
-from toposcope.integrations.runai.workload import RunAi
+from toposcope.integrations.runai.topology import NETWORK_TOPOLOGY
+from toposcope.integrations.runai.workload import SYSTEM as RUNAI
 from toposcope.topology.levels import Level
 
 BLOCK = Level("block", "cloud.provider.com/topology-block")
@@ -17,7 +17,7 @@ RACK = Level("rack", "cloud.provider.com/topology-rack")
 HOST = Level("host", "kubernetes.io/hostname")
 LADDER = TopologyLevels("pool-a", (BLOCK, RACK, HOST))
 KNOWN = ClusterFacts({"pool-a": LADDER}, frozenset({BLOCK.key, RACK.key, HOST.key}))
-TWO = ClusterFacts({"pool-a": LADDER, "pool-b": TopologyLevels("pool-b", (RACK, HOST))}, KNOWN.labels)
+TWO = ClusterFacts({"pool-a": LADDER, "pool-b": TopologyLevels("pool-b", (RACK, HOST))}, KNOWN.node_labels)
 
 TOPOLOGY, REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
 PREFERRED, SEGMENT = "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size"
@@ -53,7 +53,7 @@ def serving(annotations: dict[str, str] | None = None) -> dict[str, Any]:
 
 
 def read(document: dict[str, Any], known: ClusterFacts = KNOWN) -> Reading:
-    return RunAi().read(document, known)
+    return RUNAI.read(document, known)
 
 
 def rules(reading: Reading) -> list[tuple[str, str]]:
@@ -161,13 +161,13 @@ def test_what_is_not_distributed_is_left_alone() -> None:
 def test_which_documents_are_run_ais() -> None:
     elsewhere = training()
     elsewhere["metadata"]["namespace"] = "default"
-    assert not RunAi().claims(elsewhere)
+    assert not RUNAI.claims(elsewhere)
     for role in elsewhere["spec"]["pytorchReplicaSpecs"].values():
         role["template"]["spec"]["schedulerName"] = "runai-scheduler"
-    assert RunAi().claims(elsewhere)
+    assert RUNAI.claims(elsewhere)
     named = training()
     named["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "kai-scheduler"
-    assert not RunAi().claims(named)
+    assert not RUNAI.claims(named)
     assert [
         reading.workload and reading.workload.system for reading in readings(training({REQUIRED: RACK.key}), KNOWN)
     ] == ["Run:ai"]
@@ -178,16 +178,16 @@ def network(*keys: Any, **more: Any) -> dict[str, Any]:
 
 
 def said(document: dict[str, Any], before: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
-    reading = RunAiTopology().read(document, KNOWN, before)
+    reading = NETWORK_TOPOLOGY.read(document, KNOWN, before)
     assert all(finding.fix for finding in reading.findings if finding.rule != "type")
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
 
 def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
     document = network(BLOCK.key, RACK.key, HOST.key)
-    assert RunAiTopology().claims(document)
+    assert NETWORK_TOPOLOGY.claims(document)
     assert said(document) == []
-    known = with_documents(ClusterFacts(labels=KNOWN.labels), [document, training()])
+    known = with_documents(ClusterFacts(node_labels=KNOWN.node_labels), [document, training()])
     reading = read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)
     assert reading.findings == ()
     assert reading.workload is not None
@@ -247,11 +247,11 @@ def test_any_garbage_is_survived(broken: Any) -> None:
     for member in ("metadata", "spec"):
         document = training()
         document[member] = broken
-        RunAi().claims(document)
+        RUNAI.claims(document)
         read(document)
         read({**document, "metadata": {"annotations": broken, "name": broken}})
     document = training(worker=broken, master={"metadata": broken})
-    RunAi().claims(document)
+    RUNAI.claims(document)
     read(document)
-    RunAiTopology().read({"levels": broken, "name": broken}, KNOWN, {"levels": broken})
+    NETWORK_TOPOLOGY.read({"levels": broken, "name": broken}, KNOWN, {"levels": broken})
     with_documents(KNOWN, [{"levels": broken, "name": broken}, {"levels": [broken], "name": broken}])

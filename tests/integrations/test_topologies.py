@@ -6,11 +6,12 @@ import pytest
 
 from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, said
 from toposcope.integrations.framework.system import Reading, System
-from toposcope.integrations.kai.topology import KaiTopology
-from toposcope.integrations.kueue.topology import KueueFlavor, KueueTopology
+from toposcope.integrations.kai.topology import TOPOLOGY as KAI_TOPOLOGY
+from toposcope.integrations.kueue.topology import FLAVOR
+from toposcope.integrations.kueue.topology import TOPOLOGY as KUEUE_TOPOLOGY
 
 KAI, KUEUE = "kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta2"
-READERS: dict[str, System] = {KAI: KaiTopology(), KUEUE: KueueTopology()}
+READERS: dict[str, System] = {KAI: KAI_TOPOLOGY, KUEUE: KUEUE_TOPOLOGY}
 
 
 def topology(version: str, *levels: Any) -> Object:
@@ -23,7 +24,7 @@ def flavor(**spec: Any) -> Object:
 
 
 def read(document: Object, before: Object | None = None) -> Reading:
-    system = KueueFlavor() if document["kind"] == "ResourceFlavor" else READERS[document["apiVersion"]]
+    system = FLAVOR if document["kind"] == "ResourceFlavor" else READERS[document["apiVersion"]]
     assert system.claims(document)
     reading = system.read(document, KNOWN, before)
     assert reading.workload is None

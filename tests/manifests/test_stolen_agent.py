@@ -41,7 +41,7 @@ LIES: Final[Sequence[Mapping[str, str]]] = (
 class NoWorkloads:
     synced = True
 
-    def needs(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
+    def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
         return {}
 
 

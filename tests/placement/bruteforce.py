@@ -19,8 +19,8 @@ def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
     def walk(group: Group, bonds: tuple[tuple[int, Level], ...]) -> None:
         for _ in range(group.copies):
             number = next(numbers)
-            if group.apart:
-                families[number] = group.apart
+            if group.anti_affinity:
+                families[number] = group.anti_affinity
             inner = (*bonds, (number, group.required)) if group.required else bonds
             found.extend((pods, inner) for pods in group.pods for _ in range(pods.count))
             for below in group.groups:

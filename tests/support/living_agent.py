@@ -42,7 +42,7 @@ class Cluster:
     def __init__(self) -> None:
         self.reads = 0
         self.writes: list[Description] = []
-        self.events: list[NodeEvent] = []
+        self.told: list[NodeEvent] = []
         self.fails: KubeError | None = None
         self.baseline: str | None = None
         self.labels: dict[str, str] = {}
@@ -68,12 +68,12 @@ class Cluster:
         self.labels = {**kept, **description.labels.known}
         self.writes.append(description)
         self.baseline = description.annotations.get(label_keys.REFERENCE, self.baseline)
-        reasons = description.topology.reasons if description.topology else (description.problem,)
-        return node_events(before, description.labels.known, reasons)
+        because = description.topology.reasons if description.topology else (description.problem,)
+        return node_events(before, description.labels.known, because)
 
-    def record_event(self, node_event: NodeEvent) -> None:
+    def record_event(self, item: NodeEvent) -> None:
         self._answer()
-        self.events.append(node_event)
+        self.told.append(item)
 
 
 class Node:

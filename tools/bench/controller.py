@@ -22,7 +22,7 @@ from tools.bench.workspace import ApiServer, Program, program
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import RESYNC_SECONDS, collect_rarely
 from toposcope.controller.node_decoder import NODE_JSON
-from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
+from toposcope.integrations.grove.api import BINDINGS
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES, get
 from toposcope.simulator.cluster import RACK_KEY, large_cluster
@@ -209,5 +209,5 @@ def change(server: ApiServer, client: ApiClient, name: str, rack: str, running: 
 
 def _round_trip(client: ApiClient) -> float:
     began = time.monotonic()
-    client.call(get(f"/apis/{GROVE}"))
+    client.call(get(f"/apis/{BINDINGS.api_version}"))
     return time.monotonic() - began

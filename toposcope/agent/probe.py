@@ -1,4 +1,7 @@
-"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing. The calls are in nvml.h."""
+"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing.
+
+Which calls, their traps and since which driver they exist: nvml.h, and the remarks at each call below.
+"""
 
 from itertools import combinations
 from typing import Any, Final
@@ -23,7 +26,7 @@ _INACTIVE: Final = 0
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
     """Ask the hardware once. `started` is what `nvml.start()` returned: with an `NvmlReturn` only sysfs is read.
 
-    A GPU that does not answer costs only its own facts. `container` is passed on.
+    A GPU that does not answer costs its own facts and nobody else's. `container` is passed on.
     """
     nvml.enter("sysfs")
     gpu_functions, switch_functions = sysfs.nvidia_functions()
@@ -116,8 +119,8 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
     if not mode or not mode[0]:
         return (None if mode is None else False), 0
     slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
-    return True, sum(device is not None for device in devices)
+    found = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
+    return True, sum(device is not None for device in found)
 
 
 def _string(value: bytes | str) -> str:

@@ -11,7 +11,7 @@ from toposcope.cli.failing import CommandError
 from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
-from toposcope.integrations.framework.system import Finding
+from toposcope.integrations.framework.document import Finding
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError
-from toposcope.integrations.recognise import read
+from toposcope.integrations.registry import read_topology
 from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import Catalogue
 
@@ -15,7 +15,7 @@ from toposcope.topology.catalogue import Catalogue
 def read_file(file: str, catalogue: Catalogue) -> TopologyLevels:
     """The levels in a file (`-`: standard input), JSON or YAML, one document. Raises Unreadable and OSError."""
     text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return read(_values(text), catalogue)
+    return read_topology(_values(text), catalogue)
 
 
 def _values(text: bytes) -> Any:

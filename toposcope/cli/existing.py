@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.cli.terminal import complain
 from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Kind
-from toposcope.integrations.framework.pods import kind_of
 from toposcope.integrations.grove.features import CLIQUE_SET
 from toposcope.snapshot.problems import Progress, silent
 

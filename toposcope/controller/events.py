@@ -10,7 +10,7 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import API_VERSION, KIND, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous, unavailable_levels, unavailable_message
 from toposcope.controller.assess.availability import reported_missed
-from toposcope.controller.requirements.resolve import Askers, Resolved
+from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.integrations.framework.level_requests import WorkloadRef
 
 BURST: Final = 200.0
@@ -71,7 +71,7 @@ def level_events(topology: Topology, status: Mapping[str, Any], demand: Resolved
     return events
 
 
-def _on_workloads(askers: Askers, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:
+def _on_workloads(askers: WorkloadsByLevel, gone: frozenset[str], back: frozenset[str]) -> list[LevelEvent]:
     """One Event for each workload that asks for a level that went or came back."""
     events = []
     for domain in sorted(gone):

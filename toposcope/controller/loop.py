@@ -23,7 +23,7 @@ from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.requirements.informers import Requirements
+from toposcope.controller.requirements import Requirements
 from toposcope.controller.resource_discovery import ResourceDiscovery
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError

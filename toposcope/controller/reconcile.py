@@ -17,7 +17,7 @@ from toposcope.controller.events import EventRateLimit, LevelEvent, level_events
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
-from toposcope.controller.requirements.resolve import Resolved, resolve
+from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
 from toposcope.controller.status import conditions_of, demand_of, status_of
 from toposcope.controller.topology_metrics import Report, report
@@ -61,8 +61,8 @@ class Workloads(Protocol):
     def synced(self) -> bool:
         """Whether all workloads have been listed: only then is a missing request no request."""
 
-    def needs(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
-        """The needs of each workload that has some."""
+    def level_requests(self) -> Mapping[WorkloadRef, Sequence[LevelRequest]]:
+        """The requests of each workload that has some."""
 
 
 class Reconciler:
@@ -120,7 +120,7 @@ class Reconciler:
         self._due.clear()
         latest = [self._latest(topology) for topology in topologies]
         demands = resolve(
-            {topology.name: topology.last_levels for topology in latest}, workloads.needs(), self.catalogue
+            {topology.name: topology.last_levels for topology in latest}, workloads.level_requests(), self.catalogue
         )
         table = table_of(nodes, self.catalogue.placeholders)
         shared = overlaps(latest, table)

@@ -10,8 +10,8 @@ import msgspec
 
 from toposcope.controller.informer import Cache, Informer
 from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.requirements.informers import SOURCES, Requirements
-from toposcope.integrations.framework.published import ALL
+from toposcope.controller.requirements import Requirements
+from toposcope.integrations.watched import PUBLISHED, WATCHED
 from toposcope.kube.client import METADATA, ApiClient
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
@@ -20,7 +20,7 @@ from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop
 log = logging.getLogger(__name__)
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_OURS: Final = frozenset(f"{kind.plural}.{kind.group}" for kind in (*SOURCES, *ALL))
+_OURS: Final = {kind.name for kind in WATCHED} | {kind.name for kind in PUBLISHED}
 _RESYNC_SECONDS: Final = 60.0
 _AFTER_CRD_CHANGE: Final = (0.0, 1.0, 3.0, 10.0)
 """When to ask after a CRD has changed, in seconds: discovery shows the change some seconds later."""
@@ -104,11 +104,11 @@ class ResourceDiscovery:
 
     def _ask(self) -> None:
         try:
-            served = discover(self._client, (*SOURCES, *ALL))
+            served = discover(self._client, (*WATCHED, *PUBLISHED))
             if self._published:
                 self._published.refresh(served, self._changed)
         except KubeError as error:
-            self._workloads.blind(error)
+            self._workloads.discovery_failed(error)
             return
         self._workloads.refresh(served)
 

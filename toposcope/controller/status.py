@@ -12,7 +12,7 @@ from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
 from toposcope.controller.assess.selection import Overlaps, disjoint_condition
 from toposcope.controller.publishers.dry_run import DRY_RUN
-from toposcope.controller.requirements.resolve import Askers, Resolved
+from toposcope.controller.requirements import Resolved, WorkloadsByLevel
 from toposcope.controller.segments import SegmentTopology, segments_condition, segments_status
 from toposcope.controller.status_size import fit_to_size
 from toposcope.integrations.framework.published import Published
@@ -46,7 +46,7 @@ def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> De
     return Demand(_bounded(required), _bounded(preferred))
 
 
-def _counts(*askers: Askers) -> dict[str, int]:
+def _counts(*askers: WorkloadsByLevel) -> dict[str, int]:
     return {level: len(workloads) for asker in askers for level, workloads in asker.items()}
 
 

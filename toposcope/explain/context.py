@@ -9,9 +9,9 @@ from toposcope.explain.kinds import TOPOLOGY_KINDS
 from toposcope.explain.object_store import ObjectStore
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
+from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Kind, Object, Ref, conditions
-from toposcope.integrations.framework.system import Finding
-from toposcope.integrations.kubernetes.workload import Plain
+from toposcope.integrations.kubernetes.workload import PODS_ONLY
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.known_topologies import scope_of
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
@@ -179,4 +179,4 @@ def build_context(snapshot: Snapshot, store: ObjectStore, ownership: Ownership) 
 
 def _is_constrained(checked: Checked) -> bool:
     """Whether some system decides where it is placed."""
-    return checked.reading.workload is None or checked.reading.workload.system != Plain.name
+    return checked.reading.workload is None or checked.reading.workload.system != PODS_ONLY.name

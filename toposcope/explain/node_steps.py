@@ -178,7 +178,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
 def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     """The pods that are left when `placed` of them run; None where all belong together, or it is unknown which run."""
     groups = simplified(workload.groups)
-    if not placed or not all(group.loose for group in groups):
+    if not placed or not all(group.unconstrained for group in groups):
         return None
     pod_kinds = [pods for top in groups for group, _ in top.everything() for pods in group.pods]
     count = sum(group.total().get("pods", 0) * group.copies for group in groups) - placed

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.features import Kind, Object, Ref
-from toposcope.integrations.framework.pods import kind_of
 
 _KEPT = {kind.key: kind for kind in (*SUBJECTS, *AROUND)}
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from toposcope.explain.context import Context
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.exclusive import GROUP_KEY, JOB_KEY, SUBGROUP_KEY
 from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.integrations.jobset.api import JOB_KEY
+from toposcope.integrations.lws.api import GROUP_KEY, SUBGROUP_KEY
 from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.topology.hierarchy import level_value
 from toposcope.topology.levels import Level
@@ -83,7 +84,7 @@ def _of_group(
         yield ObservedPlacement(group.name, "", level, required, (), None, "cannot tell which pods belong to it")
         return
     placements = [_of_copy(context.snapshot, levels, level, group, copy, pods) for copy, pods in copies.items()]
-    if not group.apart:
+    if not group.anti_affinity:
         yield from placements
         return
     # With exclusive placement, a domain is the label's value alone.
@@ -149,7 +150,13 @@ def _copy_namer(system: str, group: Group) -> Callable[[Labels], str | None]:
         return lambda labels: labels.get(JOB_KEY) if labels.get(_JOB_KIND) == name else None
     if system == "Kueue" and kind == "pod set":
         return lambda labels: "" if labels.get(_POD_SET, name) == name else None
-    label = group.apart if group.apart in (GROUP_KEY, SUBGROUP_KEY) else _GROUP_INDEX if group.copies > 1 else ""
+    label = (
+        group.anti_affinity
+        if group.anti_affinity in (GROUP_KEY, SUBGROUP_KEY)
+        else _GROUP_INDEX
+        if group.copies > 1
+        else ""
+    )
     return lambda labels: labels.get(label)
 
 

@@ -8,8 +8,8 @@ from toposcope.errors import ToposcopeError
 from toposcope.explain.kinds import POD
 from toposcope.explain.object_store import ObjectStore, owner_of
 from toposcope.integrations.framework.features import Kind, Ref
+from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.kai.features import POD_GROUP
-from toposcope.integrations.kai.pod_group import GROUP_OF
 from toposcope.snapshot.model import PodView, Snapshot
 
 _MAX_DEPTH: Final = 16

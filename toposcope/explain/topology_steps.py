@@ -8,10 +8,8 @@ from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, una
 from toposcope.explain.context import Context
 from toposcope.explain.kinds import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Kind, Step, condition, failed, passed, unknown
-from toposcope.integrations.framework.pods import kind_of
-from toposcope.integrations.framework.system import Finding
 
 _TOPOLOGY_RULES: Final = ("topology-exists", "topology-name", "topology-constraint", "one-topology", "no-topology")
 _LEVEL_RULES: Final = (

@@ -1,115 +1,152 @@
-"""One document to whoever is concerned with it.
+"""All integrated systems: who reads a document, and whose topology resource it is.
 
-What documents of one run say to each other: some configure what others ask for.
+A new system is a folder beside this file and its entries here.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.dynamo.workload import Dynamo
-from toposcope.integrations.framework.system import ClusterFacts, Finding, Reading, System
-from toposcope.integrations.grove.workload import Grove
-from toposcope.integrations.jobset.workload import JobSet
-from toposcope.integrations.kai.pod_group import KaiPodGroup, members_of_documents
-from toposcope.integrations.kai.topology import KaiTopology
-from toposcope.integrations.kai.workload import Kai
-from toposcope.integrations.kubernetes.workload import Plain
-from toposcope.integrations.kueue.topology import KueueFlavor, KueueTopology
-from toposcope.integrations.kueue.workload import Kueue
-from toposcope.integrations.lws.workload import LeaderWorkerSet
-from toposcope.integrations.osmo.pool import OsmoPool, pools_of, schedulers_of
-from toposcope.integrations.osmo.workload import Osmo
-from toposcope.integrations.runai.topology import RunAiTopology, ladder_of
-from toposcope.integrations.runai.workload import RunAi
-
-
-def with_documents(known: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
-    """The same, with OSMO's pools and backends and Run:ai's network topologies that stand in the documents.
-
-    What the cluster itself says of a topology counts more than a document of the same name; of the pods of a PodGroup
-    those of documents count.
-    """
-    pools, schedulers, ladders = dict(known.pools), dict(known.schedulers), dict(known.ladders)
-    for document in documents:
-        if OsmoPool().claims(document):
-            pools.update((pool.name, pool) for pool in pools_of(document))
-            schedulers.update(schedulers_of(document))
-        elif RunAiTopology().claims(document):
-            ladder = ladder_of(document, known.domain_of)
-            ladders.setdefault(ladder.name, ladder)
-    members = {**known.members, **members_of_documents(documents)}
-    return replace(known, pools=pools, schedulers=schedulers, ladders=ladders, members=members)
-
+from toposcope.api.cluster_topology import API_VERSION, KIND
+from toposcope.integrations.dynamo import workload as dynamo
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.grove import topology as grove_topology
+from toposcope.integrations.grove import workload as grove
+from toposcope.integrations.jobset import api as jobset_api
+from toposcope.integrations.jobset import workload as jobset
+from toposcope.integrations.kai import pod_group
+from toposcope.integrations.kai import topology as kai_topology
+from toposcope.integrations.kai import workload as kai
+from toposcope.integrations.kubernetes import workload as kubernetes
+from toposcope.integrations.kueue import topology as kueue_topology
+from toposcope.integrations.kueue import workload as kueue
+from toposcope.integrations.lws import api as lws_api
+from toposcope.integrations.lws import workload as lws
+from toposcope.integrations.osmo import pool as osmo_pool
+from toposcope.integrations.osmo import workload as osmo
+from toposcope.integrations.runai import topology as runai_topology
+from toposcope.integrations.runai import workload as runai
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 SYSTEMS: Final[tuple[System, ...]] = (
-    Dynamo(),
-    Grove(),
-    RunAi(),
-    RunAiTopology(),
-    Kai(),
-    KaiPodGroup(),
-    KaiTopology(),
-    Kueue(),
-    KueueTopology(),
-    KueueFlavor(),
-    LeaderWorkerSet(),
-    JobSet(),
-    Osmo(),
-    OsmoPool(),
+    dynamo.SYSTEM,
+    grove.SYSTEM,
+    runai.SYSTEM,
+    runai_topology.NETWORK_TOPOLOGY,
+    kai.SYSTEM,
+    pod_group.SYSTEM,
+    kai_topology.TOPOLOGY,
+    kueue.SYSTEM,
+    kueue_topology.TOPOLOGY,
+    kueue_topology.FLAVOR,
+    lws.SYSTEM,
+    jobset.SYSTEM,
+    osmo.SYSTEM,
+    osmo_pool.POOL,
 )
-"""Asked in this order; several may be concerned with one document."""
+"""In the order of their answers; several may read one document."""
 
-PLAIN: Final[System] = Plain()
-"""Asked where nobody else is concerned: is there room at all?"""
+EXCLUSIVE_POD_LABELS: Final = (jobset_api.JOB_KEY, lws_api.GROUP_KEY, lws_api.SUBGROUP_KEY)
+"""Pods with one of these labels keep pods of other groups out of their domain."""
+
+_OWN_GROUP: Final = API_VERSION.partition("/")[0]
+_KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels]]] = {
+    ("grove.io", "ClusterTopologyBinding"): lambda document, _: grove_topology.read(document),
+    ("grove.io", "ClusterTopology"): lambda document, _: grove_topology.read(document),
+    ("kai.scheduler", "Topology"): kai_topology.read,
+    ("kueue.x-k8s.io", "Topology"): kai_topology.read,
+}
+"""Readers of topology resources by API group and kind."""
+_FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
+    "topology_keys": lambda document, _: osmo_pool.read(document),
+    "config": lambda document, _: grove_topology.read_values(document),
+    "levels": runai_topology.read,
+}
+"""Readers of documents without a kind, by a field at the top."""
+
+
+def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
+    """The levels in the topology resource of any system, or in a ClusterTopology. Raises UnreadableDocumentError."""
+    if not isinstance(document, dict):
+        raise UnreadableDocumentError(f"this is no topology but a {type(document).__name__}; give one object")
+    group, kind = str(document.get("apiVersion", "")).rpartition("/")[0], str(document.get("kind", ""))
+    if (group, kind) == (_OWN_GROUP, KIND):
+        text = f"{KIND} with spec.levels (look at the cluster for levels that are inferred)"
+        return domain_topology(document, text)
+    if (group, kind) in _KINDS:
+        return _KINDS[group, kind](document, catalogue)
+    for field, reader in _FIELDS.items() if not kind else ():
+        if field in document:
+            return reader(document, catalogue)
+    known = ", ".join(f"{kind}.{group}" for group, kind in _KINDS)
+    raise UnreadableDocumentError(
+        f"no topology is known by kind {kind!r} of group {group!r}; known are {KIND}.{_OWN_GROUP}, "
+        f"{known}, Run:ai's network topology, OSMO's topology_keys and older values of Grove's chart"
+    )
+
+
+def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
+    """The same, with OSMO's pools and backends and Run:ai's network topologies that the documents configure.
+
+    A topology of the cluster takes precedence over a document of the same name; for the pods of a PodGroup the
+    documents do.
+    """
+    pools, schedulers, topologies = dict(cluster.pools), dict(cluster.schedulers), dict(cluster.topologies)
+    for document in documents:
+        if osmo_pool.POOL.claims(document):
+            pools.update((pool.name, pool) for pool in osmo_pool.pools_of(document))
+            schedulers.update(osmo_pool.schedulers_of(document))
+        elif runai_topology.NETWORK_TOPOLOGY.claims(document):
+            topology = runai_topology.levels_of(document, cluster.domain_of)
+            topologies.setdefault(topology.name, topology)
+    pod_groups = {**cluster.pod_groups, **pod_group.members_of_documents(documents)}
+    return replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, pod_groups=pod_groups)
 
 
 def readings(
-    document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
+    document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
 ) -> tuple[Reading, ...]:
-    """What each system that is concerned with the document says; empty when none is. Never raises.
+    """What each system that acts on the document makes of it; empty when none does. Never raises.
 
-    The items of a list are read one by one. What is wrong with pod templates is said once, not by every system.
+    The items of a list are read one by one. A finding about a pod template is reported once, not by every system.
     """
     items = document.get("items")
     if isinstance(items, list) and str(document.get("kind") or "List").endswith("List"):
         return tuple(
-            _inside(f"items[{number}]", reading)
-            for number, each in enumerate(items)
-            if isinstance(each, dict)
-            for reading in readings(each, known)
+            _prefixed(f"items[{number}]", reading)
+            for number, item in enumerate(items)
+            if isinstance(item, dict)
+            for reading in readings(item, cluster)
         )
     systems = [system for system in SYSTEMS if system.claims(document)]
-    if any(isinstance(system, RunAi) for system in systems):
-        # Run:ai's scheduler reads KAI's annotations itself.
-        systems = [system for system in systems if not isinstance(system, Kai)]
-    if not systems and PLAIN.claims(document):
-        systems = [PLAIN]
-    found = [system.read(document, known, before) for system in systems]
-    said: set[Finding] = set()
-    for number, reading in enumerate(found):
-        news = tuple(finding for finding in reading.findings if finding not in said)
-        said.update(news)
-        found[number] = _beside(replace(reading, findings=news), [each.name for each in systems if len(systems) > 1])
-    return tuple(found)
+    if runai.SYSTEM in systems:  # whose scheduler reads KAI's annotations itself
+        systems = [system for system in systems if system is not kai.SYSTEM]
+    if not systems and kubernetes.PODS_ONLY.claims(document):
+        systems = [kubernetes.PODS_ONLY]
+    results = []
+    reported: set[Finding] = set()
+    for reading in [system.read(document, cluster, before) for system in systems]:
+        new = tuple(finding for finding in reading.findings if finding not in reported)
+        reported.update(new)
+        results.append(_beside(replace(reading, findings=new), [system.name for system in systems]))
+    return tuple(results)
 
 
-def _inside(path: str, reading: Reading) -> Reading:
-    """The same, with fields as they are called in the list."""
-    return replace(
-        reading,
-        findings=tuple(
-            replace(finding, field=f"{path}.{finding.field}" if finding.field else path) for finding in reading.findings
-        ),
+def _prefixed(path: str, reading: Reading) -> Reading:
+    """The same, with the paths of the fields in the list."""
+    findings = (
+        replace(finding, field=f"{path}.{finding.field}" if finding.field else path) for finding in reading.findings
     )
+    return replace(reading, findings=tuple(findings))
 
 
 def _beside(reading: Reading, names: list[str]) -> Reading:
-    """With a note that others place the same pods, which each verdict leaves aside."""
-    if reading.workload is None:
-        return reading
-    others = [name for name in names if name != reading.workload.system]
-    if not others:
+    """With a note that other systems place the same pods too, which each verdict ignores."""
+    workload = reading.workload
+    others = [name for name in names if workload and name != workload.system]
+    if workload is None or not others:
         return reading
     note = f"{' and '.join(others)} asks for a placement of these pods too; each answer leaves the others aside"
-    return replace(reading, workload=replace(reading.workload, notes=(*reading.workload.notes, note)))
+    return replace(reading, workload=replace(workload, notes=(*workload.notes, note)))

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload, simplified
-from toposcope.integrations.framework.system import Finding, Reading
+from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.registry import readings, with_documents
 from toposcope.placement.known_topologies import known_of, members_of_pods, scope_of
 from toposcope.placement.room import PODS, Node, Room
@@ -49,7 +50,7 @@ class Checker:
         """
         self.snapshot = snapshot
         known = known_of(snapshot)
-        known = replace(known, members={**known.members, **members_of_pods(own)})
+        known = replace(known, pod_groups={**known.pod_groups, **members_of_pods(own)})
         self.known = with_documents(known, list(documents))
         self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
 
@@ -116,8 +117,8 @@ class Checker:
         """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""
         if name not in self._places:
             scope = scope_of(self.snapshot, name)
-            ladder = self.known.ladders.get(name) if name else None
-            levels = scope.levels if scope else ladder.levels if ladder else ()
+            topology = self.known.topologies.get(name) if name else None
+            levels = scope.levels if scope else topology.levels if topology else ()
             self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
         return self._places[name]
 

@@ -86,11 +86,11 @@ class Room:
         self._deepest = max((self.depth[level] for level in asked_for), default=0)
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self.resources = tuple(dict.fromkeys((PODS, *asked)))
-        alike = dict.fromkeys((self._amounts(pods), pods.choice) for pods in kinds)
+        alike = dict.fromkeys((self._amounts(pods), pods.node_filter) for pods in kinds)
         numbers = {look: number for number, look in enumerate(alike)}
         self._looks = list(alike)
         self.shapes = {
-            pods: Shape(pods, self._amounts(pods), numbers[self._amounts(pods), pods.choice]) for pods in kinds
+            pods: Shape(pods, self._amounts(pods), numbers[self._amounts(pods), pods.node_filter]) for pods in kinds
         }
         self._names: Counter[tuple[int, str]] | None = None
         self.names: list[str] = []
@@ -119,7 +119,7 @@ class Room:
         if obstacle:
             self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
             return
-        refusals = [choice.refuses(node.name, node.labels, node.taints) for _, choice in self._looks]
+        refusals = [choice.rejection(node.name, node.labels, node.taints) for _, choice in self._looks]
         if refusals and all(refusals):
             self.excluded.setdefault(refusals[0], []).append(node.name)
             return
@@ -202,7 +202,7 @@ def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
     need = group.total()
     for domain in room.domains(inside, group.required):
         fit = most_within(room, group, domain, need)
-        found += min(fit, 1) if group.apart else fit
+        found += min(fit, 1) if group.anti_affinity else fit
     return min(found, PLENTY)
 
 
@@ -222,4 +222,4 @@ def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | N
 
 def is_exact(group: Group) -> bool:
     """Whether the bounds of this group are the truth: pods that are all alike, and nothing kept together inside."""
-    return not group.groups and len({(pods.requests, pods.choice) for pods in group.pods}) <= 1
+    return not group.groups and len({(pods.requests, pods.node_filter) for pods in group.pods}) <= 1

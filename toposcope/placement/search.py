@@ -90,10 +90,10 @@ class Search:
 
     def _domains(self, task: _Task, rest: _Todo) -> _Choices:
         group = task.group
-        taken = self._taken.setdefault(group.apart, set()) if group.apart else set()
+        taken = self._taken.setdefault(group.anti_affinity, set()) if group.anti_affinity else set()
         for domain in self._candidates(group, task.domain):
             # Anti-affinity compares the label's value, not what lies above it.
-            kept = domain[self._room.depth[group.required] - 1] if group.apart and group.required else None
+            kept = domain[self._room.depth[group.required] - 1] if group.anti_affinity and group.required else None
             if kept is not None:
                 if kept in taken:
                     continue
@@ -116,7 +116,9 @@ class Search:
             if (id(group), depth, inside) in self._in_vain:
                 continue
             # The next copy goes beside the one before it as long as there is room: no need to look at all others.
-            beside = last is not None and len(last) == depth and last[: len(inside)] == inside and not group.apart
+            beside = (
+                last is not None and len(last) == depth and last[: len(inside)] == inside and not group.anti_affinity
+            )
             if last is not None and beside and self._seems_to_fit(group, last):
                 yield last
             level = room.levels[depth - 1] if depth else None
@@ -227,7 +229,7 @@ def wanted_by(room: Room, group: Group) -> dict[Shape, int]:
 
 def _with(groups: Sequence[Group], inside: Path, after: _Todo) -> _Todo:
     """All copies of `groups` as tasks before `after`: what must stay closest and what is biggest comes first."""
-    ordered = sorted(groups, key=lambda group: (not group.loose, group.total().get("pods", 0)))
+    ordered = sorted(groups, key=lambda group: (not group.unconstrained, group.total().get("pods", 0)))
     for group in ordered:  # the last one put in front is the first to be done
         for _ in range(group.copies):
             after = (_Task(group, inside, settled=False), after)

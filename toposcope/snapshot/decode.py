@@ -15,7 +15,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.cluster_topology import read as read_topology
 from toposcope.api.label_keys import MATRIX, STATE
 from toposcope.integrations.framework.node_affinity import Taint
-from toposcope.integrations.kai.pod_group import GROUP_OF
+from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amounts, pod_requests
 from toposcope.snapshot.model import NOTHING, NodeView, Owner, PodView, Published
 from toposcope.topology.hardware import State

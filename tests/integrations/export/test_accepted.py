@@ -105,8 +105,8 @@ def _controller(client: ApiClient) -> Controller:
     time, stop = Time(), threading.Event()
     published = CachedReader(client, stop)
     publishers = make_publishers(published)
-    rehearsal = DryRun(published, make_publishers, time)
-    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=rehearsal)
+    dry_runner = DryRun(published, make_publishers, time)
+    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)
     metrics = ControllerMetrics(CollectorRegistry())
     return Controller(client, lambda: reconciler, metrics, OPTIONS, stop, published=published)
 

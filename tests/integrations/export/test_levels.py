@@ -14,7 +14,7 @@ from toposcope.integrations.grove import topology as grove
 from toposcope.integrations.kai import topology as kai
 from toposcope.integrations.kueue import topology as kueue
 from toposcope.integrations.osmo import pool as osmo
-from toposcope.integrations.recognise import read as recognise
+from toposcope.integrations.registry import read_topology as recognise
 from toposcope.integrations.runai import topology as runai
 from toposcope.topology.levels import Level, level_problems
 from toposcope.topology.platforms import KEYS
@@ -26,7 +26,7 @@ FORMATS: dict[str, tuple[Write, Read]] = {
     "grove": (grove.write, grove.read),
     "kai": (kai.write, kai.read),
     "kai-aliases": (kai.write_aliases, kai.read),
-    "kueue": (kueue.write, kueue.read),
+    "kueue": (kueue.write, kai.read),
     "runai": (runai.write, runai.read),
     "osmo": (osmo.write, osmo.read),
 }

@@ -10,7 +10,7 @@ from tests.integrations.export.test_hostlist import expanded
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.levels import ExportError
-from toposcope.integrations.slurm.topology import block_conf, blocks, telling, topology_yaml, tree, tree_conf
+from toposcope.integrations.slurm.topology import block_conf, blocks, inner_levels, topology_yaml, tree, tree_conf
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 from toposcope.topology.table import Table
@@ -75,7 +75,7 @@ def test_a_tree_as_slurm_writes_it() -> None:
 @pytest.mark.parametrize("seed", range(80))
 def test_every_node_hangs_from_one_switch_and_every_switch_from_the_root(seed: int) -> None:
     table = random_cluster(seed)
-    complete = {each.name for each in table if all(each.label(x.key) for x in telling(LEVELS, table))}
+    complete = {each.name for each in table if all(each.label(x.key) for x in inner_levels(LEVELS, table))}
     if not complete:
         with pytest.raises(ExportError, match="no node carries all levels"):
             tree(LEVELS, table)
@@ -97,7 +97,7 @@ def test_every_node_hangs_from_one_switch_and_every_switch_from_the_root(seed: i
 @pytest.mark.parametrize("seed", range(80))
 def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: int) -> None:
     table = random_cluster(seed)
-    levels = telling(LEVELS, table)
+    levels = inner_levels(LEVELS, table)
     try:
         found = tree(LEVELS, table)
     except ExportError:
@@ -109,7 +109,7 @@ def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: 
 
 
 def test_levels_of_single_nodes_are_no_switches() -> None:
-    assert [level.domain for level in telling(LEVELS, two_blocks())] == ["zone", "block", "rack"]
+    assert [level.domain for level in inner_levels(LEVELS, two_blocks())] == ["zone", "block", "rack"]
     alone = tree((LEVELS[-1],), two_blocks())
     assert tree_conf(alone) == ["SwitchName=root Nodes=n[00-11]"]
 

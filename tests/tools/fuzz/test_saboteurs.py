@@ -14,7 +14,6 @@ import toposcope.api.controller_config
 import toposcope.api.matrix_annotation
 import toposcope.controller.assess.assessment
 import toposcope.controller.segments
-import toposcope.integrations.framework.document
 import toposcope.simulator.capture
 import toposcope.simulator.profile
 import toposcope.snapshot.documents
@@ -24,9 +23,9 @@ from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.captures import _TABS
 from tools.fuzz.subjects.hostile import _alone
 from toposcope.agent.labels import labels_for
-from toposcope.agent.nvml.channel import Channel
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
+from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
 from toposcope.snapshot.problems import InputError, Place, Problem
 from toposcope.topology.catalogue import BUILT_IN
@@ -101,8 +100,8 @@ def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
     return found._replace(known=found.known | {GPU_PRODUCT: "NVIDIA H200"})
 
 
-def _any_object(part: toposcope.integrations.framework.document.Field) -> Any:
-    return {} if part.value is None else part.value
+def _any_object(field: Field, name: str) -> Field:
+    return Field(None if field.value is None else field.value.get(name), name, field.findings, field)
 
 
 def _no_place(*arguments: Any, **others: Any) -> Snapshot:
@@ -154,10 +153,6 @@ def _named_by_their_number(listed: Any, *_: object) -> dict[Any, str]:
     return {each.levels: f"segment-{number}" for number, each in enumerate(listed)}
 
 
-def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:
-    return self._socket.recv(1), ""
-
-
 SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("labels", "tools.fuzz.subjects.labels.label_safe", str.strip, "is no label value"),
     ("labels", "tools.fuzz.subjects.labels.short_name", _cut, "become one value"),
@@ -172,7 +167,7 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _takes_anything, "2 GPUs of []"),
     ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _without_gpus, "a machine without a GPU"),
-    ("workloads", "toposcope.integrations.framework.document.Field._object", _any_object, "Error"),
+    ("workloads", "toposcope.integrations.framework.document.Field.__truediv__", _any_object, "Error"),
     ("saved", "tools.fuzz.subjects.saved.load_files", _no_place, "the file is not named"),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
@@ -183,9 +178,9 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
     ("hostile", "toposcope.controller.segments._names", _named_by_their_number, "segment"),
     ("hostile", "toposcope.topology.segments._lacks", lambda *_: (), "segment"),
-    ("messages", "toposcope.agent.nvml.channel.Channel.receive", _whatever_was_sent, "of the unknown kind"),
-    ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
-    ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
+    ("frames", "toposcope.agent.nvml.frames._KINDS", range(256), "is not a valid Kind"),
+    ("frames", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
+    ("frames", "toposcope.agent.nvml.result.reader", lambda kind: lambda found: kind(*found), "Error"),
 ]
 
 

@@ -24,7 +24,7 @@ from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.grove.kai_reference import GROVE_API as GROVE
+from toposcope.integrations.grove.api import BINDINGS
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError, KubeError
@@ -276,7 +276,7 @@ class Demo:
             f" ({condition['reason']}) {condition['message']}",
         )
         self._console.print(line, soft_wrap=True)
-        binding = self._get(f"/apis/{GROVE}/clustertopologybindings/{_NAME}")
+        binding = self._get(BINDINGS.target(_NAME).path)
         path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
         self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=True)
         event = max(self._events(), key=lambda each: each["eventTime"])

@@ -8,7 +8,9 @@ from typing import Any, Final
 from toposcope.agent.publish import Removal, removal
 from toposcope.api.cluster_topology import GROUP, HOME_NAMESPACE, KIND, MANAGED_BY, PATH, TOPOSCOPE
 from toposcope.controller.publishers import kueue
-from toposcope.integrations.framework.published import ALL, KUEUE_TOPOLOGIES, finalizers
+from toposcope.integrations.framework.published import finalizers
+from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, find
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
@@ -76,8 +78,8 @@ def _programs(client: ApiClient) -> Iterator[Thing]:
 
 
 def _published(client: ApiClient) -> Iterator[Thing]:
-    served = discover(client, ALL)
-    for kind in ALL:
+    served = discover(client, PUBLISHED)
+    for kind in PUBLISHED:
         version = served.version(kind)
         if version is None:
             continue

@@ -1,1 +1,1 @@
-"""Resources that schedulers read, one file a target. None is ever taken over from somebody else."""
+"""Resources that schedulers read, one file for each. None is ever taken over from somebody else."""

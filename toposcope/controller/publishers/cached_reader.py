@@ -1,7 +1,7 @@
-"""The published kinds, followed: an edit by hand is noticed at once, and a pass that changes nothing asks for nothing.
+"""The published kinds, watched: a manual edit is noticed at once, and a pass that changes nothing sends no request.
 
-What is followed is good enough to see that nothing has to be done. Whatever has to be done is decided anew on what the
-server says at that moment: a cache may be a moment old, and schedulers obey what is written here.
+The cache is good enough to see that nothing has to be done. Whatever has to be done is decided again on fresh answers
+of the server: a cache may be a moment old, and schedulers obey what is written here.
 """
 
 import logging
@@ -12,7 +12,8 @@ import msgspec
 
 from toposcope.controller.informer import Cache, Informer
 from toposcope.errors import ToposcopeError
-from toposcope.integrations.framework.published import ALL, PublishedKind
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
@@ -24,21 +25,20 @@ T = TypeVar("T")
 Document = dict[str, Any]
 
 _NOISE: Final = frozenset({"resourceVersion", "managedFields", "generation"})
-"""What every write moves, that of a status too."""
+"""What every write changes, of a status too."""
 _GROVES_VERDICTS: Final = "schedulerTopologyStatuses"
-"""Of a binding's status: whether the KAI Topology that it names has its levels."""
+"""In a binding's status: whether the KAI Topology that it names has its levels."""
 _NOT_FOUND: Final = 404
 
 
 class WriteNeededError(ToposcopeError):
-    """Work on what is known has come to the point where something must be written."""
+    """Work on cached objects has come to the point where something must be written."""
 
 
 class CachedReader:
-    """Stands between the publishers and their client: answers reads of followed kinds, and of discovery, from memory.
+    """Stands between the publishers and their client: answers reads of watched kinds, and of discovery, from memory.
 
-    `client` sends everything else; `reader` follows, and asks what a follower may ask. `refresh` and `decide` belong to
-    one thread.
+    `client` sends everything else; `reader` lists and watches. `refresh` and `decide` belong to one thread.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class CachedReader:
         self._followed: dict[PublishedKind, Informer[Document]] = {}
         self._from_memory = False
         self._unseen: set[str] = set()
-        """Paths of objects that we wrote and that the watch has not shown since."""
+        """Paths of objects that we wrote and that the watch has not delivered since."""
 
     def refresh(self, served: Served, changed: Callable[[], None]) -> None:
-        """Follow the kinds that are served, and no others; `changed` is called from other threads.
+        """Watch the kinds that are served, and no others; `changed` is called from other threads.
 
-        Raises KubeError when it cannot be found out whether a kind that discovery no longer lists is gone.
+        Raises KubeError when it is not known whether a kind that discovery no longer lists is gone.
         """
         self._served = served
-        for kind in ALL:
+        for kind in PUBLISHED:
             version, old = served.version(kind), self._followed.get(kind)
             if version is None and old is not None and is_gone(self._reader, old.path):
                 log.info("%s is no longer served", old.path)
@@ -96,18 +96,18 @@ class CachedReader:
 
     @property
     def outdated(self) -> bool:
-        """Whether something that is followed has ceased to be served."""
+        """Whether a watched kind is no longer served."""
         return any(followed.not_found for followed in self._followed.values())
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         for followed in self._followed.values():
             followed.end()
 
     def decide(self, work: Callable[[], T]) -> T:
-        """Do `work` on what is known; if it comes to a write, do it again on what the server says.
+        """Do `work` on the cache; if it comes to a write, do it again on fresh answers of the server.
 
-        `work` must bear being broken off at its first write.
+        `work` must tolerate being aborted at its first write.
         """
         self._from_memory = True
         try:
@@ -134,7 +134,7 @@ class CachedReader:
         return self._read(request) if request.method == "GET" else self._client.call(request)
 
     def _read(self, request: Request) -> Any:
-        """Ask the server; when the watch has come as far as that, it is believed again."""
+        """Ask the server; once the watch has caught up with the answer, the cache is used again."""
         if request.path not in self._unseen:
             return self._client.call(request)
         _, memory = self._known(request.path)
@@ -149,7 +149,7 @@ class CachedReader:
         return answer
 
     def _known(self, path: str) -> tuple[bool, Mapping[str, Any] | None]:
-        """Whether it is known what the server has at a path, and that (None: nothing)."""
+        """Whether the cache knows what the server has at a path, and that object (None: there is none)."""
         if self._served is None:
             return False, None
         _, _, group, *rest = path.split("/")
@@ -159,12 +159,12 @@ class CachedReader:
             return True, None if versions is None else {"versions": [{"version": v} for v in sorted(versions)]}
         if len(rest) == 1:
             return self._known_resources(group, rest[0])
-        followed = next((each for each in self._followed.values() if each.path == collection), None)
+        followed = next((kind for kind in self._followed.values() if kind.path == collection), None)
         if followed is not None:
-            # One that cannot be followed just now may have changed since.
+            # Without a working watch it may have changed since.
             current = followed.synced and followed.error is None
             return current, followed.cache.get(name) if current else None
-        return any(f"/apis/{k.group}/{v}/{k.plural}" == collection for k in ALL for v in k.versions), None
+        return any(f"/apis/{k.group}/{v}/{k.plural}" == collection for k in PUBLISHED for v in k.versions), None
 
     def _known_resources(self, group: str, version: str) -> tuple[bool, Mapping[str, Any] | None]:
         served = self._served
@@ -173,12 +173,12 @@ class CachedReader:
         names = served.resources.get(f"{group}/{version}")
         if names is not None:
             return True, {"resources": [{"name": name} for name in sorted(names)]}
-        # Of a version that nobody looked at only this much is known: whether it is there.
+        # Of a version that nobody asked about only this is known: whether it exists.
         return version not in served.groups.get(group, frozenset()), None
 
 
 def _decode(raw: Raw) -> tuple[str, str, Document]:
-    """Raises ValueError for what is no object."""
+    """Raises ValueError for anything but an object."""
     document: Document = msgspec.json.decode(raw, type=Document)
     try:
         metadata = document["metadata"]
@@ -190,7 +190,7 @@ def _decode(raw: Raw) -> tuple[str, str, Document]:
 
 
 def _alike(one: Document, other: Document) -> bool:
-    """Whether nothing is different that a publisher looks at."""
+    """Whether nothing differs that a publisher looks at."""
     return _essence(one) == _essence(other)
 
 

@@ -1,9 +1,8 @@
-"""What publishers would do, found out by letting them do it: reads are real, writes go no further than a dry run.
+"""What publishers would do, by running them with real reads and dry-run writes.
 
-The API server itself checks each write (`dryRun=All`: admission and validation run, nothing is stored), so a rehearsal
-also tells what would be refused. A deletion is not even sent; what follows it sees the object gone.
-
-The difference between two objects as people read it: unified, over their YAML, without what servers fill in.
+The API server itself checks each write (`dryRun=All`: admission and validation run, nothing is stored), so a dry run
+also shows what would be refused. A deletion is not even sent; what follows it sees the object gone. Differences are
+shown as unified diffs of the objects' YAML, without what servers fill in.
 """
 
 import difflib
@@ -32,7 +31,7 @@ def unified(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, n
 
 
 def shortened(diff: str) -> str:
-    """As many whole lines of a diff as fit into a status, without the two that name the files."""
+    """As many whole lines of a diff as fit into a status, without the two header lines."""
     lines = diff.splitlines()[2:]
     kept, size = 0, 0
     while kept < len(lines) and size + len(lines[kept]) < _LONGEST:
@@ -45,10 +44,10 @@ def shortened(diff: str) -> str:
 def _text(document: Mapping[str, Any] | None) -> list[str]:
     if document is None:
         return []
-    import yaml  # noqa: PLC0415 - a controller that writes has no use for it
+    import yaml  # noqa: PLC0415 - a controller without dry runs does not load it
 
     shown = dict(document)
-    if "metadata" in document:  # a whole object, with a status that is not ours to compare
+    if "metadata" in document:  # a whole object, with a status that others write
         shown.pop("status", None)
         shown["metadata"] = {key: value for key, value in document["metadata"].items() if key in _KEPT}
     text: str = yaml.safe_dump(shown, default_flow_style=False, sort_keys=True, allow_unicode=True, width=1000)
@@ -56,15 +55,15 @@ def _text(document: Mapping[str, Any] | None) -> list[str]:
 
 
 DRY_RUN: Final = "DryRun"
-"""The value in `spec.publish`, and the reason in what is said."""
+"""The value in `spec.publish`, and the reason in the outcome."""
 _NOT_FOUND: Final = 404
 _FRESH: Final = 60.0
-"""Seconds for which the server's answer to the same trial holds."""
-_MOST: Final = 64
+"""Seconds for which the server's answer to the same dry run is kept."""
+_MAX_KEPT: Final = 64
 
 
 class DryRunnable(Protocol):
-    """The part of a publisher that is rehearsed."""
+    """The part of a publisher that a dry run uses."""
 
     @property
     def name(self) -> str:
@@ -74,14 +73,14 @@ class DryRunnable(Protocol):
         """Whether its kind is served."""
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the target say `levels`."""
+        """Make the target have `levels`."""
 
     def retract(self, topology: Topology) -> Published | None:
         """Delete what was published."""
 
 
 class DryRun:
-    """Rehearses the publishers that `make` gives for a client: new ones each time, so that none waits for anything."""
+    """Runs the publishers that `make` returns for a client: new ones each time, so that none waits for anything."""
 
     def __init__(self, client: Caller, make: Callable[[Caller], Sequence[DryRunnable]], monotonic: Clock) -> None:
         self._trials = _Trials(client, monotonic)
@@ -93,11 +92,11 @@ class DryRun:
         return _report(trial, publisher.publish(topology, levels))
 
     def retract(self, name: str, topology: Topology) -> Published | None:
-        """What `Never` would take back; None when there is nothing of ours. Raises KubeError as above."""
+        """What `Never` would delete; None when there is nothing of ours. Raises KubeError as above."""
         trial, publisher = self._prepare(name)
-        said = publisher.retract(topology)
-        if said is not None:
-            return _report(trial, said)
+        outcome = publisher.retract(topology)
+        if outcome is not None:
+            return _report(trial, outcome)
         gone = next((step for step in trial.steps if step.before is not None), None)
         if gone is None or gone.before is None:
             return None
@@ -106,8 +105,8 @@ class DryRun:
 
     def _prepare(self, name: str) -> "tuple[_Trial, DryRunnable]":
         trial = _Trial(self._trials)
-        publisher = next(each for each in self._make(trial) if each.name == name)
-        publisher.served()  # Kueue's finds its version by this
+        publisher = next(made for made in self._make(trial) if made.name == name)
+        publisher.served()  # determines the version of Kueue's
         return trial, publisher
 
 
@@ -119,7 +118,7 @@ class _Step:
 
 
 class _Trials:
-    """Sends trials, and remembers for a while how they ended: a difference may stand for days."""
+    """Sends dry runs, and keeps the answers for a while: a difference may persist for days."""
 
     def __init__(self, client: Caller, monotonic: Clock) -> None:
         self.client = client
@@ -127,7 +126,7 @@ class _Trials:
         self._known: dict[tuple[object, ...], tuple[float, Any]] = {}
 
     def send(self, request: Request, version: str) -> Any:
-        """The server's answer to a trial of `request` on an object of that resourceVersion. Raises KubeError."""
+        """The server's answer to a dry run of `request` on an object of that resourceVersion. Raises KubeError."""
         tried = (request.method, request.path, request.body, version)
         due, answer = self._known.get(tried, (0.0, None))
         if answer is None or self._monotonic() >= due:
@@ -136,7 +135,7 @@ class _Trials:
                 answer = self.client.call(trial)
             except ApiError as error:
                 answer = error
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MAX_KEPT:
                 self._known.clear()
             self._known[tried] = self._monotonic() + _FRESH, answer
         if isinstance(answer, ApiError):
@@ -145,7 +144,7 @@ class _Trials:
 
 
 class _Trial:
-    """The client of one rehearsal."""
+    """The client of one dry run."""
 
     def __init__(self, trials: _Trials) -> None:
         self._trials = trials
@@ -153,7 +152,7 @@ class _Trial:
         self.steps: list[_Step] = []
 
     def call(self, request: Request) -> Any:
-        """Answer a read as if the writes before it had been made; try a write, and note it down. Raises KubeError."""
+        """Answer a read as if the writes before it had been made; dry-run a write, and record it. Raises KubeError."""
         path = request.path
         if request.method == "GET":
             if path not in self._after:
@@ -170,18 +169,18 @@ class _Trial:
         return after
 
     def _tried(self, request: Request, before: Mapping[str, Any] | None) -> Any:
-        if request.path in self._after:  # deleted a moment ago, and rehearsed under another name before that
+        if request.path in self._after:  # deleted a moment ago, and tried under another name before that
             return msgspec.json.decode(request.body or b"")
         return self._trials.send(request, "" if before is None else str(before["metadata"].get("resourceVersion")))
 
 
-def _report(trial: _Trial, said: Published) -> Published:
-    """What a publisher said, as a forecast with a diff."""
-    if not said.in_sync:
-        verb = "would wait" if said.reason == "Waiting" else "would not be written"
-        return replace(said, reason=DRY_RUN, message=f"{verb}: {said.message}"[:1024], again_in=None)
+def _report(trial: _Trial, outcome: Published) -> Published:
+    """What a publisher returned, as a forecast with a diff."""
+    if not outcome.in_sync:
+        verb = "would wait" if outcome.reason == "Waiting" else "would not be written"
+        return replace(outcome, reason=DRY_RUN, message=f"{verb}: {outcome.message}"[:1024], again_in=None)
     if not trial.steps:
-        return said
+        return outcome
     verbs, diffs = [], []
     before = after = None
     for path in dict.fromkeys(step.path for step in trial.steps):
@@ -189,10 +188,10 @@ def _report(trial: _Trial, said: Published) -> Published:
         before, after = steps[0].before, steps[-1].after
         verbs.append(_verb(before, after, replaced=len(steps) > 1))
         diffs.append(unified(before, after, path.removeprefix("/apis/")))
-    # Of what is new, the handle tells all but the spec.
+    # For a new object, the handle says everything but the spec.
     inner = unified(_spec(before), _spec(after), "") or diffs[-1]
     message = f"would {verbs[-1]}:\n{shortened(inner)}"
-    return replace(said, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
+    return replace(outcome, reason=DRY_RUN, message=message, again_in=None, diff="".join(diffs))
 
 
 def _spec(document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -204,7 +203,7 @@ def _verb(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, 
         return "delete"
     if before is None:
         return "create"
-    return "delete and create anew" if replaced else "change"
+    return "delete and create again" if replaced else "change"
 
 
 class ReadOnlyClient(ApiClient):

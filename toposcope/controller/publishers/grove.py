@@ -1,8 +1,9 @@
 """Grove's `ClusterTopologyBinding` (grove.io/v1alpha1, Grove v0.1.0-alpha.9 and later).
 
 Grove's operator reads every binding when it starts and exits on the first bad one, long after the write, so everything
-that Grove, KAI and Kueue refuse is looked for before anything is written. Development versions before alpha.9 call the
-same thing `ClusterTopology`; that of alpha.4 to alpha.8 is another and its operator's (see `grove_older`).
+that Grove, KAI and Kueue refuse is checked before anything is written. Development versions before alpha.9 call the
+same thing `ClusterTopology`. That of alpha.4 to alpha.8 is another: its operator writes one, `grove-topology`, from its
+own configuration and overwrites every edit, so it is compared with the levels that nodes carry, and never written.
 """
 
 import time
@@ -10,29 +11,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers import grove_older
 from toposcope.controller.publishers.backoff import Backoff, Clock
 from toposcope.controller.publishers.immutable_topology import Patience
-from toposcope.controller.publishers.objects import going, is_terminating, rehearse, remove, retract, served_resources
-from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
-from toposcope.integrations.grove.kai_reference import (
-    BINDINGS,
-    GROVE_API,
-    KAI_API,
-    OLDER_ONES,
-    TOPOLOGIES,
-    binding_target,
-    body_of,
-    grove_target,
-    groves_complaint,
-    is_groves,
-    is_made_from,
-    is_named_by_others,
-    is_to_be_named,
-    kai_target,
-    refusal,
-    says,
+from toposcope.controller.publishers.objects import (
+    is_terminating,
+    remove,
+    retract,
+    served_resources,
+    terminating,
+    try_create,
 )
+from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
+from toposcope.integrations.grove import kai_reference
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
+from toposcope.integrations.grove.topology import differences
+from toposcope.integrations.grove.topology import target as grove_target
+from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
@@ -40,13 +34,18 @@ from toposcope.topology.levels import Level, level_problems
 from toposcope.topology.text import compact
 
 _SOON: Final = 5.0
+_CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_FORBIDDEN: Final = 403
+_UPGRADE: Final = "upgrade Grove to v0.1.0-alpha.9 or later, or set spec.publish.grove to Never"
+
+Document = Mapping[str, Any]
 
 
 class GrovePublisher:
     """Keeps the binding named like its ClusterTopology equal to it."""
 
-    name = "grove"
-    group = "grove.io"
+    name = BINDINGS.option
+    group = BINDINGS.group
 
     def __init__(self, client: Caller, monotonic: Clock = time.monotonic) -> None:
         self._client = client
@@ -54,28 +53,28 @@ class GrovePublisher:
         self._patience = Patience(monotonic)
 
     def served(self) -> bool:
-        """Whether the API server serves the binding, or a kind that came before it. Raises KubeError."""
-        return not served_resources(self._client, GROVE_API).isdisjoint((BINDINGS, OLDER_ONES))
+        """Whether the API server serves the binding, or a kind that preceded it. Raises KubeError."""
+        return not self._resources().isdisjoint((BINDINGS.plural, OLDER_TOPOLOGIES.plural))
 
     def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the binding say `levels`. Raises KubeError when the server does not answer."""
-        target = grove_target(served_resources(self._client, GROVE_API), topology.name)
+        """Make the binding have `levels`. Raises KubeError when the server does not answer."""
+        target = grove_target(self._resources(), topology.name)
         try:
             if target is None:
-                return grove_older.report(self._client, topology.name, levels)
+                return self._report_older(topology.name, levels)
             problems = level_problems(levels)
             if problems:
                 return target.not_in_sync("Rejected", "; ".join(problems))
             return self._publish(target, topology, levels)
         except ApiError as error:
-            return (target or binding_target(topology.name)).failed(error)
+            return (target or BINDINGS.target(topology.name)).failed(error)
 
     def retract(self, topology: Topology) -> Published | None:
         """Delete the binding if it is ours; None when nothing of ours is left. Raises KubeError.
 
         The KAI Topology that Grove made from it goes with it; one of ours, which it names, stays.
         """
-        target = grove_target(served_resources(self._client, GROVE_API), topology.name)
+        target = grove_target(self._resources(), topology.name)
         if target is None:
             return None
         try:
@@ -83,83 +82,79 @@ class GrovePublisher:
         except ApiError as error:
             return target.failed(error)
 
+    def _resources(self) -> frozenset[str]:
+        return served_resources(self._client, BINDINGS.api_version)
+
     def _publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
-        there = find(self._client, target.path)
-        if there is not None and not is_ours(there, topology):
-            return target.taken()
-        if there is not None and is_terminating(there):
-            return going(target, there, (), _SOON)
+        binding = find(self._client, target.path)
+        if binding is not None and not is_ours(binding, topology):
+            return target.conflict()
+        if binding is not None and is_terminating(binding):
+            return terminating(target, binding, (), _SOON)
         named, kai = False, None
-        if not is_named_by_others(there):
-            kai = find(self._client, kai_target(target.name).path)
-            served = kai is not None or TOPOLOGIES in served_resources(self._client, KAI_API)
-            named = is_to_be_named(topology, there, kai, served=served)
+        if not kai_reference.is_named_by_others(binding):
+            kai = find(self._client, KAI_TOPOLOGIES.target(target.name).path)
+            served = kai is not None or (
+                KAI_TOPOLOGIES.plural in served_resources(self._client, KAI_TOPOLOGIES.api_version)
+            )
+            named = kai_reference.should_name(topology, binding, kai, served=served)
             if not (named or served):
                 return _without_kai(target)
-        body = body_of(target, topology, levels, there, named=named)
-        in_the_way = None if named else kai
-        if there is not None and says(there, body):
-            return self._clear_the_way(target, topology, there, in_the_way, None) or self._in_sync(target, there)
-        wish = (compact(body), topology.generation, *(each and each["metadata"]["uid"] for each in (there, kai)))
-        standing = self._backoff.standing(target.name, wish)
+        body = kai_reference.body_of(target, topology, levels, binding, named=named)
+        obstacle = None if named else kai
+        if binding is not None and kai_reference.matches(binding, body):
+            return self._clear(target, topology, binding, obstacle, None) or self._in_sync(target, binding)
+        uids = (document and document["metadata"]["uid"] for document in (binding, kai))
+        attempt = (compact(body), topology.generation, *uids)
+        standing = self._backoff.standing(target.name, attempt)
         if standing:
             return standing
         try:
-            answer = self._write(target, topology, there, in_the_way, body)
+            answer = self._write(target, topology, binding, obstacle, body)
         except ApiError as error:
             answer = target.failed(error)
-            advice = refusal(target, error) if named and answer.reason == "Rejected" else ""
-            if advice:
-                answer = target.not_in_sync("Rejected", f"{error.message}; {advice}")
-        return self._backoff.note(target.name, wish, answer)
+            fix = kai_reference.refusal_fix(target, error) if named and answer.reason == "Rejected" else ""
+            if fix:
+                answer = target.not_in_sync("Rejected", f"{error.message}; {fix}")
+        return self._backoff.note(target.name, attempt, answer)
 
-    def _in_sync(self, target: Target, there: Mapping[str, Any]) -> Published:
-        """Say that the binding is as it should be, unless Grove finds that the KAI Topology that it names is not."""
-        complaint = groves_complaint(there)
-        if is_named_by_others(there):
-            return target.in_sync(complaint)
-        if complaint:
-            return target.not_in_sync("Waiting", complaint, self._patience.again_in(target.name))
+    def _in_sync(self, target: Target, binding: Document) -> Published:
+        """The binding is as it should be; `Waiting` while Grove reports that the KAI Topology that it names is not."""
+        drift = kai_reference.reported_drift(binding)
+        if kai_reference.is_named_by_others(binding):
+            return target.in_sync(drift)
+        if drift:
+            return target.not_in_sync("Waiting", drift, self._patience.again_in(target.name))
         self._patience.over(target.name)
         return target.in_sync()
 
     def _write(
-        self,
-        target: Target,
-        topology: Topology,
-        there: Mapping[str, Any] | None,
-        in_the_way: Mapping[str, Any] | None,
-        body: Mapping[str, Any],
+        self, target: Target, topology: Topology, binding: Document | None, kai: Document | None, body: Document
     ) -> Published:
-        obstacle = self._clear_the_way(target, topology, there, in_the_way, body)
-        if obstacle:
-            return obstacle
-        # Force only on what is ours: an object that somebody made since we looked is theirs.
-        self._client.call(apply(target.path, body, MANAGER, force=there is not None))
+        waiting = self._clear(target, topology, binding, kai, body)
+        if waiting:
+            return waiting
+        # Force only on what is ours: an object that somebody created since we looked is theirs.
+        self._client.call(apply(target.path, body, MANAGER, force=binding is not None))
         return target.in_sync()
 
-    def _clear_the_way(
-        self,
-        target: Target,
-        topology: Topology,
-        there: Mapping[str, Any] | None,
-        kai: Mapping[str, Any] | None,
-        body: Mapping[str, Any] | None,
+    def _clear(
+        self, target: Target, topology: Topology, binding: Document | None, kai: Document | None, body: Document | None
     ) -> Published | None:
-        """See to it that Grove can make the KAI Topology of the binding; what is in its way, if anything is.
+        """Make way for the KAI Topology that Grove makes of the binding; what is still in its way, if anything.
 
-        `kai` is the one that is there; `body` is what is about to be written, None when nothing is.
+        `kai` is the existing one; `body` is what is about to be written, None when nothing is.
         """
-        if kai is None or is_made_from(kai, there):
+        if kai is None or kai_reference.made_from(kai, binding):
             return None
         if is_ours(kai, topology):
-            # It shall not be published any more. It goes once it is sure that Grove takes the binding without it.
+            # It is not to be published any more, and goes once it is sure that Grove accepts the binding without it.
             if body is not None:
-                rehearse(self._client, target, body)
-            ours = kai_target(target.name)
+                try_create(self._client, target, body)
+            ours = KAI_TOPOLOGIES.target(target.name)
             waiting = remove(self._client, ours, kai, "so that Grove can make its own", finalizers(kai))
             return waiting and target.not_in_sync("Waiting", f"{waiting.handle} {waiting.message}", waiting.again_in)
-        if is_groves(kai, target.name):
+        if kai_reference.made_by_grove(kai, target.name):
             text = "the KAI Topology of an earlier binding of this name is not gone yet"
             return target.not_in_sync("Waiting", text, _SOON)
         text = (
@@ -169,9 +164,46 @@ class GrovePublisher:
         )
         return target.not_in_sync("Conflict", text)
 
+    def _report_older(self, name: str, levels: Sequence[Level]) -> Published:
+        """What there is in place of a binding, and how it compares with `levels`. Raises KubeError."""
+        binding = BINDINGS.target(name)
+        crd, older_crd = f"{BINDINGS.plural}.{BINDINGS.group}", f"{OLDER_TOPOLOGIES.plural}.{OLDER_TOPOLOGIES.group}"
+        refusal = self._names_refused(crd)
+        if refusal:
+            text = f"the CRD {crd} is not served, because {older_crd} of an older Grove has its short name ({refusal})"
+            return binding.not_in_sync("Conflict", f"{text}; delete the CRD {older_crd} with its objects")
+        operators = OLDER_TOPOLOGIES.target(OPERATORS_TOPOLOGY)
+        existing = find(self._client, operators.path)
+        if existing is None:
+            text = (
+                "Grove serves the older ClusterTopology of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes "
+                f"from its own configuration, and no {binding.kind}; {_UPGRADE}"
+            )
+            return binding.not_in_sync("NotServed", text)
+        wrong = differences(existing, levels)
+        if not wrong:
+            return operators.in_sync("written by Grove's operator; its levels are those that nodes carry")
+        text = (
+            f"{'; '.join(wrong)}; Grove's operator writes it from its own configuration: correct "
+            f"config.topologyAwareScheduling there, or {_UPGRADE}"
+        )
+        return operators.not_in_sync("Conflict", text)
+
+    def _names_refused(self, name: str) -> str:
+        """Why the API server does not accept the names of the CRD; empty when it does, or when we may not read CRDs."""
+        try:
+            crd = find(self._client, f"{_CRDS}/{name}") or {}
+        except ApiError as error:
+            if error.status == _FORBIDDEN:  # only the message is less precise without it
+                return ""
+            raise
+        conditions = (crd.get("status") or {}).get("conditions") or ()
+        refused = (c for c in conditions if (c["type"], c["status"]) == ("NamesAccepted", "False"))
+        return next((str(condition.get("message")) for condition in refused), "")
+
 
 def _without_kai(target: Target) -> Published:
-    """Hold the binding back where Grove could not make a KAI Topology of it, and would not start for that."""
+    """Hold the binding back where Grove could not make a KAI Topology of it, and would not start because of that."""
     text = (
         "this cluster does not serve KAI's Topology, and Grove's operator, whose chart enables kai-scheduler, does "
         "not start while there is a ClusterTopologyBinding and no such kind; install KAI v0.12 or later, or set "

@@ -1,8 +1,8 @@
-"""KAI's and Kueue's `Topology`: one schema, and levels that most versions never let anybody change.
+"""KAI's and Kueue's `Topology`: one schema, and levels that are immutable in most versions.
 
-A change there is a deletion and a creation, and in between workloads find no topology. So it waits until the same
-levels have been wanted for a while, is rehearsed first, and is left alone while somebody holds the old object. Whether
-levels are immutable is asked of the server, by trying, and not of a table of versions.
+There a change is a deletion and a creation, and in between workloads find no topology. So it waits until the same
+levels have been wanted for a while, is tried as a dry run first, and is not made while somebody holds the old object.
+Whether levels are immutable is found out by trying, not from a table of versions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Backoff, Clock
-from toposcope.controller.publishers.objects import Holders, going, is_terminating, rehearse, remove, retract
+from toposcope.controller.publishers.objects import Holders, is_terminating, remove, retract, terminating, try_create
 from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
@@ -25,27 +25,27 @@ _INVALID: Final = 422
 
 
 class Patience:
-    """How soon to look again at what somebody else has to do: as long as it has taken so far, within limits."""
+    """How soon to look again at what somebody else has to do: in as long as it has taken so far, within limits."""
 
     def __init__(self, monotonic: Clock) -> None:
         self._monotonic = monotonic
         self._since: dict[str, float] = {}
 
     def again_in(self, name: str) -> float:
-        """Seconds until the next look is worth while."""
+        """Seconds until the next look."""
         now = self._monotonic()
         return min(max(now - self._since.setdefault(name, now), _SOONEST), _RAREST)
 
     def over(self, name: str) -> None:
-        """There is nothing to wait for."""
+        """Nothing is waited for any more."""
         self._since.pop(name, None)
 
 
 class ImmutableTopologyPublisher:
     """Keeps `Topology` objects of one API equal to levels.
 
-    `holders` names what must let go of an object before it can be deleted. What is remembered, by name, only spares
-    the server: losing it costs a delay.
+    `holders` names what must let go of an object before it can be deleted. The state, by name, only saves requests:
+    losing it costs a delay.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ImmutableTopologyPublisher:
         self._patience = Patience(monotonic)
         self._backoff = Backoff(monotonic)
         self._wanted: dict[str, tuple[tuple[str, ...], float]] = {}
-        """Which levels each object should have, and since when."""
+        """The levels that each object should have, and since when."""
 
     def publish(self, target: Target, topology: Topology, levels: Sequence[Level]) -> Published:
         """Make the object have `levels`. Raises KubeError when the server does not answer."""
@@ -72,24 +72,24 @@ class ImmutableTopologyPublisher:
             return target.failed(error)
 
     def keep(
-        self, target: Target, topology: Topology, levels: Sequence[Level], there: Mapping[str, Any] | None
+        self, target: Target, topology: Topology, levels: Sequence[Level], existing: Mapping[str, Any] | None
     ) -> Published:
-        """Make the object, which is `there` just now, have `levels`. Raises KubeError, ApiError only from reading."""
+        """Make the object, which is `existing` now, have `levels`. Raises KubeError, ApiError only from reading."""
         wanted = tuple(level.key for level in levels)
         if self._wanted.get(target.name, ((),))[0] != wanted:
             self._wanted[target.name] = wanted, self._monotonic()
         problems = level_problems(levels)
         if problems:
             return self._settled(target.not_in_sync("Rejected", "; ".join(problems)))
-        if there is not None:
-            if not is_ours(there, topology):
-                return self._settled(target.taken())
-            if is_terminating(there):
-                return going(target, there, self._holders(there), self._patience.again_in(target.name))
-            if level_keys(there) == wanted:
+        if existing is not None:
+            if not is_ours(existing, topology):
+                return self._settled(target.conflict())
+            if is_terminating(existing):
+                return terminating(target, existing, self._holders(existing), self._patience.again_in(target.name))
+            if level_keys(existing) == wanted:
                 return self._settled(target.in_sync())
         self._patience.over(target.name)
-        return self._pursue(target, topology, wanted, there)
+        return self._pursue(target, topology, wanted, existing)
 
     def retract(self, target: Target, topology: Topology) -> Published | None:
         """Delete the object if it is ours; None when nothing of ours is left.
@@ -108,43 +108,43 @@ class ImmutableTopologyPublisher:
         return answer
 
     def _pursue(
-        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], existing: Mapping[str, Any] | None
     ) -> Published:
-        """Write when it is time; else say what it waits for."""
+        """Write when it is time; else report what it waits for."""
         name = target.name
-        # What is not there yet disturbs nobody; what was changed by hand is put back as soon as it is seen.
-        left = 0.0 if there is None else self._wanted[name][1] + self._delay - self._monotonic()
+        # A new object disturbs nobody; a manual edit is reverted as soon as it is seen.
+        left = 0.0 if existing is None else self._wanted[name][1] + self._delay - self._monotonic()
         if left > 0:
             text = f"gets the levels {' > '.join(wanted)} once they have been wanted for {self._delay:g} s"
             return target.not_in_sync("Waiting", text, left)
-        wish = (wanted, "" if there is None else there["metadata"]["uid"], topology.generation)
-        standing = self._backoff.standing(name, wish)
-        return standing or self._backoff.note(name, wish, self._write(target, topology, wanted, there))
+        attempt = (wanted, "" if existing is None else existing["metadata"]["uid"], topology.generation)
+        standing = self._backoff.standing(name, attempt)
+        return standing or self._backoff.note(name, attempt, self._write(target, topology, wanted, existing))
 
     def _write(
-        self, target: Target, topology: Topology, wanted: tuple[str, ...], there: Mapping[str, Any] | None
+        self, target: Target, topology: Topology, wanted: tuple[str, ...], existing: Mapping[str, Any] | None
     ) -> Published:
         body = target.body(topology, {"levels": [{"nodeLabel": key} for key in wanted]})
         try:
-            if there is not None:
-                if self._changed_in_place(target, body, there):
+            if existing is not None:
+                if self._changed_in_place(target, body, existing):
                     return target.in_sync()
-                # Either nobody may change levels here, or these are refused as such: that must not cost the old ones.
-                rehearse(self._client, target, body)
+                # Either levels are immutable, or these levels are refused: that must not cost the old object.
+                try_create(self._client, target, body)
                 why = f"to get the levels {' > '.join(wanted)}"
-                waiting = remove(self._client, target, there, why, self._holders(there))
+                waiting = remove(self._client, target, existing, why, self._holders(existing))
                 if waiting:
                     return waiting
-            # Without force: an object that somebody made since we looked is theirs.
+            # Without force: an object that somebody created since we looked is theirs.
             self._client.call(apply(target.path, body, MANAGER, force=False))
         except ApiError as error:
             return target.failed(error)
         return target.in_sync()
 
-    def _changed_in_place(self, target: Target, body: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
-        """Change what is there; False when the server does not let anybody. Raises KubeError."""
-        # The uid ties the force to what was looked at.
-        known = {**body, "metadata": {**body["metadata"], "uid": there["metadata"]["uid"]}}
+    def _changed_in_place(self, target: Target, body: Mapping[str, Any], existing: Mapping[str, Any]) -> bool:
+        """Change the existing object; False where levels are immutable. Raises KubeError."""
+        # The uid ties the force to the object that was read.
+        known = {**body, "metadata": {**body["metadata"], "uid": existing["metadata"]["uid"]}}
         try:
             self._client.call(apply(target.path, known, MANAGER, force=True))
         except ApiError as error:
@@ -155,5 +155,5 @@ class ImmutableTopologyPublisher:
 
 
 def level_keys(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The node labels of a Topology; aliases that an administrator gave them (KAI v0.17) are left alone."""
+    """The node labels of a Topology; aliases that an administrator added (KAI v0.17) are left alone."""
     return tuple(level["nodeLabel"] for level in (document.get("spec") or {}).get("levels") or ())

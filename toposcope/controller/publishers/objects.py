@@ -1,4 +1,4 @@
-"""What publishers ask of the API server: what it serves, what is there, whether a new object would do, deletion."""
+"""What all publishers do at the API server: ask what it serves, try a new object, delete one that nobody holds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -12,11 +12,11 @@ from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
-"""Names, in words, who must let go of an object before it can be deleted."""
+"""Who must let go of an object before it can be deleted, each as `ResourceFlavor gpu` or `finalizer NAME`."""
 
 
-_LONGEST_NAME: Final = 240
-_MOST_NAMES: Final = 5
+_MAX_NAME: Final = 240
+_MAX_LISTED: Final = 5
 _SOON: Final = 1.0
 
 
@@ -29,23 +29,23 @@ def served_resources(client: Caller, api_version: str) -> frozenset[str]:
     return frozenset(resource["name"] for resource in found["resources"])
 
 
-def rehearse(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
-    """Have the server check a new object, under another name and without storing it. Raises ApiError if it refuses."""
-    name = f"{target.name[:_LONGEST_NAME].rstrip('-.')}-dry-run"
+def try_create(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
+    """Have the server validate a new object, under another name and as a dry run. Raises ApiError if it refuses."""
+    name = f"{target.name[:_MAX_NAME].rstrip('-.')}-dry-run"
     trial = {**body, "metadata": {**body["metadata"], "name": name}}
     query = {"fieldManager": MANAGER, "fieldValidation": "Strict", "dryRun": "All"}
     client.call(Request("POST", target.collection, query, msgspec.json.encode(trial)))
 
 
 def is_terminating(document: Mapping[str, Any]) -> bool:
-    """Whether the object is deleted and only its finalizers keep it."""
+    """Whether the object is being deleted and waits for its finalizers."""
     return "deletionTimestamp" in document["metadata"]
 
 
 def listing(names: Sequence[str]) -> str:
     """The first few names in one line."""
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_LISTED
+    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def remove(
@@ -53,8 +53,8 @@ def remove(
 ) -> Published | None:
     """Delete our object; None once it is gone, else what it waits for. Raises KubeError.
 
-    `why` goes on from "waits to be deleted". Nothing is deleted while somebody holds it: it would stay terminating,
-    which nobody can take back. Nor is anything but the very state that was looked at.
+    `why` completes "waits to be deleted". Nothing is deleted while somebody holds it: it would stay terminating, which
+    cannot be undone. And only the state that was read is deleted, by uid and resourceVersion.
     """
     metadata = document["metadata"]
     if not is_terminating(document):
@@ -73,28 +73,28 @@ def remove(
     left = find(client, target.path)
     if left is None or left["metadata"]["uid"] != metadata["uid"]:
         return None
-    return going(target, left, holders, _SOON)
+    return terminating(target, left, holders, _SOON)
 
 
 def retract(client: Caller, target: Target, topology: Topology, holders: Holders, backoff: Backoff) -> Published | None:
     """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError."""
-    there = find(client, target.path)
-    if there is None or not is_ours(there, topology):
+    existing = find(client, target.path)
+    if existing is None or not is_ours(existing, topology):
         return None
-    wish = ("retract", there["metadata"]["uid"], topology.generation)
-    standing = backoff.standing(target.name, wish)
+    attempt = ("retract", existing["metadata"]["uid"], topology.generation)
+    standing = backoff.standing(target.name, attempt)
     if standing:
         return standing
     try:
-        left = remove(client, target, there, f"because spec.publish.{target.option} is Never", holders(there))
+        left = remove(client, target, existing, f"because spec.publish.{target.option} is Never", holders(existing))
     except ApiError as error:
-        return backoff.note(target.name, wish, target.failed(error))
+        return backoff.note(target.name, attempt, target.failed(error))
     backoff.forget(target.name)
     return left
 
 
-def going(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:
-    """Say that the object is deleted but not gone, and what holds it."""
+def terminating(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:
+    """The object is being deleted but still exists, and what holds it."""
     held = list(dict.fromkeys((*finalizers(document), *holders)))
     text = "is being deleted" + (f"; still held by {listing(held)}" if held else "")
     return target.not_in_sync("Waiting", text, again_in)

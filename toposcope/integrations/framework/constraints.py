@@ -5,7 +5,7 @@ independent of each other: each is kept together by itself. What is below a grou
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from toposcope.integrations.framework.node_affinity import ANY_NODE, NodeFilter
 from toposcope.topology.levels import Level
@@ -13,14 +13,13 @@ from toposcope.topology.levels import Level
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods that are all alike."""
+    """Identical pods."""
 
     name: str
     count: int
     requests: tuple[tuple[str, int], ...]
     """Resource name and amount per pod, sorted: `cpu` in thousandths, `memory` in bytes, everything else in units."""
-    choice: NodeFilter = ANY_NODE
-    """The nodes that they may use."""
+    node_filter: NodeFilter = ANY_NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +27,16 @@ class Group:
     """Pods and smaller groups that belong together."""
 
     name: str
-    """As an admin finds it in the workload: `decode`, `replica of prefill`."""
+    """What an admin calls it: `decode`, `replica of prefill`."""
     pods: tuple[Pods, ...] = ()
     groups: tuple["Group", ...] = ()
     required: Level | None = None
     preferred: Level | None = None
     copies: int = 1
-    apart: str = ""
-    """No two copies of the groups with this same word share a domain of the required level ("exclusive placement").
+    anti_affinity: str = ""
+    """Groups with the same pod label here, and their copies, never share a domain of the required level.
 
-    As pod anti-affinity has it, a domain here is the value of the level's label alone, whatever lies above it.
+    As for pod anti-affinity, a domain is then the value of the level's label alone, whatever lies above it.
     """
 
     def everything(self) -> Iterator[tuple["Group", int]]:
@@ -48,66 +47,65 @@ class Group:
                 yield group, times * below.copies
 
     @property
-    def loose(self) -> bool:
-        """Whether nothing in it has to stay together."""
+    def unconstrained(self) -> bool:
+        """Whether nothing in it asks for a level."""
         return all(not (group.required or group.preferred) for group, _ in self.everything())
 
     def simplified(self) -> "Group":
-        """The same demand without empty groups; pods that need not stay together belong to the group around them.
+        """The same without empty groups; pods that need not stay together belong to the group around them.
 
         A group that asks for nothing itself and has nothing but one other group in it gives way to that one.
         """
         pods = [pod for pod in self.pods if pod.count]
-        tight = []
+        constrained = []
         for below in self.groups:
-            if not below.loose:
-                tight.append(below.simplified())
-            else:
-                heap = [(pod, times * below.copies) for group, times in below.everything() for pod in group.pods]
-                pods += [replace(each, count=each.count * times) for each, times in heap if each.count * times]
-        filled = tuple(group for group in tight if group.copies and group.total())
-        if len(filled) == 1 and not pods and not (self.required or self.preferred):
-            return replace(filled[0], copies=self.copies * filled[0].copies)
-        return replace(self, pods=tuple(pods), groups=filled)
+            if not below.unconstrained:
+                constrained.append(below.simplified())
+                continue
+            for group, times in below.everything():
+                counts = ((pod, pod.count * times * below.copies) for pod in group.pods)
+                pods += [replace(pod, count=count) for pod, count in counts if count]
+        groups = tuple(group for group in constrained if group.copies and group.total())
+        if len(groups) == 1 and not pods and not (self.required or self.preferred):
+            return replace(groups[0], copies=self.copies * groups[0].copies)
+        return replace(self, pods=tuple(pods), groups=groups)
 
     def total(self) -> dict[str, int]:
-        """What one copy asks for in all, by resource; `pods` counts the pods themselves."""
-        found: dict[str, int] = {}
+        """The requests of one copy, by resource; `pods` counts the pods themselves."""
+        total: dict[str, int] = {}
         for group, times in self.everything():
             for pods in group.pods:
-                found["pods"] = found.get("pods", 0) + pods.count * times
-                for resource, amount in pods.requests:
-                    found[resource] = found.get(resource, 0) + amount * pods.count * times
-        return found
+                for resource, amount in (("pods", 1), *pods.requests):
+                    total[resource] = total.get(resource, 0) + amount * pods.count * times
+        return total
 
 
 def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """The groups that ask for anything, each simplified."""
-    found = []
-    for group in groups:
-        if group.copies and group.total():
-            heap = Group(group.name, groups=(group,)) if group.loose else group
-            found.append(heap.simplified())
-    return tuple(found)
+    """The groups that have pods, each simplified."""
+    return tuple(
+        (Group(group.name, groups=(group,)) if group.unconstrained else group).simplified()
+        for group in groups
+        if group.copies and group.total()
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One workload's demands on one topology."""
+    """What one workload asks of one topology."""
 
     system: str
-    """Who will place it, in the field's words: `Grove`, `Kueue`."""
+    """Who places it: `Grove`, `Kueue`."""
     handle: str
-    """`kind/name`, with the namespace in front where there is one."""
+    """`kind/name -n namespace`."""
     groups: tuple[Group, ...]
     topology: str | None = None
-    """The ClusterTopology whose levels count; None: it asks for none."""
+    """The topology whose levels count; None: it asks for none."""
     levels: tuple[Level, ...] = ()
-    """The node labels that count where no topology is asked: pod affinity knows nothing else."""
+    """The node labels that count where it names no topology: pod affinity knows nothing else."""
     placeable: bool = True
     """False: too little is known to say whether it fits; the notes say what."""
-    notes: tuple[str, ...] = field(default=())
-    """What the admin should know about how the tree was made."""
+    notes: tuple[str, ...] = ()
+    """What the admin should know about how the workload was read."""
 
 
 PodGroupName = tuple[str, str]
@@ -116,7 +114,7 @@ PodGroupName = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PodGroupMember:
-    """Pods of a PodGroup that are alike; `subgroup` is empty where they are in none."""
+    """Identical pods of a PodGroup; `subgroup` is empty for pods outside of sub-groups."""
 
     subgroup: str
     pods: Pods

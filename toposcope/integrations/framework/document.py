@@ -1,34 +1,68 @@
-"""A document with the path to where one stands in it: what has the wrong type is noted there, and reading goes on."""
+"""A document whose values know their path in it. A value of the wrong type becomes a finding, and reading goes on."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from toposcope.integrations.framework.system import Finding
+_MAX_SHOWN: Final = 60
 
-_SHOWN: Final = 60
+Severity = Literal["error", "warning", "advice"]
+"""Refused, or would never run as meant; accepted but not what it seems; could be better."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """One value of a document. Parts of one document share the list of findings."""
+class Finding:
+    """One thing about one field of a document."""
 
-    value: Any
-    path: str = ""
-    findings: list[Finding] = field(default_factory=list)
+    rule: str
+    """A stable identifier for scripts: `grove/unknown-domain`."""
+    severity: Severity
+    field: str
+    """Its path in the document, empty for the document as a whole."""
+    message: str
+    """In the system's own words where its webhook or condition has some."""
+    fix: str = ""
+
+
+class Field:
+    """One value of a document, None where there is none. Fields of one document share the list of findings."""
+
+    __slots__ = ("_name", "_parent", "findings", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        path: str | int = "",
+        findings: list[Finding] | None = None,
+        parent: "Field | None" = None,
+    ) -> None:
+        self.value = value
+        self.findings: list[Finding] = [] if findings is None else findings
+        self._name = path
+        self._parent = parent
+
+    @property
+    def path(self) -> str:
+        """Where it is in the document: `spec.levels[0].nodeLabel`; names with dots, such as label keys, in brackets."""
+        if self._parent is None:
+            return str(self._name)
+        above = self._parent.path
+        if isinstance(self._name, int) or "." in self._name:
+            return f"{above}[{self._name}]"
+        return f"{above}.{self._name}" if above else self._name
 
     def __truediv__(self, name: str) -> "Field":
-        """The member `name` of an object; what is not there, or null, is a part with the value None."""
-        return Field(self._object().get(name), self._below(name), self.findings)
-
-    def _below(self, name: str) -> str:
-        """The path of a member: what has dots of its own, as label keys do, stands in brackets."""
-        if "." in name:
-            return f"{self.path}[{name}]"
-        return f"{self.path}.{name}" if self.path else name
+        """The property `name` of an object; one that is absent or null is a field with the value None."""
+        value = self.value
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif value is not None:
+            self.wrong("an object")
+            value = None
+        return Field(value, name, self.findings, self)
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether it is set."""
         return self.value is not None
 
     def items(self) -> Iterator["Field"]:
@@ -37,15 +71,21 @@ class Field:
             self.wrong("a list")
             return
         for number, value in enumerate(self.value or ()):
-            yield Field(value, f"{self.path}[{number}]", self.findings)
+            yield Field(value, number, self.findings, self)
 
-    def members(self) -> Iterator[tuple[str, "Field"]]:
-        """The members of an object, by name."""
-        for name in self._object():
-            yield name, self / name
+    def properties(self) -> Iterator[tuple[str, "Field"]]:
+        """The properties of an object, by name."""
+        if self.value is not None and not isinstance(self.value, dict):
+            self.wrong("an object")
+            return
+        for name, value in (self.value or {}).items():
+            if isinstance(name, str):
+                yield name, Field(value, name, self.findings, self)
+            else:
+                self.wrong("an object whose property names are strings")
 
     def text(self) -> str | None:
-        """A string; None where nothing stands, the empty string included: Kubernetes takes both for "not set"."""
+        """A string; None where there is none or an empty one: Kubernetes takes both for "not set"."""
         if self.value is None or isinstance(self.value, str):
             return self.value or None
         self.wrong("a string", "put it in quotes" if isinstance(self.value, bool | int | float) else "")
@@ -70,15 +110,15 @@ class Field:
         return default
 
     def texts(self) -> dict[str, str]:
-        """An object of strings, as labels and annotations are."""
-        return {name: text for name, part in self.members() if (text := part.text()) is not None}
+        """An object of strings, such as labels and annotations."""
+        return {name: text for name, field in self.properties() if (text := field.text()) is not None}
 
     def error(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that a system would refuse what stands here."""
+        """Note that a system would refuse this value."""
         self.findings.append(Finding(rule, "error", self.path, message, fix))
 
     def warn(self, rule: str, message: str, fix: str = "") -> None:
-        """Note that what stands here is accepted but does not do what its author seems to expect."""
+        """Note that this value is accepted but does not do what its author seems to expect."""
         self.findings.append(Finding(rule, "warning", self.path, message, fix))
 
     def advise(self, rule: str, message: str, fix: str = "") -> None:
@@ -88,33 +128,33 @@ class Field:
     def wrong(self, expected: str, fix: str = "") -> None:
         """Note that the value has the wrong type."""
         shown = repr(self.value)
-        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+        shown = shown if len(shown) <= _MAX_SHOWN else shown[:_MAX_SHOWN] + "..."
         self.error("type", f"is {shown}, expected {expected}", fix)
 
-    def _object(self) -> Mapping[str, Any]:
-        if self.value is None:
-            return {}
-        if isinstance(self.value, dict):
-            if all(isinstance(name, str) for name in self.value):
-                return self.value
-            self.wrong("an object whose member names are strings")
-            return {name: value for name, value in self.value.items() if isinstance(name, str)}
-        self.wrong("an object")
-        return {}
+
+def kind_of(document: Any) -> tuple[str, str]:
+    """API group (empty for the core group) and kind; empty strings for anything but a Kubernetes object."""
+    known = document if isinstance(document, dict) else {}
+    version, kind = known.get("apiVersion"), known.get("kind")
+    if not isinstance(version, str) or not isinstance(kind, str):
+        return "", ""
+    return version.rpartition("/")[0], kind
 
 
-def is_kind(document: Mapping[str, Any], group: str, *kinds: str) -> bool:
-    """Whether the document is of one of the kinds, in any version of the API group (empty: the core group)."""
-    version, kind = document.get("apiVersion"), document.get("kind")
-    if not isinstance(version, str) or kind not in kinds:
-        return False
-    return version.rpartition("/")[0] == group
+def name_of(root: Field, default: str = "") -> str:
+    """The object's name."""
+    return (root / "metadata" / "name").text() or default
+
+
+def namespace_of(root: Field) -> str:
+    """The object's namespace."""
+    return (root / "metadata" / "namespace").text() or "default"
 
 
 def handle_of(root: Field) -> str:
-    """How people name the object: `kind/name -n namespace`, as kubectl takes it."""
+    """What kubectl calls the object: `kind/name -n namespace`."""
     kind = ((root / "kind").text() or "object").lower()
     metadata = root / "metadata"
-    name = (metadata / "name").text() or ((metadata / "generateName").text() or "") + "?"
+    name = name_of(root) or ((metadata / "generateName").text() or "") + "?"
     namespace = (metadata / "namespace").text()
     return f"{kind}/{name}" + (f" -n {namespace}" if namespace else "")

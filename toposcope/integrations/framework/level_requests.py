@@ -1,32 +1,41 @@
-"""What a source is, and how one of its objects is read.
+"""Which levels the workloads of a cluster ask for: read from each watched object, rolled up to the workloads' owners.
 
-The facts: who asks for which level.
-
-Annotations of objects and of the pod templates in them: the only part of a template that is ever decoded.
-
-From objects to the workloads that people made: what a workload's own objects ask for, it asks for.
+An object is decoded only to the fields that its kind's reader looks at: a watch of thousands of workloads must stay
+cheap, and pod templates are large.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
+from toposcope.integrations.framework.document import Field
 from toposcope.kube.reflector import Raw
 
-_LONGEST: Final = 317
+MAX_LEVEL_REQUESTS: Final = 64
+"""Four times the levels that a topology can have; one workload must not fill our memory."""
+_MAX_KEY: Final = 317
 """A label key: a DNS prefix of 253 characters, a slash, a name of 63."""
-_LONGEST_NAME: Final = 253
-_TERM: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII)
+_MAX_NAME: Final = 253
+_MAX_OWNERS: Final = 8
+"""Owners of owners; no real chain is as long, and owners that own each other must end somewhere."""
+_LEVEL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII)
+
+ANNOTATIONS: Final[Mapping[str, Any]] = {"metadata": {"annotations": dict[str, str]}}
+"""The fields of an object, or of a pod template, of which only the annotations are read."""
+_OWNER: Final = {"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}
+_METADATA: Final = {"name": str, "namespace": str, "uid": str, "resourceVersion": str, "ownerReferences": [_OWNER]}
+_STATUS: Final = {"conditions": [{"type": str, "status": str}]}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRef:
-    """An object of the cluster, as Events refer to it; `namespace` is empty where it has none."""
+    """An object of the cluster, as Events refer to it; `namespace` is empty for a cluster-scoped one."""
 
     api_version: str
     kind: str
@@ -39,52 +48,57 @@ class WorkloadRef:
 class LevelRequest:
     """One level that a workload asks for."""
 
-    term: str
+    level: str
     """A domain (`rack`) or the node label that carries one (`topology.kubernetes.io/zone`)."""
     required: bool
-    """False: preferred. It counts as used: schedulers refuse a preferred level that they do not know."""
+    """False: preferred. Preferred levels count as used: schedulers refuse one that they do not know."""
     topology: str | None = None
     """The topology that the workload names; None: it leaves that to the scheduler."""
     any_label: bool = False
-    """Met by pod affinity: a node label that is no level of any topology serves as well."""
+    """Enforced by pod affinity: a node label that is no level of any topology works as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What one object says."""
+class ObjectRequests:
+    """The level requests of one object."""
 
     workload: WorkloadRef
     version: str = field(default="", compare=False)
-    """resourceVersion: that it moved on is no news."""
+    """resourceVersion: a change of nothing else is no change."""
     owner: WorkloadRef | None = None
-    """The object that made it, as its ownerReferences say."""
+    """The object that created it, by its ownerReferences."""
     finished: bool = False
-    """It has run to its end: what it asks for is history, and so is what it owns."""
-    needs: tuple[LevelRequest, ...] = ()
+    """It has run to completion: its requests no longer count, nor those of what it owns."""
+    requests: tuple[LevelRequest, ...] = ()
     problem: str = ""
-    """What could not be understood."""
+    """Why the object could not be read."""
 
 
 @lru_cache(maxsize=4096)
-def need(term: str, *, required: bool, topology: str | None = None, any_label: bool = False) -> LevelRequest:
-    """One need, shared between the thousands of workloads that have the same.
+def level_request(level: str, *, required: bool, topology: str | None = None, any_label: bool = False) -> LevelRequest:
+    """One request, shared between the thousands of workloads that have the same.
 
-    Raises ValueError for what can be neither a domain nor a label key: whatever anybody writes into an annotation
-    ends up in a ClusterTopology's status.
+    Raises ValueError for text that can be neither a domain nor a label key: it would end up in a ClusterTopology's
+    status.
     """
-    if len(term) > _LONGEST or not _TERM.fullmatch(term):
-        raise ValueError(f"{term[:80]!r} is neither a domain, such as rack, nor the key of a node label")
-    if topology and len(topology) > _LONGEST_NAME:
-        raise ValueError(f"{topology[:80]!r}... is no name of a topology: it has more than {_LONGEST_NAME} characters")
-    return LevelRequest(term, required, topology or None, any_label)
+    if len(level) > _MAX_KEY or not _LEVEL.fullmatch(level):
+        raise ValueError(f"{level[:80]!r} is neither a domain, such as rack, nor the key of a node label")
+    if topology and len(topology) > _MAX_NAME:
+        raise ValueError(f"{topology[:80]!r}... is not the name of a topology: it has more than {_MAX_NAME} characters")
+    return LevelRequest(level, required, topology or None, any_label)
 
 
-MAX_LEVEL_REQUESTS: Final = 64
-"""Four times the levels that a topology can have; one workload must not fill our memory."""
+def requests_at(
+    places: Iterable[tuple[Field, bool]], topology: str | None = None, *, any_label: bool = False
+) -> Iterator[LevelRequest]:
+    """A request for each of the fields that names a level; the flag says whether it is required. Raises ValueError."""
+    for place, required in places:
+        if level := place.text():
+            yield level_request(level, required=required, topology=topology, any_label=any_label)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+@dataclass(frozen=True, eq=False)
+class WatchedKind:
     """One kind whose objects ask for levels."""
 
     kind: str
@@ -92,157 +106,115 @@ class Source:
     versions: tuple[str, ...]
     """Preferred first."""
     plural: str
-    needs: Callable[[Raw], Iterator[LevelRequest]]
-    """What an object in any of the versions asks for. Raises ValueError or RecursionError for one that is malformed."""
+    fields: Mapping[str, Any]
+    """What is decoded: a type for each property, or a mapping of the same form, or a list of one of either.
+
+    `*` stands for every property of a map.
+    """
+    requests: Callable[[Field], Iterator[LevelRequest]]
+    """The requests of an object in any of the versions. Raises ValueError."""
     finished: frozenset[str] = frozenset()
-    """The conditions that say that an object has run to its end."""
-    repeats: frozenset[str] = frozenset()
-    """Kinds of owners whose objects say nothing of their own: a workload that is followed has said it already."""
+    """The conditions that say that an object has run to completion."""
+    derived_from: frozenset[str] = frozenset()
+    """Kinds of owners that are watched themselves: objects that they create repeat their requests."""
     only_with: frozenset[str] = frozenset()
-    """Followed only while a source of one of these groups is: others give these objects no meaning."""
+    """Watched only while a kind of one of these groups is: others give these objects no meaning."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """API group and kind."""
+        return self.group, self.kind
 
     @property
     def name(self) -> str:
-        """`jobsets.jobset.x-k8s.io`, as a CRD would be called."""
+        """`jobsets.jobset.x-k8s.io`, as a CRD is called."""
         return f"{self.plural}.{self.group}"
 
-
-class _Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    api_version: str
-    kind: str
-    name: str
-    uid: str
-    controller: bool | None = None
-
-
-class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    owner_references: list[_Owner] | None = None
+    @cached_property
+    def decoder(self) -> "msgspec.json.Decoder[Any]":
+        """Decodes an object's metadata and `fields`, and its conditions where these say that it has finished."""
+        metadata = {"metadata": _METADATA | self.fields.get("metadata", {})}
+        status = {"status": _STATUS} if self.finished else {}
+        return msgspec.json.Decoder(_type({**self.fields, **metadata, **status}))
 
 
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta
+def _type(fields: Any) -> Any:
+    """The type that msgspec decodes: any property may be absent or null, others are skipped."""
+    if isinstance(fields, list):
+        return list[_type(fields[0]) | None]  # type: ignore[misc]
+    if not isinstance(fields, Mapping):
+        return fields
+    if "*" in fields:
+        return dict[str, _type(fields["*"]) | None]  # type: ignore[misc]
+    make: Any = TypedDict  # the functional form, for names that only the caller knows
+    return make("Fields", {name: _type(kind) | None for name, kind in fields.items()}, total=False)
 
 
-class _Condition(msgspec.Struct, frozen=True, gc=False):
-    type: str = ""
-    status: str = ""
+_ANY_OBJECT: Final["msgspec.json.Decoder[Any]"] = msgspec.json.Decoder(_type({"metadata": _METADATA}))
 
 
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    conditions: list[_Condition] | None = None
-
-
-class _WithStatus(msgspec.Struct, frozen=True, gc=False):
-    status: _Status | None = None
-
-
-_OBJECT: Final = msgspec.json.Decoder(_Object)
-_WITH_STATUS: Final = msgspec.json.Decoder(_WithStatus)
-
-
-def read(source: Source, version: str, raw: Raw) -> Reading:
-    """What one object says. Malformed, it asks for nothing and has a `problem`; without a name it is nobody's."""
-    api_version = f"{source.group}/{version}"
+def read_object(kind: WatchedKind, version: str, raw: Raw) -> ObjectRequests:
+    """The requests of one object; a malformed one has none and a `problem`, and no name where that is unreadable."""
     try:
-        meta = _OBJECT.decode(raw).metadata
+        root, problem = Field(kind.decoder.decode(raw)), ""
     except (ValueError, RecursionError) as error:
-        return Reading(WorkloadRef(api_version, source.kind, "", "", ""), problem=_words(error))
-    workload = WorkloadRef(api_version, source.kind, meta.namespace, meta.name, meta.uid)
-    owner = _owner(meta)
-    try:
-        needs = dict.fromkeys(source.needs(raw)) if owner is None or owner.kind not in source.repeats else {}
-        finished = bool(source.finished) and _finished(source, raw)
-    except (ValueError, RecursionError) as error:
-        return Reading(workload, meta.resource_version, owner, problem=_words(error))
-    return Reading(
-        workload,
-        meta.resource_version,
-        owner,
-        finished,
-        tuple(islice(needs, MAX_LEVEL_REQUESTS)),
-        f"asks for {len(needs)} levels; only the first {MAX_LEVEL_REQUESTS} count"
-        if len(needs) > MAX_LEVEL_REQUESTS
-        else "",
-    )
+        root, problem = Field(None), _text(error)
+        with contextlib.suppress(ValueError, RecursionError):
+            root = Field(_ANY_OBJECT.decode(raw))
+    metadata: Mapping[str, Any] = (root / "metadata").value or {}
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    workload = WorkloadRef(f"{kind.group}/{version}", kind.kind, namespace, name, metadata.get("uid") or "")
+    owner = _owner(metadata, namespace)
+    requests: dict[LevelRequest, None] = {}
+    if not name:
+        problem = problem or "the object has no name"
+    elif not problem and (owner is None or owner.kind not in kind.derived_from):
+        try:
+            requests = dict.fromkeys(kind.requests(root))
+        except ValueError as error:
+            problem = _text(error)
+    if len(requests) > MAX_LEVEL_REQUESTS:
+        problem = f"asks for {len(requests)} levels; only the first {MAX_LEVEL_REQUESTS} count"
+    finished = bool(kind.finished) and not problem and _has_finished(kind, root)
+    kept = tuple(islice(requests, MAX_LEVEL_REQUESTS))
+    return ObjectRequests(workload, metadata.get("resourceVersion") or "", owner, finished, kept, problem)
 
 
-def _owner(meta: _Meta) -> WorkloadRef | None:
-    """The controller, or the only owner: KAI's PodGroups name theirs without calling it controller."""
-    owners = meta.owner_references or []
-    found = next((o for o in owners if o.controller), owners[0] if len(owners) == 1 else None)
-    if found is None:
+def _owner(metadata: Mapping[str, Any], namespace: str) -> WorkloadRef | None:
+    """The controller, or the only owner: KAI's PodGroups name theirs without marking it as controller."""
+    owners: list[Mapping[str, Any]] = [owner for owner in metadata.get("ownerReferences") or () if owner]
+    owner = next((o for o in owners if o.get("controller")), owners[0] if len(owners) == 1 else None)
+    if owner is None:
         return None
-    return WorkloadRef(found.api_version, found.kind, meta.namespace, found.name, found.uid)
+    api_version, kind, name, uid = (owner.get(key) or "" for key in ("apiVersion", "kind", "name", "uid"))
+    return WorkloadRef(api_version, kind, namespace, name, uid)
 
 
-def _finished(source: Source, raw: Raw) -> bool:
-    status = _WITH_STATUS.decode(raw).status or _Status()
-    return any(c.type in source.finished and c.status == "True" for c in status.conditions or ())
+def _has_finished(kind: WatchedKind, root: Field) -> bool:
+    conditions = (root / "status" / "conditions").items()
+    return any((c / "type").value in kind.finished and (c / "status").value == "True" for c in conditions)
 
 
-def _words(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
 
 
-class Meta(msgspec.Struct, frozen=True, gc=False):
-    """An object's metadata, or a pod template's."""
-
-    annotations: dict[str, str] | None = None
-
-
-class Template(msgspec.Struct, frozen=True, gc=False):
-    """A pod template."""
-
-    metadata: Meta | None = None
-
-
-class TemplateSpec(msgspec.Struct, frozen=True, gc=False):
-    """The spec of a Job, Deployment or StatefulSet."""
-
-    template: Template | None = None
-
-
-class Workload(msgspec.Struct, frozen=True, gc=False):
-    """A Job, Deployment or StatefulSet, or the template of a Job."""
-
-    metadata: Meta | None = None
-    spec: TemplateSpec | None = None
-
-    @property
-    def template(self) -> Template | None:
-        """Its pod template."""
-        return self.spec.template if self.spec else None
-
-
-def annotations(annotated: Template | Workload | None) -> Mapping[str, str]:
-    """The annotations that stand there, if any."""
-    return (annotated and annotated.metadata and annotated.metadata.annotations) or {}
-
-
-_DEEPEST: Final = 8
-"""Owners of owners; nothing real comes near it, and owners that own each other must end somewhere."""
-
-
-def roll_up(readings: Iterable[Reading]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
-    """The needs of each workload that has not finished, under the topmost owner that is known.
+def roll_up(objects: Iterable[ObjectRequests]) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
+    """The requests of each workload that has not finished, under the topmost owner that is known.
 
     A Deployment, the PodCliqueSet made from it and a PodGroup made from that are one workload. An owner that is not
-    followed itself (a RayJob, a CronJob) is still the object that somebody wrote, and gets the needs and the Events.
+    watched itself (a RayJob, a CronJob) is still the object that somebody wrote, and gets the requests and the Events.
     """
-    every = list(readings)
-    by_uid = {reading.workload.uid: reading for reading in every}
-    found: dict[WorkloadRef, dict[LevelRequest, None]] = {}
-    for reading in every:
-        top, finished = reading, reading.finished
-        for _ in range(_DEEPEST):
+    known = list(objects)
+    by_uid = {read.workload.uid: read for read in known}
+    rolled_up: dict[WorkloadRef, dict[LevelRequest, None]] = {}
+    for read in known:
+        top, finished = read, read.finished
+        for _ in range(_MAX_OWNERS):
             above = by_uid.get(top.owner.uid) if top.owner else None
             if above is None:
                 break
             top, finished = above, finished or above.finished
-        if reading.needs and not finished:
-            found.setdefault(top.owner or top.workload, {}).update(dict.fromkeys(reading.needs))
-    return {workload: tuple(needs) for workload, needs in found.items()}
+        if read.requests and not finished:
+            rolled_up.setdefault(top.owner or top.workload, {}).update(dict.fromkeys(read.requests))
+    return {workload: tuple(requests) for workload, requests in rolled_up.items()}

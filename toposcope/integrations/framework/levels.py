@@ -1,7 +1,4 @@
-"""Levels under a name: all that Grove, KAI, Kueue, Run:ai and OSMO are told, and what is wrong when they cannot be.
-
-Documents of other systems, decoded to the fields that a format is made of; anything else in them is passed over.
-"""
+"""The levels of one topology, as documents of other systems name them: read, compared, and checked before an export."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,45 +13,33 @@ from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level, level_problems
 
 _T = TypeVar("_T")
-
-
-class Meta(msgspec.Struct, frozen=True):
-    """What is read of an object's metadata."""
-
-    name: str
-
-
-def decoded(document: Any, kind: type[_T], what: str) -> _T:
-    """The document as `kind`. Raises Unreadable with the path of the field that does not fit."""
-    try:
-        return msgspec.convert(document, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise UnreadableDocumentError(f"this is no {what}: {str(error).replace('`$.', '`')}") from None
-
-
-_UNFIT: Final = re.compile(r"[^a-z0-9]+")
-_LONGEST: Final = 50
+_NOT_IN_A_DOMAIN: Final = re.compile(r"[^a-z0-9]+")
+_MAX_DOMAIN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyLevels:
-    """The levels of one topology, broadest first, as a workload can name them."""
+    """The levels of one topology, broadest first, and the names by which documents refer to them."""
 
     name: str
     levels: tuple[Level, ...]
     source: str = "ClusterTopology"
-    """The kind of the object that says so."""
+    """The kind of object that lists them."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """Other names of label keys, as KAI's Topology may have them: alias and key."""
+    """Alias and label key, where KAI's Topology has aliases."""
 
-    def by_key(self, term: str) -> Level | None:
-        """The level that a label key names, or an alias of one; a domain (`rack`) does not."""
-        key = dict(self.aliases).get(term, term)
+    def by_domain(self, domain: str) -> Level | None:
+        """The level of a domain (`rack`)."""
+        return next((level for level in self.levels if level.domain == domain), None)
+
+    def by_key(self, key: str) -> Level | None:
+        """The level of a label key or of an alias for one."""
+        key = dict(self.aliases).get(key, key)
         return next((level for level in self.levels if level.key == key), None)
 
-    def level(self, term: str) -> Level | None:
-        """The level that a domain (`rack`) or a label key names."""
-        return next((level for level in self.levels if term in (level.domain, level.key)), None)
+    def level(self, name: str) -> Level | None:
+        """The level of a domain or of a label key."""
+        return next((level for level in self.levels if name in (level.domain, level.key)), None)
 
     def rank(self, level: Level) -> int:
         """0 for the broadest level, one more for each narrower one."""
@@ -62,7 +47,7 @@ class TopologyLevels:
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """The names of the levels."""
+        """The domains of the levels."""
         return tuple(level.domain for level in self.levels)
 
     @property
@@ -71,22 +56,22 @@ class TopologyLevels:
         return tuple(level.key for level in self.levels)
 
 
-def near(name: str, among: Iterable[str]) -> str:
-    """`did you mean 'rack'?` for the closest of `among`, else the list of them; empty when there are none."""
-    choices = sorted(set(among))
-    close = get_close_matches(name, choices, 1, cutoff=0.75)
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """`did you mean 'rack'?` for the closest of the choices, else the list of them; empty when there are none."""
+    ordered = sorted(set(choices))
+    close = get_close_matches(name, ordered, 1, cutoff=0.75)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"there are: {', '.join(choices)}" if choices else ""
+    return f"there are: {', '.join(ordered)}" if ordered else ""
 
 
-def key_fix(term: str, ladders: Iterable[TopologyLevels]) -> str:
-    """What to write where a label key was expected and `term` is none of those that the topologies have."""
-    levels = [level for ladder in ladders for level in ladder.levels]
+def did_you_mean_key(name: str, topologies: Iterable[TopologyLevels]) -> str:
+    """What to write where a label key is expected and no topology has a level with the key `name`."""
+    levels = [level for topology in topologies for level in topology.levels]
     for level in levels:
-        if level.domain == term:
+        if level.domain == name:
             return f"label keys are taken here: write {level.key!r}"
-    return near(term, (level.key for level in levels))
+    return did_you_mean(name, (level.key for level in levels))
 
 
 class ExportError(ToposcopeError):
@@ -98,49 +83,97 @@ class ExportError(ToposcopeError):
 
 
 class UnreadableDocumentError(ToposcopeError):
-    """A document that is none of the format's; the message names the field and the fix."""
+    """A document that does not fit the format; the message names the field and the fix."""
 
 
-def checked(hierarchy: TopologyLevels) -> TopologyLevels:
-    """The hierarchy, if every scheduler would take it. Raises Unwritable."""
-    problems = level_problems(hierarchy.levels)
-    if not hierarchy.levels:
+class NamedObject(msgspec.Struct, frozen=True):
+    """The metadata of an object."""
+
+    name: str
+
+
+class DomainLevel(msgspec.Struct, frozen=True):
+    """A level with domain and key, as Grove and ClusterTopology write it."""
+
+    domain: str
+    key: str
+
+
+class DomainLevels(msgspec.Struct, frozen=True):
+    """A list of such levels."""
+
+    levels: list[DomainLevel]
+
+    def named(self, name: str) -> TopologyLevels:
+        """The levels of the topology called `name`."""
+        return TopologyLevels(name, tuple(Level(level.domain, level.key) for level in self.levels))
+
+
+class DomainTopology(msgspec.Struct, frozen=True):
+    """An object that lists levels by domain and key in its spec."""
+
+    metadata: NamedObject
+    spec: DomainLevels
+
+
+def domain_topology(document: Any, what: str) -> TopologyLevels:
+    """The levels in the spec of a Grove or Toposcope object. Raises UnreadableDocumentError."""
+    topology = decoded(document, DomainTopology, what)
+    return topology.spec.named(topology.metadata.name)
+
+
+def decoded(document: Any, kind: type[_T], what: str) -> _T:
+    """The document as `kind`. Raises UnreadableDocumentError with the path of the field that does not fit."""
+    try:
+        return msgspec.convert(document, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UnreadableDocumentError(f"this is no {what}: {str(error).replace('`$.', '`')}") from None
+
+
+def exportable(topology: TopologyLevels) -> TopologyLevels:
+    """The same levels, if every scheduler would accept them. Raises ExportError."""
+    problems = level_problems(topology.levels)
+    if not topology.levels:
         problems = ["there is no level that could be written; toposcope levels shows why"]
     if problems:
         raise ExportError(*problems)
-    return hierarchy
+    return topology
+
+
+def topology_object(api_version: str, kind: str, name: str, levels: Iterable[dict[str, str]]) -> dict[str, Any]:
+    """A topology object of any of the schedulers, ready for `kubectl apply`."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": {"levels": list(levels)}}
 
 
 def named_levels(
     keys: Iterable[str], domains: Iterable[str] = (), catalogue: Catalogue = BUILT_IN
 ) -> tuple[Level, ...]:
-    """Levels from label keys alone: the catalogue's domain of a key, else one made of its name; each domain once.
+    """Levels from label keys alone: the catalogue's domain of a key, else one derived from its name; each domain once.
 
-    `domains` run in parallel with `keys` where the document gives some; an empty one is none.
+    `domains` run in parallel with `keys` where the document names some; an empty one counts as missing.
     """
-    found: list[Level] = []
+    levels: list[Level] = []
     given = list(domains)
     taken = {domain for domain in given if domain}
-    for place, key in enumerate(keys):
-        domain = given[place] if place < len(given) else ""
+    for position, key in enumerate(keys):
+        domain = given[position] if position < len(given) else ""
         if not domain:
-            domain = _free(catalogue.domain_of.get(key) or _made_of(key), taken)
+            domain = _unused(catalogue.domain_of.get(key) or _derived_from(key), taken)
             taken.add(domain)
-        found.append(Level(domain, key))
-    return tuple(found)
+        levels.append(Level(domain, key))
+    return tuple(levels)
 
 
-def _made_of(key: str) -> str:
-    """A legal domain that reminds of the key: its name without what a domain cannot hold."""
-    text = _UNFIT.sub("-", key.rpartition("/")[2].lower()).strip("-")[:_LONGEST].strip("-")
+def _derived_from(key: str) -> str:
+    """A legal domain: the key's name without the characters that a domain cannot hold."""
+    text = _NOT_IN_A_DOMAIN.sub("-", key.rpartition("/")[2].lower()).strip("-")[:_MAX_DOMAIN].strip("-")
     legal = text and not level_problems([Level(text, "key")])
     return text if legal else f"level-{text}".rstrip("-")
 
 
-def _free(domain: str, taken: set[str]) -> str:
-    number = 2
-    free = domain
-    while free in taken:
-        free = f"{domain}-{number}"
+def _unused(domain: str, taken: set[str]) -> str:
+    number, unused = 2, domain
+    while unused in taken:
+        unused = f"{domain}-{number}"
         number += 1
-    return free
+    return unused

@@ -1,7 +1,7 @@
 """Which nodes a pod may use: node selectors, required node affinity, taints and tolerations.
 
 Rules: Kubernetes' scheduler (NodeAffinity and TaintToleration); `Gt` and `Lt` compare integers, a missing label
-satisfies only `NotIn` and `DoesNotExist`, terms are alternatives, what stands in one term holds together.
+satisfies only `NotIn` and `DoesNotExist`, terms are alternatives, and all expressions of a term must hold.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ NODE_NAME: Final = "metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """One taint that keeps pods away: `effect` is NoSchedule or NoExecute (PreferNoSchedule is left out)."""
+    """A taint that repels pods: `effect` is NoSchedule or NoExecute (PreferNoSchedule is left out)."""
 
     key: str
     value: str
@@ -59,7 +59,7 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """What a pod puts up with. No key tolerates every taint, no effect every effect."""
+    """One toleration. An empty key tolerates every taint, an empty effect every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -77,21 +77,21 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """A pod's word on nodes. Equal choices are compared by value, so that each is asked about a node once."""
+    """Which nodes a pod may use. Compared by value, so that equal filters are evaluated once for a node."""
 
     selector: tuple[tuple[str, str], ...] = ()
     """`nodeSelector`: all of these labels."""
     terms: tuple[tuple[Expression, ...], ...] = ()
-    """`requiredDuringSchedulingIgnoredDuringExecution`: one of these; none: every node."""
+    """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
 
-    def refuses(self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
-        """Why pods with this choice cannot use the node, in a few words; empty when they can."""
+    def rejection(self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
+        """Why the pods cannot use the node, in a few words; empty when they can."""
         for key, value in self.selector:
             if labels.get(key) != value:
                 return f"does not match nodeSelector {key}={value}"
-        # A term with nothing in it matches nothing (corev1.NodeSelectorTerm).
-        if self.terms and not any(term and all(each.holds(name, labels) for each in term) for term in self.terms):
+        # An empty term matches nothing (corev1.NodeSelectorTerm).
+        if self.terms and not any(term and all(one.holds(name, labels) for one in term) for term in self.terms):
             return "does not match the node affinity"
         for taint in taints:
             if not any(toleration.covers(taint) for toleration in self.tolerations):
@@ -100,4 +100,4 @@ class NodeFilter:
 
 
 ANY_NODE: Final = NodeFilter()
-"""The word of a pod that does not care; taints count all the same."""
+"""For a pod that does not select nodes; taints count all the same."""

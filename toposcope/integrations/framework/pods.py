@@ -1,4 +1,4 @@
-"""Which pods a workload is made of, for every kind that has pod templates: read here, for all systems.
+"""The pods of a workload, for every kind that has pod templates: how many, what each requests, which nodes it may use.
 
 Counts are those of the controllers: a Job runs `parallelism` pods at once, never more than are left to complete; a
 JobSet runs `replicas` Jobs of each kind; a LeaderWorkerSet runs `replicas` groups of `size` pods, one of them the
@@ -7,10 +7,10 @@ leader; a Ray worker group runs `replicas` times `numOfHosts` pods.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from toposcope.integrations.framework.constraints import Pods
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.node_affinity import OPERATORS, Expression, NodeFilter, Toleration
 from toposcope.kube.pod_resources import ContainerRequests, Requests, amount, pod_requests
 
@@ -20,20 +20,20 @@ LEADER_WORKER_SET: Final = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """The pods of one template within one copy of a workload."""
+    """The pods of one template in one copy of a workload."""
 
     name: str
     pods: Pods
-    """Those of one Job, where the set consists of Jobs."""
+    """Where the set consists of Jobs, the pods of one Job."""
     template: Field
     """The pod template, or the Pod itself."""
     jobs: int = 1
     job: Field | None = None
-    """The template of those Jobs; None where there are none."""
+    """The template of those Jobs; None where the set has no Jobs."""
 
     @property
     def annotations(self) -> Field:
-        """Those of the pod template."""
+        """The annotations of the pod template."""
         return self.template / "metadata" / "annotations"
 
     @property
@@ -42,18 +42,18 @@ class PodSet:
         return self.jobs * self.pods.count
 
     def some(self, count: int) -> Pods:
-        """So many of its pods."""
+        """`count` of its pods."""
         return replace(self.pods, count=count)
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A workload's pods. Each of its `copies` is made of all the sets and is scheduled by itself."""
+    """A workload's pods. Each of its `copies` has all the sets and is scheduled separately."""
 
     sets: tuple[PodSet, ...]
     copies: int = 1
     separate: bool = False
-    """Schedulers see each pod as a workload of its own, as they see those of a Deployment."""
+    """Schedulers see each pod as a workload of its own, as with a Deployment."""
 
     @property
     def whole(self) -> tuple[Pods, ...]:
@@ -62,45 +62,18 @@ class Structure:
 
 
 def structure_of(root: Field) -> Structure | None:
-    """The pods of a workload; None for a kind that has no pods of its own. What is wrong is noted in `root`."""
+    """The pods of a workload; None for a kind without pods. Findings go to `root`."""
     reader = _READERS.get(kind_of(root.value))
     return reader(root) if reader else None
 
 
-def kind_of(document: Any) -> tuple[str, str]:
-    """API group (empty for the core group) and kind; empty strings for what is no object of Kubernetes."""
-    found = document if isinstance(document, dict) else {}
-    version, kind = found.get("apiVersion"), found.get("kind")
-    if not isinstance(version, str) or not isinstance(kind, str):
-        return "", ""
-    return version.rpartition("/")[0], kind
-
-
 def chunks(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """`count` pods in portions of `size`: how many pods, and how many such portions; the last one may be smaller."""
+    """`count` pods in chunks of `size`: the size of a chunk, and how many there are; the last one may be smaller."""
     whole, rest = divmod(count, size)
     if whole:
         yield size, whole
     if rest:
         yield rest, 1
-
-
-def subgroups(structure: Structure, size: int, *, leader_apart: bool) -> tuple[tuple[tuple[Pods, ...], int], ...]:
-    """The sub-groups of one group of a LeaderWorkerSet: their pods, and how many are alike.
-
-    The leader belongs to the first one, as an extra pod where size - 1 can be divided; or to none (`LeaderExcluded`).
-    Source: SubGroupPolicy in the LeaderWorkerSet API; a last one that is not full is KAI's doing.
-    """
-    leader, worker = structure.sets[0], structure.sets[-1]
-    total = sum(set_.count for set_ in structure.sets)
-    found: list[tuple[tuple[Pods, ...], int]] = []
-    left = total - 1
-    if not leader_apart:
-        first = min(size if left % size == 0 else size - 1, left)
-        found.append((tuple(each for each in (leader.some(1), worker.some(first)) if each.count), 1))
-        left -= first
-    found += [((worker.some(count),), times) for count, times in chunks(left, size)]
-    return tuple(found)
 
 
 def _set(name: str, count: int, template: Field, jobs: int = 1, job: Field | None = None) -> PodSet:
@@ -132,11 +105,11 @@ def _job(root: Field) -> Structure:
 
 def _jobset(root: Field) -> Structure:
     sets = []
-    for each in (root / "spec" / "replicatedJobs").items():
-        job = each / "template"
-        name = (each / "name").text() or each.path
+    for replicated in (root / "spec" / "replicatedJobs").items():
+        job = replicated / "template"
+        name = (replicated / "name").text() or replicated.path
         spec = job / "spec"
-        sets.append(_set(name, _parallelism(spec), spec / "template", (each / "replicas").number(1), job))
+        sets.append(_set(name, _parallelism(spec), spec / "template", (replicated / "replicas").number(1), job))
     return Structure(tuple(sets))
 
 
@@ -154,7 +127,10 @@ def _leader_worker_set(root: Field) -> Structure:
 def _kubeflow(root: Field) -> Structure:
     """`pytorchReplicaSpecs`, `mpiReplicaSpecs` and so on: an object of roles."""
     roles = [
-        role for name, part in (root / "spec").members() if name.endswith("ReplicaSpecs") for role in part.members()
+        role
+        for name, specs in (root / "spec").properties()
+        if name.endswith("ReplicaSpecs")
+        for role in specs.properties()
     ]
     return Structure(tuple(_set(name, (role / "replicas").number(1), role / "template") for name, role in roles))
 
@@ -165,10 +141,10 @@ def _ray(*path: str) -> Callable[[Field], Structure]:
         for step in path:
             cluster = cluster / step
         sets = [_set("head", 1, cluster / "headGroupSpec" / "template")]
-        for number, each in enumerate((cluster / "workerGroupSpecs").items()):
-            name = (each / "groupName").text() or f"worker-group-{number}"
-            count = (each / "replicas").number(0) * (each / "numOfHosts").number(1, least=1)
-            sets.append(_set(name, 0 if (each / "suspend").flag() else count, each / "template"))
+        for number, workers in enumerate((cluster / "workerGroupSpecs").items()):
+            name = (workers / "groupName").text() or f"worker-group-{number}"
+            count = (workers / "replicas").number(0) * (workers / "numOfHosts").number(1, least=1)
+            sets.append(_set(name, 0 if (workers / "suspend").flag() else count, workers / "template"))
         return Structure(tuple(sets))
 
     return read
@@ -194,12 +170,12 @@ _READERS: Final[dict[tuple[str, str], Callable[[Field], Structure]]] = {
 _DRA: Final = "pods/resource-claims"
 
 
-def pods_of(name: str, count: int, spec: Field, *beside: Requests) -> Pods:
-    """`count` pods with the pod spec at `spec`; what is wrong in it is noted there and left out.
+def pods_of(name: str, count: int, spec: Field, *added: Requests) -> Pods:
+    """`count` pods with the pod spec at `spec`; invalid values become findings and are left out.
 
-    `beside` is what containers ask for that an operator adds to those of the spec.
+    `added` are the requests of containers that an operator adds to the spec.
     """
-    containers = [*beside, *(requests_of(container / "resources") for container in (spec / "containers").items())]
+    containers = [*added, *(requests_of(container / "resources") for container in (spec / "containers").items())]
     init = [
         ContainerRequests(
             requests_of(container / "resources"), sidecar=(container / "restartPolicy").text() == "Always"
@@ -212,36 +188,36 @@ def pods_of(name: str, count: int, spec: Field, *beside: Requests) -> Pods:
             "devices that come from resource claims are not counted",
             "compare the claims' device requests with `kubectl get resourceslices` by hand",
         )
-    whole = pod_requests(containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources"))
-    return Pods(name, count, tuple(sorted((key, value) for key, value in whole.items() if value)), node_filter_of(spec))
+    total = pod_requests(containers, init, amounts_of(spec / "overhead"), requests_of(spec / "resources"))
+    return Pods(name, count, tuple(sorted((key, value) for key, value in total.items() if value)), node_filter_of(spec))
 
 
 def requests_of(resources: Field) -> dict[str, int]:
-    """A container's requests; what only `limits` names is requested as much (as the API server fills it in)."""
+    """A container's requests; a resource that only `limits` names is requested too, as the API server defaults it."""
     return amounts_of(resources / "limits") | amounts_of(resources / "requests")
 
 
 def amounts_of(quantities: Field) -> dict[str, int]:
-    """An object of quantities by resource; what is none is noted and left out."""
-    found = {}
-    for resource, part in quantities.members():
-        if isinstance(part.value, str | int | float) and not isinstance(part.value, bool):
+    """An object of quantities by resource; invalid ones become findings and are left out."""
+    amounts = {}
+    for resource, quantity in quantities.properties():
+        if isinstance(quantity.value, str | int | float) and not isinstance(quantity.value, bool):
             try:
-                value = amount(resource, part.value)
+                value = amount(resource, quantity.value)
             except ValueError as error:
-                part.error("pods/quantity", str(error))
+                quantity.error("pods/quantity", str(error))
                 continue
             if value < 0:
-                part.error("pods/quantity", f"{part.value!r} is below zero")
+                quantity.error("pods/quantity", f"{quantity.value!r} is below zero")
                 continue
-            found[resource] = value
-        elif part:
-            part.wrong("a quantity such as 8, 500m or 2Gi")
-    return found
+            amounts[resource] = value
+        elif quantity:
+            quantity.wrong("a quantity such as 8, 500m or 2Gi")
+    return amounts
 
 
 def node_filter_of(spec: Field) -> NodeFilter:
-    """What a pod spec says about nodes."""
+    """Which nodes a pod spec allows."""
     affinity = spec / "affinity" / "nodeAffinity" / "requiredDuringSchedulingIgnoredDuringExecution"
     return NodeFilter(
         selector=tuple(sorted((spec / "nodeSelector").texts().items())),
@@ -251,23 +227,23 @@ def node_filter_of(spec: Field) -> NodeFilter:
 
 
 def _term(term: Field) -> tuple[Expression, ...]:
-    found = []
-    for member, field in (("matchExpressions", False), ("matchFields", True)):
-        for each in (term / member).items():
-            key, operator = (each / "key").text() or "", (each / "operator").text()
-            known = next((name for name in OPERATORS if name == operator), None)
-            if known is None:
-                (each / "operator").error("pods/operator", f"{operator!r} is none of {', '.join(OPERATORS)}")
+    expressions = []
+    for where, on_fields in (("matchExpressions", False), ("matchFields", True)):
+        for requirement in (term / where).items():
+            key, name = (requirement / "key").text() or "", (requirement / "operator").text()
+            operator = next((known for known in OPERATORS if known == name), None)
+            if operator is None:
+                (requirement / "operator").error("pods/operator", f"{name!r} is none of {', '.join(OPERATORS)}")
                 continue
-            values = tuple(text for value in (each / "values").items() if (text := value.text()) is not None)
-            found.append(Expression(key, known, values, field))
-    return tuple(found)
+            values = tuple(text for value in (requirement / "values").items() if (text := value.text()) is not None)
+            expressions.append(Expression(key, operator, values, on_fields))
+    return tuple(expressions)
 
 
-def _toleration(each: Field) -> Toleration:
+def _toleration(toleration: Field) -> Toleration:
     return Toleration(
-        key=(each / "key").text() or "",
-        operator=(each / "operator").text() or "Equal",
-        value=(each / "value").text() or "",
-        effect=(each / "effect").text() or "",
+        key=(toleration / "key").text() or "",
+        operator=(toleration / "operator").text() or "Equal",
+        value=(toleration / "value").text() or "",
+        effect=(toleration / "effect").text() or "",
     )

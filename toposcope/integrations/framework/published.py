@@ -1,4 +1,4 @@
-"""What every published resource has in common: where it is, who owns it, and what is said about it."""
+"""What all published resources have in common: where they are, who owns them, and how publishing went."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ _LONGEST_MESSAGE: Final = 1024
 
 _RETRY_SECONDS: Final = 5.0
 _TRY_AGAIN: Final = frozenset({401, 404, 408, 409, 429})
-"""Client errors that pass: 404 is a CRD that went, 409 a change since we looked, which the next look understands."""
+"""Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the next pass sees."""
 _SERVER_ERROR: Final = 500
 _UNTYPED: Final = "failed to create typed patch"
-"""A kube-apiserver calls fields that the schema does not know an internal error of its own."""
+"""kube-apiserver reports fields that the schema lacks as an internal error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Published:
     """One published resource.
 
     `reason` is empty when it is in sync, else `Conflict`, `Rejected`, `NotServed`, `Waiting` or `DryRun`. `again_in`
-    tells in how many seconds another look is worth while; None: the usual resync is soon enough.
+    is the number of seconds until a retry makes sense; None: the usual resync is soon enough.
     """
 
     api_version: str
@@ -34,22 +34,22 @@ class Published:
     message: str = ""
     again_in: float | None = None
     diff: str = ""
-    """Of a rehearsal: all of what would change; `message` has as much of it as a status can hold."""
+    """Of a dry run: everything that would change; `message` has as much of it as fits into a status."""
 
     @property
     def in_sync(self) -> bool:
-        """Whether the resource says what its ClusterTopology says."""
+        """Whether the resource has the levels of its ClusterTopology."""
         return not self.reason
 
     @property
     def handle(self) -> str:
-        """What `kubectl get` calls it: KAI's and Kueue's kinds have one name."""
+        """What `kubectl get` calls it, with the group: KAI and Kueue both have a Topology."""
         return f"{self.kind.lower()}.{self.api_version.partition('/')[0]}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object that may be published, and the words about it. `option` is its field in `spec.publish`."""
+    """One object that may be published, and the outcomes of that. `option` is its field in `spec.publish`."""
 
     option: str
     api_version: str
@@ -68,7 +68,7 @@ class Target:
         return f"{self.collection}/{self.name}"
 
     def body(self, topology: Topology, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The object as it is written."""
+        """The object to write."""
         return {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -77,15 +77,15 @@ class Target:
         }
 
     def in_sync(self, message: str = "") -> Published:
-        """Say that the object says what its ClusterTopology says."""
+        """The object has the levels of its ClusterTopology."""
         return Published(self.api_version, self.kind, self.name, "", message)
 
     def not_in_sync(self, reason: str, message: str, again_in: float | None = None) -> Published:
-        """Say why it does not."""
+        """The object does not have them, and why."""
         return Published(self.api_version, self.kind, self.name, reason, message[:_LONGEST_MESSAGE], again_in)
 
-    def taken(self) -> Published:
-        """Say that somebody else has an object of the name."""
+    def conflict(self) -> Published:
+        """Somebody else has an object of that name."""
         text = (
             f"a {self.kind} named {self.name} exists and was not made by Toposcope; "
             f"delete it, or give the ClusterTopology another name, or set spec.publish.{self.option} to Never"
@@ -93,15 +93,41 @@ class Target:
         return self.not_in_sync("Conflict", text)
 
     def failed(self, error: ApiError) -> Published:
-        """Say, in the server's words, that a request failed, and whether the same one may succeed later."""
+        """A request failed, in the server's words; `Waiting` where the same request may succeed later."""
         unavailable = error.status >= _SERVER_ERROR and _UNTYPED not in error.message
         if unavailable or error.status in _TRY_AGAIN:
             return self.not_in_sync("Waiting", error.message, error.retry_after or _RETRY_SECONDS)
         return self.not_in_sync("Rejected", error.message)
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedKind:
+    """A kind that is published, or that is read to see what others publish; `versions` preferred first."""
+
+    option: str
+    """Its field in `spec.publish`."""
+    group: str
+    versions: tuple[str, ...]
+    kind: str
+    plural: str
+
+    @property
+    def name(self) -> str:
+        """`topologies.kai.scheduler`, as a CRD is called."""
+        return f"{self.plural}.{self.group}"
+
+    @property
+    def api_version(self) -> str:
+        """Group and preferred version."""
+        return f"{self.group}/{self.versions[0]}"
+
+    def target(self, name: str, version: str = "") -> Target:
+        """The object of this name in a version; default: the preferred one."""
+        return Target(self.option, f"{self.group}/{version or self.versions[0]}", self.kind, self.plural, name)
+
+
 def owned_metadata(topology: Topology) -> dict[str, Any]:
-    """The metadata of a resource published from `topology`: deleted with it, and recognisably ours."""
+    """The metadata of a resource published from `topology`: deleted with it, and labelled as ours."""
     return {
         "name": topology.name,
         "labels": {MANAGED_BY: TOPOSCOPE},
@@ -112,31 +138,13 @@ def owned_metadata(topology: Topology) -> dict[str, Any]:
 
 
 def is_ours(document: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether an existing object was published from this very topology."""
+    """Whether an existing object was published from this topology, and not from an earlier one of its name."""
     metadata = document["metadata"]
     owners = metadata.get("ownerReferences") or ()
-    return (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE and any(o["uid"] == topology.uid for o in owners)
+    labelled = (metadata.get("labels") or {}).get(MANAGED_BY) == TOPOSCOPE
+    return labelled and any(owner["uid"] == topology.uid for owner in owners)
 
 
 def finalizers(document: Mapping[str, Any]) -> list[str]:
-    """Each finalizer of the object, in words."""
+    """Each finalizer of the object, as `finalizer NAME`."""
     return [f"finalizer {name}" for name in document["metadata"].get("finalizers") or ()]
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedKind:
-    """One kind of a scheduler's project; `versions` preferred first."""
-
-    group: str
-    versions: tuple[str, ...]
-    plural: str
-
-
-GROVE_BINDINGS: Final = PublishedKind("grove.io", ("v1alpha1",), "clustertopologybindings")
-GROVE_TOPOLOGIES: Final = PublishedKind("grove.io", ("v1alpha1",), "clustertopologies")
-"""What came before the binding, in two shapes."""
-KAI_TOPOLOGIES: Final = PublishedKind("kai.scheduler", ("v1alpha1",), "topologies")
-KUEUE_TOPOLOGIES: Final = PublishedKind("kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies")
-"""Flavors and other kinds of the group have versions in which there is no Topology."""
-
-ALL: Final = (GROVE_BINDINGS, GROVE_TOPOLOGIES, KAI_TOPOLOGIES, KUEUE_TOPOLOGIES)

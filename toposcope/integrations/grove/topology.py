@@ -1,97 +1,119 @@
-"""Grove's topology resource: `ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8)."""
+"""Grove's topology resource: `ClusterTopologyBinding`, or the older `ClusterTopology` (v0.1.0-alpha.4 to alpha.8).
 
+Helm values: up to v0.1.0-alpha.8 the levels stand in `config.topologyAwareScheduling`, and the operator makes its
+ClusterTopology of them; since alpha.9 the values only switch the feature on, and the levels are in the bindings.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from toposcope.integrations.framework.levels import ExportError, Meta, TopologyLevels, checked, decoded
-from toposcope.integrations.grove.kai_reference import BINDING, GROVE_API
+from toposcope.integrations.framework.levels import (
+    DomainLevels,
+    ExportError,
+    TopologyLevels,
+    decoded,
+    domain_topology,
+    exportable,
+    topology_object,
+)
+from toposcope.integrations.framework.published import PublishedKind, Target
+from toposcope.integrations.grove.api import BINDINGS, OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY
 from toposcope.topology.levels import Level
 
-OLDER_KIND: Final = "ClusterTopology"
-OLDER_NAME: Final = "grove-topology"
-"""The only object of the older kind that Grove reads."""
 OLDER_DOMAINS: Final = ("region", "zone", "datacenter", "block", "rack", "host", "numa")
 """What the older CRD's enum allows, which is also how many levels it takes."""
 
 
-class _Level(msgspec.Struct, frozen=True):
-    domain: str
-    key: str
+def target(resources: Collection[str], name: str) -> Target | None:
+    """The object to publish, where Grove's API serves these resources; None: nothing that we could write.
+
+    The ClusterTopology of v0.1.0-alpha.4 to alpha.8 has no status and belongs to the operator. That of the development
+    versions after them has one, and is the binding under another name.
+    """
+    if BINDINGS.plural in resources:
+        return BINDINGS.target(name)
+    return OLDER_TOPOLOGIES.target(name) if f"{OLDER_TOPOLOGIES.plural}/status" in resources else None
 
 
-class _Spec(msgspec.Struct, frozen=True):
-    levels: list[_Level]
-
-
-class _Object(msgspec.Struct, frozen=True):
-    metadata: Meta
-    spec: _Spec
-
-
-def write(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """The binding. Raises Unwritable."""
-    return _document(BINDING, hierarchy.name, level_entries(checked(hierarchy)))
-
-
-def write_older(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """The older resource; Grove's operator writes it over from its Helm values. Raises Unwritable."""
-    return _document(OLDER_KIND, OLDER_NAME, level_entries(older(hierarchy)))
-
-
-def older(hierarchy: TopologyLevels) -> TopologyLevels:
-    """The hierarchy, if Grove v0.1.0-alpha.4 to alpha.8 would take it. Raises Unwritable."""
-    problems = [
-        f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {', '.join(OLDER_DOMAINS)} only; "
-        "upgrade Grove, or leave the level out with --without"
-        for level in checked(hierarchy).levels
-        if level.domain not in OLDER_DOMAINS
-    ]
-    if problems:
-        raise ExportError(*problems)
-    return hierarchy
-
-
-def level_entries(hierarchy: TopologyLevels) -> list[dict[str, str]]:
+def entries(levels: Sequence[Level]) -> list[dict[str, str]]:
     """Levels as Grove writes them everywhere."""
-    return [{"domain": level.domain, "key": level.key} for level in hierarchy.levels]
+    return [{"domain": level.domain, "key": level.key} for level in levels]
+
+
+def write(topology: TopologyLevels) -> dict[str, Any]:
+    """The binding. Raises ExportError."""
+    return _object(BINDINGS, topology.name, exportable(topology))
+
+
+def write_older(topology: TopologyLevels) -> dict[str, Any]:
+    """The older resource; Grove's operator overwrites it from its Helm values. Raises ExportError."""
+    return _object(OLDER_TOPOLOGIES, OPERATORS_TOPOLOGY, _older(topology))
+
+
+def write_values(topology: TopologyLevels) -> dict[str, Any]:
+    """Helm values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises ExportError."""
+    exportable(topology)
+    return {"config": {"topologyAwareScheduling": {"enabled": True}}}
+
+
+def write_older_values(topology: TopologyLevels) -> dict[str, Any]:
+    """Helm values for v0.1.0-alpha.4 to alpha.8. Raises ExportError."""
+    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": entries(_older(topology).levels)}}}
 
 
 def read(document: Any) -> TopologyLevels:
-    """Either kind. Raises Unreadable."""
-    found = decoded(document, _Object, f"{BINDING} or {OLDER_KIND} of Grove's")
-    return TopologyLevels(found.metadata.name, tuple(Level(level.domain, level.key) for level in found.spec.levels))
-
-
-def _document(kind: str, name: str, levels: list[dict[str, str]]) -> dict[str, Any]:
-    return {"apiVersion": GROVE_API, "kind": kind, "metadata": {"name": name}, "spec": {"levels": levels}}
-
-
-class _Scheduling(msgspec.Struct, frozen=True):
-    levels: list[_Level]
+    """Either kind. Raises UnreadableDocumentError."""
+    return domain_topology(document, f"{BINDINGS.kind} or {OLDER_TOPOLOGIES.kind} of Grove's")
 
 
 class _Config(msgspec.Struct, frozen=True, rename="camel"):
-    topology_aware_scheduling: _Scheduling
+    topology_aware_scheduling: DomainLevels
 
 
 class _Values(msgspec.Struct, frozen=True):
     config: _Config
 
 
-def write_values(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """Values for v0.1.0-alpha.9 and later; the levels go into a binding. Raises Unwritable."""
-    checked(hierarchy)
-    return {"config": {"topologyAwareScheduling": {"enabled": True}}}
-
-
-def write_older_values(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """Values for v0.1.0-alpha.4 to alpha.8. Raises Unwritable."""
-    return {"config": {"topologyAwareScheduling": {"enabled": True, "levels": level_entries(older(hierarchy))}}}
-
-
 def read_values(document: Any) -> TopologyLevels:
-    """The levels in older values. Raises Unreadable, also for newer values, which hold none."""
-    found = decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
-    levels = found.config.topology_aware_scheduling.levels
-    return TopologyLevels(OLDER_NAME, tuple(Level(level.domain, level.key) for level in levels))
+    """The levels in older Helm values. Raises UnreadableDocumentError, also for newer values, which hold none."""
+    values = decoded(document, _Values, "values file of Grove's chart with levels (v0.1.0-alpha.4 to alpha.8)")
+    return values.config.topology_aware_scheduling.named(OPERATORS_TOPOLOGY)
+
+
+def differences(document: Mapping[str, Any], levels: Sequence[Level]) -> list[str]:
+    """How the operator's ClusterTopology differs from the levels that nodes carry: wrong keys, or else the order."""
+    spec = document.get("spec") or {}
+    theirs = [Level(str(entry.get("domain")), str(entry.get("key"))) for entry in spec.get("levels") or ()]
+    keys = {level.domain: level.key for level in levels}
+    wrong = [
+        f"level '{level.domain}' has the key {level.key}, nodes carry "
+        + (f"{keys[level.domain]} for it" if level.domain in keys else "no such level")
+        for level in theirs
+        if keys.get(level.domain) != level.key
+    ]
+    if not wrong and [level for level in levels if level in theirs] != theirs:
+        wrong = [f"its order is {_path(theirs)}, that of the nodes {_path(levels)}"]
+    return wrong
+
+
+def _path(levels: Sequence[Level]) -> str:
+    return " > ".join(level.domain for level in levels)
+
+
+def _older(topology: TopologyLevels) -> TopologyLevels:
+    """The topology, if Grove v0.1.0-alpha.4 to alpha.8 would accept it. Raises ExportError."""
+    problems = [
+        f"level {level.domain!r}: Grove before v0.1.0-alpha.9 knows {', '.join(OLDER_DOMAINS)} only; "
+        "upgrade Grove, or leave the level out with --without"
+        for level in exportable(topology).levels
+        if level.domain not in OLDER_DOMAINS
+    ]
+    if problems:
+        raise ExportError(*problems)
+    return topology
+
+
+def _object(kind: PublishedKind, name: str, topology: TopologyLevels) -> dict[str, Any]:
+    return topology_object(kind.api_version, kind.kind, name, entries(topology.levels))

@@ -1,8 +1,8 @@
 """JobSet: each child Job alone in a domain of its own.
 
 Rules and messages: JobSet's controller and pod webhook. The annotation stands on the JobSet, for all its Jobs, or on
-the Job template of one ReplicatedJob. With the node-selector strategy somebody labels the nodes before, one Job's name
-each, and no affinity is used.
+the Job template of one ReplicatedJob. With the node-selector strategy an admin labels each node beforehand with
+the name of one Job, and no affinity is used.
 """
 
 from collections.abc import Mapping
@@ -10,121 +10,106 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of
-from toposcope.integrations.framework.exclusive import JOB_KEY, avoiding, exclusive_level
+from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.exclusive import exclusive_level, kept_off
 from toposcope.integrations.framework.node_affinity import Toleration
-from toposcope.integrations.framework.pods import JOBSET, PodSet, Structure, kind_of, structure_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.pods import PodSet, Structure, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.jobset.api import EXCLUSIVE, JOB_KEY, JOBSETS, NAMESPACED_JOB, NO_SCHEDULE, NODE_SELECTOR
 from toposcope.topology.levels import Level
 
-_PREFIX: Final = "alpha.jobset.sigs.k8s.io/"
-EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
-NODE_SELECTOR: Final = _PREFIX + "node-selector"
-NAMESPACED_JOB: Final = _PREFIX + "namespaced-job"
-NO_SCHEDULE: Final = _PREFIX + "no-schedule"
-MOST_JOBS: Final = 256
-"""With the node-selector strategy each Job has nodes of its own; of more Jobs than this each is not looked at alone."""
+MAX_JOBS: Final = 256
+"""With the node-selector strategy each Job has nodes of its own; more Jobs than this are not checked one by one."""
 
 
-class JobSet:
-    """Reads JobSets with exclusive placement."""
+def _claims(document: Mapping[str, Any]) -> bool:
+    """JobSets with one of the annotations."""
+    if kind_of(document) != JOBSETS.key:
+        return False
+    root = Field(document)
+    places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
+    return any(place / "metadata" / "annotations" / key for place in places for key in (EXCLUSIVE, NODE_SELECTOR))
 
-    name = "JobSet"
 
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """JobSets with one of the annotations."""
-        if kind_of(document) != JOBSET:
-            return False
-        root = Field(document)
-        places = [root, *(job / "template" for job in (root / "spec" / "replicatedJobs").items())]
-        return any(place / "metadata" / "annotations" / key for place in places for key in (EXCLUSIVE, NODE_SELECTOR))
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    del before  # nothing about the annotations is checked when they change
+    tree = _Tree(root, cluster)
+    groups = tuple(group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_))
+    if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
+        tree.placeable = False
+        tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
+    workload = Workload(
+        "JobSet",
+        handle_of(root),
+        groups,
+        levels=tuple(tree.levels),
+        placeable=tree.placeable,
+        notes=tuple(tree.notes),
+    )
+    return Reading(workload)
 
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """The set's demands; see System."""
-        del before  # nothing about the annotations is checked when they change
-        root = Field(document)
-        tree = _Tree(root, known)
-        groups = tuple(group for set_ in (structure_of(root) or Structure(())).sets for group in tree.groups(set_))
-        if len(tree.levels) > 1:  # they need not nest, and only domains that do can be counted
-            tree.placeable = False
-            tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
-        workload = Workload(
-            self.name,
-            handle_of(root),
-            groups,
-            levels=tuple(tree.levels),
-            placeable=tree.placeable,
-            notes=tuple(tree.notes),
-        )
-        return Reading(workload, merged(root.findings))
+
+SYSTEM: Final = System("JobSet", _claims, _read)
 
 
 class _Tree:
     """Builds the groups of one JobSet, and collects the levels that they need."""
 
-    def __init__(self, root: Field, known: ClusterFacts) -> None:
+    def __init__(self, root: Field, cluster: ClusterFacts) -> None:
         self._root = root
-        self._known = known
+        self._cluster = cluster
         self.levels: dict[Level, None] = {}
         self.notes: dict[str, None] = {}
         self.placeable = True
 
-    def groups(self, each: PodSet) -> list[Group]:
+    def groups(self, pod_set: PodSet) -> list[Group]:
         """The Jobs of one ReplicatedJob."""
-        places = [place / "metadata" / "annotations" for place in (self._root, each.job) if place]
-        # What stands on the Job template wins over what it gets from the JobSet.
+        places = [place / "metadata" / "annotations" for place in (self._root, pod_set.job) if place]
+        # An annotation of the Job template overrides that of the JobSet.
         exclusive = next((place / EXCLUSIVE for place in reversed(places) if place / EXCLUSIVE), None)
         strategy = next((place / NODE_SELECTOR for place in places if place / NODE_SELECTOR), None)
-        name = f"job of {each.name}"
+        name = f"job of {pod_set.name}"
         if exclusive is None:
             if strategy:
-                strategy.warn(
-                    "jobset/strategy-alone",
-                    f"has no effect without {EXCLUSIVE}",
-                    f"add {EXCLUSIVE} with a node label key, or remove it",
-                )
-            return [Group(name, (each.pods,), copies=each.jobs)]
+                fix = f"add {EXCLUSIVE} with a node label key, or remove it"
+                strategy.warn("jobset/strategy-alone", f"has no effect without {EXCLUSIVE}", fix)
+            return [Group(name, (pod_set.pods,), copies=pod_set.jobs)]
         if strategy:
-            return self._selected(each, strategy)
-        key = exclusive.text() or ""
-        message = f"node does not have topology label: {key}"
-        level = exclusive_level(exclusive, self._known, "jobset/label-exists", message)
+            return self._selected(pod_set, strategy)
+        message = f"node does not have topology label: {exclusive.text() or ''}"
+        level = exclusive_level(exclusive, self._cluster, "jobset/label-exists", message)
         if level is None:
-            return [Group(name, (each.pods,), copies=each.jobs)]
+            return [Group(name, (pod_set.pods,), copies=pod_set.jobs)]
         self.levels[level] = None
-        held = self._known.held(JOB_KEY, level.key)
-        if held:
-            self.notes[
-                f"domains of level {level.domain} left out, as they hold Jobs of JobSets already: {len(held)}"
-            ] = None
-        pods = avoiding(each.pods, level.key, held)
-        return [Group(name, (pods,), (), level, copies=each.jobs, apart=JOB_KEY)]
+        occupied = self._cluster.occupied(JOB_KEY, level.key)
+        if occupied:
+            text = f"domains of level {level.domain} left out, as they hold Jobs of JobSets already: {len(occupied)}"
+            self.notes[text] = None
+        pods = kept_off(pod_set.pods, level.key, occupied)
+        return [Group(name, (pods,), (), level, copies=pod_set.jobs, anti_affinity=JOB_KEY)]
 
-    def _selected(self, each: PodSet, strategy: Field) -> list[Group]:
+    def _selected(self, pod_set: PodSet, strategy: Field) -> list[Group]:
         """Each Job on the nodes that carry its name; their taint is tolerated."""
-        if self._known.labels and NAMESPACED_JOB not in self._known.labels:
+        if self._cluster.lacks_label(NAMESPACED_JOB):
             strategy.error(
                 "jobset/nodes-labelled",
                 f"no node carries the label {NAMESPACED_JOB}",
                 "label the nodes of each Job with it before the JobSet starts (its value: namespace_jobset-job-index)",
             )
-        if each.jobs > MOST_JOBS:
+        if pod_set.jobs > MAX_JOBS:
             self.placeable = False
-            self.notes[f"{each.name} has more than {MOST_JOBS} Jobs with nodes of their own: room is not checked"] = (
-                None
-            )
+            text = f"{pod_set.name} has more than {MAX_JOBS} Jobs with nodes of their own: room is not checked"
+            self.notes[text] = None
             return []
-        metadata = self._root / "metadata"
-        owner = f"{(metadata / 'namespace').text() or 'default'}_{(metadata / 'name').text() or ''}"
+        prefix = f"{namespace_of(self._root)}_{name_of(self._root)}-{pod_set.name}"
         return [
-            Group(f"job {each.name}-{number}", (_for(each.pods, f"{owner}-{each.name}-{number}"),))
-            for number in range(each.jobs)
+            Group(f"job {pod_set.name}-{number}", (_on_nodes_of(pod_set.pods, f"{prefix}-{number}"),))
+            for number in range(pod_set.jobs)
         ]
 
 
-def _for(pods: Pods, job: str) -> Pods:
-    selector = dict(pods.choice.selector) | {NAMESPACED_JOB: job}
-    tolerations = (*pods.choice.tolerations, Toleration(NO_SCHEDULE, "Exists", effect="NoSchedule"))
-    return replace(pods, choice=replace(pods.choice, selector=tuple(sorted(selector.items())), tolerations=tolerations))
+def _on_nodes_of(pods: Pods, job: str) -> Pods:
+    nodes = pods.node_filter
+    selector = tuple(sorted((dict(nodes.selector) | {NAMESPACED_JOB: job}).items()))
+    tolerations = (*nodes.tolerations, Toleration(NO_SCHEDULE, "Exists", effect="NoSchedule"))
+    return replace(pods, node_filter=replace(nodes, selector=selector, tolerations=tolerations))

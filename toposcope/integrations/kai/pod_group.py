@@ -1,9 +1,9 @@
 """KAI's PodGroup: constraints of the group and of its sub-groups, which form a tree by their parents.
 
 Rules and messages: the CRD and the webhook of KAI 0.17. A PodGroup says how many pods belong together and not what
-they take: that is told by the pods that name it, in the cluster or beside it in the same files. Where there are none,
-its tree has pods without requests and whether there is room stays open. Room is for `minMember` pods: KAI starts the
-group with so many, and others when there is room for them.
+they request: the pods that name it do, in the cluster or in the same files. Without them its tree has pods without
+requests, and whether there is room stays open. Room is for `minMember` pods: KAI starts the group with that many, and
+the others when there is room for them.
 """
 
 import re
@@ -20,47 +20,36 @@ from toposcope.integrations.framework.constraints import (
     Pods,
     Workload,
 )
-from toposcope.integrations.framework.document import Field, handle_of, is_kind
-from toposcope.integrations.framework.levels import near
+from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of, namespace_of
+from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.pods import structure_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
 
-_GROUP: Final = "scheduling.run.ai"
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_DEEPEST: Final = 64
-_CHECK: Final = "room is not checked; check the workload that its pods come from"
+_MAX_DEPTH: Final = 64
 
 
-class KaiPodGroup:
-    """Reads PodGroups."""
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    del before  # constraints may change
+    constraints = Constraints(cluster)
+    name = name_of(root, "PodGroup")
+    tree = _Tree(root / "spec", constraints, cluster.pod_groups.get((namespace_of(root), name), ()))
+    group = tree.group(name)
+    unknown = (f"{why}: room is not checked; check the workload that its pods come from" for why in tree.unknown[:1])
+    workload = Workload(
+        "KAI",
+        handle_of(root),
+        (group,),
+        constraints.topology,
+        placeable=constraints.placeable and not tree.unknown,
+        notes=(*constraints.notes, *tree.notes, *unknown),
+    )
+    return Reading(workload)
 
-    name = "KAI"
 
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Every PodGroup of KAI's API group."""
-        return is_kind(document, _GROUP, "PodGroup")
-
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """The group's demands; see System."""
-        del before  # constraints may change
-        root = Field(document)
-        constraints = Constraints(known)
-        name = (root / "metadata" / "name").text() or "PodGroup"
-        namespace = (root / "metadata" / "namespace").text() or "default"
-        tree = _Tree(root / "spec", constraints, known.members.get((namespace, name), ()))
-        group = tree.group(name)
-        workload = Workload(
-            self.name,
-            handle_of(root),
-            (group,),
-            constraints.topology,
-            placeable=constraints.placeable and not tree.unknown,
-            notes=(*constraints.notes, *tree.notes, *(f"{why}: {_CHECK}" for why in tree.unknown[:1])),
-        )
-        return Reading(workload, merged(root.findings))
+SYSTEM: Final = System("KAI", lambda document: kind_of(document) == POD_GROUPS.key, _read)
 
 
 class _Tree:
@@ -69,187 +58,165 @@ class _Tree:
     def __init__(self, spec: Field, constraints: Constraints, members: Sequence[PodGroupMember]) -> None:
         self._members = members
         self.unknown: list[str] = []
-        """Why it cannot be told what some of its pods take."""
+        """Why the requests of some of its pods are not known."""
         self.notes: list[str] = []
         self._spec = spec
         self._constraints = constraints
         self._by_name: dict[str, Field] = {}
-        for group in (spec / "subGroups").items():
-            self._add(group)
+        for subgroup in (spec / "subGroups").items():
+            self._add(subgroup)
         self._children: dict[str, list[str]] = {}
-        for name, each in self._by_name.items():
-            self._children.setdefault(self._parent(each), []).append(name)
+        for name, subgroup in self._by_name.items():
+            self._children.setdefault(self._parent(subgroup), []).append(name)
 
     def group(self, name: str) -> Group:
         """The whole PodGroup."""
         spec = self._spec
-        least = _least(spec / "minMember", 1)
+        minimum = (spec / "minMember").number(1, least=1)
         if spec / "minMember" and spec / "minSubGroup":
             (spec / "minSubGroup").error(
                 "kai/min-member",
-                f"minMember and minSubGroup are mutually exclusive: set minMember ({least}) to schedule a fixed number "
-                "of pods, or set minSubGroup to require a minimum number of child SubGroups, but not both",
+                f"minMember and minSubGroup are mutually exclusive: set minMember ({minimum}) to schedule a fixed "
+                "number of pods, or set minSubGroup to require a minimum number of child SubGroups, but not both",
                 "keep one of them",
             )
         self._check_min_subgroup(spec / "minSubGroup", self._children.get("", []), "")
         self._check_cycles()
-        for each, part in self._by_name.items():
-            self._check_subgroup(each, part)
+        for subgroup, field in self._by_name.items():
+            self._check_subgroup(subgroup, field)
         own = self._constraint("workload", spec, NONE)
-        below = tuple(self._subgroup(each, own) for each in self._children.get("", ()))
-        pods = () if below else self._pods("", "pods", least)
+        below = tuple(self._subgroup(subgroup, own) for subgroup in self._children.get("", ()))
+        pods = () if below else self._pods("", "pods", minimum)
         return Group(name, pods, below, own.required, own.preferred)
 
-    def _pods(self, subgroup: str, name: str, least: int) -> tuple[Pods, ...]:
-        """What the pods that must start together take, as far as it is known."""
-        found, note = taken(self._members, subgroup, least)
-        if found:
+    def _pods(self, subgroup: str, name: str, minimum: int) -> tuple[Pods, ...]:
+        """The pods that must start together, with their requests where these are known."""
+        pods, note = pods_of_group(self._members, subgroup, minimum)
+        if pods:
             self.notes += [note] * bool(note)
-            return tuple(replace(each, name=name) for each in found)
-        if least:
+            return tuple(replace(alike, name=name) for alike in pods)
+        if minimum:
             self.unknown.append(note)
-        return (Pods(name, least, ()),)
+        return (Pods(name, minimum, ()),)
 
-    def _add(self, each: Field) -> None:
-        name = (each / "name").text()
+    def _add(self, subgroup: Field) -> None:
+        name = (subgroup / "name").text()
         if name is None or not _NAME.fullmatch(name):
             fix = "write 1-63 lower-case letters, digits or '-'"
-            (each / "name").error("kai/sub-group-name", "must be a DNS label (RFC 1123)", fix)
-        name = name or each.path
+            (subgroup / "name").error("kai/sub-group-name", "must be a DNS label (RFC 1123)", fix)
+        name = name or subgroup.path
         if name in self._by_name:
-            (each / "name").error(
-                "kai/sub-group-name", f"duplicate subgroup name {name}", "give each sub-group a name of its own"
-            )
-        self._by_name.setdefault(name, each)
+            text = f"duplicate subgroup name {name}"
+            (subgroup / "name").error("kai/sub-group-name", text, "give each sub-group a name of its own")
+        self._by_name.setdefault(name, subgroup)
 
-    def _parent(self, each: Field) -> str:
-        """The name of its parent, empty for the PodGroup itself, also where the parent does not exist."""
-        parent = (each / "parent").text()
+    def _parent(self, subgroup: Field) -> str:
+        """The name of its parent; empty for the PodGroup itself, and where the parent does not exist."""
+        parent = (subgroup / "parent").text()
         if parent is None or parent in self._by_name:
             return parent or ""
-        name = (each / "name").text() or each.path
-        (each / "parent").error(
-            "kai/parent-exists", f"parent {parent} of {name} was not found", near(parent, self._by_name)
-        )
+        text = f"parent {parent} of {(subgroup / 'name').text() or subgroup.path} was not found"
+        (subgroup / "parent").error("kai/parent-exists", text, did_you_mean(parent, self._by_name))
         return ""
 
     def _check_cycles(self) -> None:
-        """Sub-groups that no way leads to from the PodGroup; then those too deep, which are taken off the tree."""
+        """Note sub-groups that cannot be reached from the PodGroup, and cut the tree where it is too deep."""
         reached: set[str] = set()
         todo = [("", 0)]
         while todo:
             parent, depth = todo.pop()
             reached.update(self._children.get(parent, ()))
-            if depth < _DEEPEST:
+            if depth < _MAX_DEPTH:
                 todo += [(name, depth + 1) for name in self._children.get(parent, ())]
             elif parent in self._children:
-                text = f"more than {_DEEPEST} sub-groups inside each other are not looked at"
+                text = f"more than {_MAX_DEPTH} sub-groups inside each other are not looked at"
                 (self._by_name[parent] / "name").error("kai/sub-group-depth", text, "a topology has at most 16 levels")
                 reached.update(self._by_name)
                 del self._children[parent]
-        for name, each in self._by_name.items():
+        for name, subgroup in self._by_name.items():
             if name not in reached:
-                (each / "parent").error(
-                    "kai/sub-group-cycle", "cycle detected in subgroups", "one of its parents must have none itself"
-                )
+                fix = "one of its parents must have none itself"
+                (subgroup / "parent").error("kai/sub-group-cycle", "cycle detected in subgroups", fix)
 
-    def _check_subgroup(self, name: str, each: Field) -> None:
-        member, subgroups = each / "minMember", each / "minSubGroup"
+    def _check_subgroup(self, name: str, subgroup: Field) -> None:
+        member, subgroups = subgroup / "minMember", subgroup / "minSubGroup"
         children = self._children.get(name, [])
-        least = _least(member, 0)
-        rule = "kai/min-member"
-        if least and subgroups:
-            text = f'subgroup "{name}": minMember and minSubGroup are mutually exclusive'
-            subgroups.error(rule, text, "keep one of them")
-        if children and least:
+        minimum = member.number(0)
+        rule, of = "kai/min-member", f'subgroup "{name}": '
+        if minimum and subgroups:
+            subgroups.error(rule, f"{of}minMember and minSubGroup are mutually exclusive", "keep one of them")
+        if children and minimum:
             member.error(
                 rule,
-                f'subgroup "{name}": minMember cannot be set on a mid-level SubGroup (has child SubGroups); '
-                "use minSubGroup instead",
+                f"{of}minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead",
                 "remove minMember here and set it on the children",
             )
         if not children and not member and not subgroups:
-            each.error(rule, f"subgroup {name}: minMember is required", "say how many pods it needs at least")
+            subgroup.error(rule, f"subgroup {name}: minMember is required", "say how many pods it needs at least")
         if not children and subgroups:
-            text = f'subgroup "{name}": minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)'
+            text = f"{of}minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)"
             subgroups.error(rule, text, "use minMember")
         else:
-            self._check_min_subgroup(subgroups, children, f'subgroup "{name}": ')
+            self._check_min_subgroup(subgroups, children, of)
 
-    def _check_min_subgroup(self, part: Field, children: list[str], of: str) -> None:
-        if not part:
+    def _check_min_subgroup(self, minimum: Field, children: list[str], of: str) -> None:
+        if not minimum:
             return
-        least = _least(part, 0)
-        if isinstance(part.value, int) and least <= 0:
-            part.error("kai/min-sub-group", f"{of}minSubGroup must be greater than 0", "write at least 1, or remove it")
-        elif least > len(children):
-            part.error(
-                "kai/min-sub-group",
-                f"{of}minSubGroup ({least}) exceeds the number of direct child SubGroups ({len(children)})",
-                f"write at most {len(children)}" if children else "remove it",
-            )
+        number, rule = minimum.number(0), "kai/min-sub-group"
+        if isinstance(minimum.value, int) and number <= 0:
+            minimum.error(rule, f"{of}minSubGroup must be greater than 0", "write at least 1, or remove it")
+        elif number > len(children):
+            text = f"{of}minSubGroup ({number}) exceeds the number of direct child SubGroups ({len(children)})"
+            minimum.error(rule, text, f"write at most {len(children)}" if children else "remove it")
 
     def _subgroup(self, name: str, above: Constraint) -> Group:
-        each = self._by_name[name]
-        own = self._constraint(f"sub-group {name}", each, above)
+        subgroup = self._by_name[name]
+        own = self._constraint(f"sub-group {name}", subgroup, above)
         inner = above if own.required is None else own
         below = tuple(self._subgroup(child, inner) for child in self._children.get(name, ()))
-        pods = () if below else self._pods(name, name, _least(each / "minMember", 0))
+        pods = () if below else self._pods(name, name, (subgroup / "minMember").number(0))
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
 
-    def _constraint(self, who: str, holder: Field, above: Constraint) -> Constraint:
-        part = holder / "topologyConstraint"
-        asked = WrittenConstraint(
-            who, part / "topology", part / "requiredTopologyLevel", part / "preferredTopologyLevel"
-        )
-        return self._constraints.of(asked, above)
-
-
-def _least(part: Field, least: int) -> int:
-    """A number of pods or sub-groups; below `least` the CRD refuses it."""
-    return part.number(least, least=least)
-
-
-GROUP_OF: Final = "pod-group-name"
-SUB_GROUP_OF: Final = "kai.scheduler/subgroup-name"
-"""Label of a pod: its sub-group."""
+    def _constraint(self, owner: str, group: Field, above: Constraint) -> Constraint:
+        field = group / "topologyConstraint"
+        levels = field / "requiredTopologyLevel", field / "preferredTopologyLevel"
+        return self._constraints.read(WrittenConstraint(owner, field / "topology", *levels), above)
 
 
 def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
-    """By PodGroup: the pods of workloads whose templates name it."""
-    found: dict[PodGroupName, list[PodGroupMember]] = {}
+    """The pods of workloads whose templates name a PodGroup, by PodGroup."""
+    groups: dict[PodGroupName, list[PodGroupMember]] = {}
     for document in documents:
         if GROUP_OF not in str(document):
-            continue  # most documents name none, and to take a workload apart takes longer
+            continue  # most documents name none, and reading a workload takes longer than this
         root = Field(document)
         structure = structure_of(root)
-        namespace = (root / "metadata" / "namespace").text() or "default"
-        for each in structure.sets if structure else ():
-            name = (each.annotations / GROUP_OF).text()
-            labels = each.template / "metadata" / "labels"
+        for pod_set in structure.sets if structure else ():
+            name = (pod_set.annotations / GROUP_OF).text()
+            subgroup = (pod_set.template / "metadata" / "labels" / SUB_GROUP_OF).text() or ""
             if name and structure:
-                member = PodGroupMember((labels / SUB_GROUP_OF).text() or "", each.some(each.count * structure.copies))
-                found.setdefault((namespace, name), []).append(member)
-    return {group: tuple(members) for group, members in found.items()}
+                member = PodGroupMember(subgroup, pod_set.some(pod_set.count * structure.copies))
+                groups.setdefault((namespace_of(root), name), []).append(member)
+    return {group: tuple(members) for group, members in groups.items()}
 
 
-def taken(members: Sequence[PodGroupMember], subgroup: str, least: int) -> tuple[tuple[Pods, ...], str]:
-    """What `least` pods of a sub-group (empty: of the whole group) take, and what is to be known about it.
+def pods_of_group(members: Sequence[PodGroupMember], subgroup: str, minimum: int) -> tuple[tuple[Pods, ...], str]:
+    """`minimum` pods of a sub-group (empty: of the whole group) with their requests, and a note about them.
 
-    No pods: it cannot be told, and the words say why.
+    No pods: their requests are not known, and the note says why.
     """
     kinds: Counter[Pods] = Counter()
     for member in members:
         if member.subgroup == subgroup:
             kinds[replace(member.pods, name="pods", count=1)] += member.pods.count
-    there = sum(kinds.values())
+    known = sum(kinds.values())
     of = f"sub-group {subgroup}" if subgroup else "the PodGroup"
-    if not there:
-        return (), f"no pod is known of {of}, so what its pods take is not known"
+    if not known:
+        return (), f"no pods of {of} are known, so what they request is not known"
     if len(kinds) == 1:
         (only,) = kinds
-        note = f"{there} of {least} pods of {of} are known; the others are taken to be alike" if there < least else ""
-        return (replace(only, count=least),), note
-    if there == least:
-        return tuple(replace(kind, count=count) for kind, count in kinds.items()), ""
-    return (), f"{of} needs {least} pods and {there} of several sizes are known: which of them count is not known"
+        note = f"{known} of {minimum} pods of {of} are known; the others are taken to be alike"
+        return (replace(only, count=minimum),), note if known < minimum else ""
+    if known == minimum:
+        return tuple(replace(pods, count=count) for pods, count in kinds.items()), ""
+    return (), f"{of} needs {minimum} pods and {known} of several sizes are known: which of them count is not known"

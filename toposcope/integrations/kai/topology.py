@@ -1,24 +1,27 @@
-"""KAI's `Topology` (kai.scheduler/v1alpha1, v0.12 and later): label keys, and from v0.17 on an alias for each."""
+"""KAI's `Topology` (kai.scheduler/v1alpha1, v0.12 and later): label keys, and from v0.17 on an alias for each.
+
+Rules and messages of `TOPOLOGY`: the CRD of KAI 0.17 (schema and CEL) and KAI's webhook.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
 from toposcope.integrations.framework.levels import (
     ExportError,
-    Meta,
+    NamedObject,
     TopologyLevels,
-    checked,
     decoded,
+    exportable,
     named_levels,
+    topology_object,
 )
-from toposcope.integrations.framework.pods import kind_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
-from toposcope.integrations.grove.kai_reference import KAI_API
+from toposcope.integrations.kai.api import TOPOLOGIES
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 
@@ -31,73 +34,63 @@ class _Spec(msgspec.Struct, frozen=True):
     levels: list[_Level]
 
 
-class _Object(msgspec.Struct, frozen=True):
-    metadata: Meta
+class _Topology(msgspec.Struct, frozen=True):
+    metadata: NamedObject
     spec: _Spec
 
 
-def write(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """The Topology as every version takes it: without the domains. Raises Unwritable."""
-    return topology(KAI_API, hierarchy.name, [{"nodeLabel": level.key} for level in checked(hierarchy).levels])
+def write(topology: TopologyLevels) -> dict[str, Any]:
+    """The Topology without aliases, as every version accepts it. Raises ExportError."""
+    entries = [{"nodeLabel": level.key} for level in exportable(topology).levels]
+    return topology_object(TOPOLOGIES.api_version, TOPOLOGIES.kind, topology.name, entries)
 
 
-def write_aliases(hierarchy: TopologyLevels) -> dict[str, Any]:
-    """The Topology with the domains as aliases (v0.17 and later). Raises Unwritable."""
-    levels = checked(hierarchy).levels
-    keys = {level.key for level in levels}
+def write_aliases(topology: TopologyLevels) -> dict[str, Any]:
+    """The Topology with the domains as aliases (v0.17 and later). Raises ExportError."""
+    levels = exportable(topology).levels
     problems = [
         f"level {level.domain!r}: KAI takes no alias that is a label key of the same topology; "
         "rename the domain, or write it without aliases"
         for level in levels
-        if level.domain in keys
+        if level.domain in topology.keys
     ]
     if problems:
         raise ExportError(*problems)
     entries = [{"nodeLabel": level.key, "alias": level.domain} for level in levels]
-    return topology(KAI_API, hierarchy.name, entries)
-
-
-def topology(api_version: str, name: str, levels: list[dict[str, str]]) -> dict[str, Any]:
-    """An object of the kind that KAI has from Kueue."""
-    return {"apiVersion": api_version, "kind": "Topology", "metadata": {"name": name}, "spec": {"levels": levels}}
+    return topology_object(TOPOLOGIES.api_version, TOPOLOGIES.kind, topology.name, entries)
 
 
 def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
-    """KAI's or Kueue's Topology; domains are its aliases, else the catalogue's. Raises Unreadable."""
-    found = decoded(document, _Object, "Topology of KAI's or Kueue's")
-    levels = found.spec.levels
-    return TopologyLevels(
-        found.metadata.name,
-        named_levels([level.node_label for level in levels], [level.alias for level in levels], catalogue),
-    )
+    """KAI's or Kueue's Topology; the domains are its aliases, else the catalogue's. Raises UnreadableDocumentError."""
+    topology = decoded(document, _Topology, "Topology of KAI's or Kueue's")
+    levels = topology.spec.levels
+    keys, aliases = [level.node_label for level in levels], [level.alias for level in levels]
+    return TopologyLevels(topology.metadata.name, named_levels(keys, aliases, catalogue))
 
 
-class KaiTopology:
-    """Checks KAI's Topology."""
+def aliases_of(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Alias and label key of each level that has an alias."""
+    levels = Field(document) / "spec" / "levels"
+    named = [((level / "alias").text(), (level / "nodeLabel").text()) for level in levels.items()]
+    return tuple((alias, key) for alias, key in named if alias and key)
 
-    name = "KAI"
 
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Every Topology of KAI's API group."""
-        return kind_of(document) == ("kai.scheduler", "Topology")
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    levels = root / "spec" / "levels"
+    keys = check_levels(levels, cluster, "kai", "nodeLabel must be unique")
+    if before is not None and keys != label_keys(before / "spec" / "levels"):
+        text = "nodeLabel structure is immutable; only aliases may be edited"
+        levels.error("kai/topology-immutable", text, RECREATE)
+    aliases = [alias for level in levels.items() if (alias := (level / "alias").text())]
+    duplicates = sorted(name for name, count in Counter(aliases).items() if count > 1)
+    if duplicates:
+        text = f"aliases must be unique within the topology; duplicated: {', '.join(duplicates)}"
+        levels.error("kai/topology-alias", text, "give each level an alias of its own")
+    conflicting = sorted(set(aliases) & set(keys))
+    if conflicting:
+        text = f"an alias must not equal a nodeLabel; conflicting: {', '.join(conflicting)}"
+        levels.error("kai/topology-alias", text, "choose another alias")
+    return Reading()
 
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """What KAI would refuse; nothing is to be placed. See System."""
-        root = Field(document)
-        levels = root / "spec" / "levels"
-        keys = check_levels(levels, known, "kai", "nodeLabel must be unique")
-        if before is not None and keys != label_keys(Field(before) / "spec" / "levels"):
-            text = "nodeLabel structure is immutable; only aliases may be edited"
-            levels.error("kai/topology-immutable", text, RECREATE)
-        aliases = [alias for level in levels.items() if (alias := (level / "alias").text())]
-        twice = sorted(name for name, count in Counter(aliases).items() if count > 1)
-        if twice:
-            text = f"aliases must be unique within the topology; duplicated: {', '.join(twice)}"
-            levels.error("kai/topology-alias", text, "give each level an alias of its own")
-        both = sorted(set(aliases) & set(keys))
-        if both:
-            text = f"an alias must not equal a nodeLabel; conflicting: {', '.join(both)}"
-            levels.error("kai/topology-alias", text, "choose another alias")
-        return Reading(None, merged(root.findings))
+
+TOPOLOGY: Final = System("KAI", lambda document: kind_of(document) == (TOPOLOGIES.group, TOPOLOGIES.kind), _read)

@@ -1,4 +1,4 @@
-"""KAI: annotations from which its grouper makes a PodGroup. PodGroups themselves: `kai_podgroup.py`.
+"""KAI: annotations from which its grouper makes a PodGroup. PodGroups themselves: `pod_group`.
 
 Rules and messages: KAI 0.17 (scheduler, pod grouper). The grouper reads topology and levels on the workload itself;
 for a JobSet also on each Job template (one constraint per Job), for Ray on each pod template. Segments stand on the
@@ -9,72 +9,56 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
-from toposcope.integrations.framework.document import Field, handle_of
-from toposcope.integrations.framework.pods import (
-    LEADER_WORKER_SET,
-    PodSet,
-    Structure,
-    chunks,
-    kind_of,
-    structure_of,
-    subgroups,
+from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
+from toposcope.integrations.framework.pods import LEADER_WORKER_SET, PodSet, Structure, chunks, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai.api import (
+    KAI_SCHEDULER,
+    PLACEMENTS,
+    PREFERRED,
+    REQUIRED,
+    SEGMENT_PREFERRED,
+    SEGMENT_REQUIRED,
+    SEGMENT_SIZE,
+    SEGMENTS,
+    TOPOLOGY,
 )
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
-PREFIX: Final = "kai.scheduler/"
-TOPOLOGY: Final = PREFIX + "topology"
-REQUIRED: Final = PREFIX + "topology-required-placement"
-PREFERRED: Final = PREFIX + "topology-preferred-placement"
-SEGMENT_SIZE: Final = PREFIX + "segment-size"
-SEGMENT_REQUIRED: Final = PREFIX + "segment-topology-required-placement"
-SEGMENT_PREFERRED: Final = PREFIX + "segment-topology-preferred-placement"
-
-_PLACEMENTS: Final = (REQUIRED, PREFERRED)
-_SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
 _PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
 
 
-class Kai:
-    """Reads the annotations of workloads."""
-
-    name = "KAI"
-
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Every workload with one of the annotations on itself or on a template in it."""
-        root = Field(document)
-        structure = structure_of(root)
-        return structure is not None and any(
-            place / key for place in _places(root, structure) for key in (TOPOLOGY, *_PLACEMENTS, *_SEGMENTS)
-        )
-
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """The workload's demands; see System."""
-        del before  # KAI takes any change
-        root = Field(document)
-        structure = structure_of(root) or Structure(())
-        constraints = Constraints(known)
-        group = _Tree(root, structure, constraints).group()
-        workload = Workload(
-            self.name,
-            handle_of(root),
-            (group,),
-            constraints.topology,
-            placeable=constraints.placeable,
-            notes=constraints.notes,
-        )
-        return Reading(workload, merged(root.findings))
+def _claims(document: Mapping[str, Any]) -> bool:
+    """Every workload with one of the annotations on itself or on a template in it."""
+    root = Field(document)
+    structure = structure_of(root)
+    if structure is None:
+        return False
+    jobs = [pod_set.job / "metadata" / "annotations" for pod_set in structure.sets if pod_set.job]
+    pods = [pod_set.annotations for pod_set in structure.sets if pod_set.template.path]
+    places = (root / "metadata" / "annotations", *jobs, *pods)
+    return any(place / key for place in places for key in (TOPOLOGY, *PLACEMENTS, *SEGMENTS))
 
 
-def _places(root: Field, structure: Structure) -> list[Field]:
-    """The annotations of the workload, of Job templates and of pod templates."""
-    jobs = [set_.job / "metadata" / "annotations" for set_ in structure.sets if set_.job]
-    pods = [set_.annotations for set_ in structure.sets if set_.template.path]
-    return [root / "metadata" / "annotations", *jobs, *pods]
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    del before  # KAI allows any change
+    constraints = Constraints(cluster)
+    group = _Tree(root, structure_of(root) or Structure(()), constraints).group()
+    workload = Workload(
+        "KAI",
+        handle_of(root),
+        (group,),
+        constraints.topology,
+        placeable=constraints.placeable,
+        notes=constraints.notes,
+    )
+    return Reading(workload)
+
+
+SYSTEM: Final = System("KAI", _claims, _read)
 
 
 class _Tree:
@@ -91,152 +75,142 @@ class _Tree:
         """The whole workload; each copy of it is a PodGroup of its own."""
         self._check_places()
         self._check_scheduler()
-        above = self._constraints.of(
-            WrittenConstraint("workload", self._own / TOPOLOGY, self._own / REQUIRED, self._own / PREFERRED),
-            topology_alone=self._has_segments(),
-        )
+        has_segments = any(pod_set.annotations / key for pod_set in self._structure.sets for key in SEGMENTS)
+        above = self._constraints.read(_written("workload", self._own), topology_alone=has_segments)
         structure = self._structure
         if structure.separate:
             return self._separate(above)
+        pods: tuple[Pods, ...] = ()
         if self._kind == LEADER_WORKER_SET:
             pods, below = self._leader_worker_set(above)
         else:
-            below = tuple(self._set(set_, above) for set_ in structure.sets)
-            pods = ()
-        name = (self._root / "metadata" / "name").text() or self._kind[1]
+            below = tuple(self._set(pod_set, above) for pod_set in structure.sets)
+        name = name_of(self._root, self._kind[1])
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
 
     def _separate(self, above: Constraint) -> Group:
-        each = self._structure.sets[0]
+        pod_set = self._structure.sets[0]
         if above.required or above.preferred:
-            placement = self._own / (REQUIRED if above.required else PREFERRED)
-            placement.warn(
+            (self._own / (REQUIRED if above.required else PREFERRED)).warn(
                 "kai/each-pod-alone",
                 f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together",
                 "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
             )
-        return Group("pod", (each.some(1),), (), above.required, above.preferred, each.count)
+        return Group("pod", (pod_set.some(1),), (), above.required, above.preferred, pod_set.count)
 
-    def _set(self, each: PodSet, above: Constraint) -> Group:
-        if each.job:
-            notes = each.job / "metadata" / "annotations"
-            own = self._constraints.of(_asked(f"sub-group {each.name}", notes), above)
-            return Group(f"job of {each.name}", (each.pods,), (), own.required, own.preferred, each.jobs)
+    def _set(self, pod_set: PodSet, above: Constraint) -> Group:
+        if pod_set.job:
+            annotations = pod_set.job / "metadata" / "annotations"
+            own = self._constraints.read(_written(f"sub-group {pod_set.name}", annotations), above)
+            return Group(f"job of {pod_set.name}", (pod_set.pods,), (), own.required, own.preferred, pod_set.jobs)
         if self._kind[0] == _RAY:
-            return self._ray(each, above)
-        if self._kind == _PYTORCH and each.name == "Worker":
-            size = self._segment_size(each.annotations / SEGMENT_SIZE, each.count)
-            segment = self._segment(each.annotations, size)
+            return self._ray(pod_set, above)
+        if self._kind == _PYTORCH and pod_set.name == "Worker":
+            size = self._segment_size(pod_set.annotations / SEGMENT_SIZE, pod_set.count)
+            segment = self._segment(pod_set.annotations, size)
             if size and segment:
-                own = self._constraints.of(segment, above)
-                alike = chunks(each.count, size)
-                return Group(each.name, groups=tuple(_segments(own, ((each.some(n),), times)) for n, times in alike))
-        return Group(each.name, (each.pods,))
+                own = self._constraints.read(segment, above)
+                alike = chunks(pod_set.count, size)
+                segments = tuple(_segments(own, (pod_set.some(pods),), times) for pods, times in alike)
+                return Group(pod_set.name, groups=segments)
+        return Group(pod_set.name, (pod_set.pods,))
 
-    def _ray(self, each: PodSet, above: Constraint) -> Group:
-        notes = each.annotations
-        placement = next((notes / key for key in _PLACEMENTS if (notes / key).text()), None)
-        if placement and not (notes / TOPOLOGY).text():
-            group = "headGroupSpec" if each.name == "head" else f"workerGroupSpecs.{each.name}"
+    def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
+        annotations = pod_set.annotations
+        placement = next((annotations / key for key in PLACEMENTS if (annotations / key).text()), None)
+        if placement and not (annotations / TOPOLOGY).text():
+            group = "headGroupSpec" if pod_set.name == "head" else f"workerGroupSpecs.{pod_set.name}"
             placement.error(
                 "kai/topology-name",
                 f"topology annotation ({TOPOLOGY}) is required for {group} when topology placement annotations are set",
                 f"set {TOPOLOGY} beside it",
             )
-            return Group(each.name, (each.pods,))
-        own = self._constraints.of(_asked(f"sub-group {each.name}", notes), above)
-        return Group(each.name, (each.pods,), (), own.required, own.preferred)
+            return Group(pod_set.name, (pod_set.pods,))
+        own = self._constraints.read(_written(f"sub-group {pod_set.name}", annotations), above)
+        return Group(pod_set.name, (pod_set.pods,), (), own.required, own.preferred)
 
     def _leader_worker_set(self, above: Constraint) -> tuple[tuple[Pods, ...], tuple[Group, ...]]:
         """The pods of one group that are in no segment, and the segments."""
         structure = self._structure
-        template = self._root / "spec" / "leaderWorkerTemplate"
-        policy = template / "subGroupPolicy"
-        notes = structure.sets[-1].annotations
-        total = sum(set_.count for set_ in structure.sets)
+        policy = sub_group_policy(self._root)
+        annotations = structure.sets[-1].annotations
+        total = sum(pod_set.count for pod_set in structure.sets)
         size = (policy / "subGroupSize").number(0)
         if not size:
-            part = next((at / SEGMENT_SIZE for at in (self._own, notes) if at / SEGMENT_SIZE), notes / SEGMENT_SIZE)
-            size = self._segment_size(part, total)
-        segment = self._segment(notes, size)
+            size = self._segment_size(self._own / SEGMENT_SIZE or annotations / SEGMENT_SIZE, total)
+        segment = self._segment(annotations, size)
         if not (size and segment):
             return structure.whole, ()
-        leader_apart = (policy / "subGroupPolicyType").text() == "LeaderExcluded"
-        if leader_apart and (total - 1) % size:
-            (notes / SEGMENT_SIZE or policy).error(
+        leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
+        if leader_excluded and (total - 1) % size:
+            (annotations / SEGMENT_SIZE or policy).error(
                 "kai/segment-size",
                 f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}",
                 "change the size, or use subGroupPolicyType LeaderWorker",
             )
             return structure.whole, ()
-        own = self._constraints.of(segment, above)
-        alike = subgroups(structure, size, leader_apart=leader_apart)
-        return (structure.sets[0].some(1),) if leader_apart else (), tuple(_segments(own, each) for each in alike)
+        own = self._constraints.read(segment, above)
+        alike = sub_groups(structure, size, leader_excluded=leader_excluded)
+        segments = tuple(_segments(own, pods, times) for pods, times in alike)
+        return (structure.sets[0].some(1),) if leader_excluded else (), segments
 
-    def _segment_size(self, part: Field, total: int) -> int:
+    def _segment_size(self, annotation: Field, total: int) -> int:
         """How many pods a segment has; 0 where there are none, or where KAI refuses the number."""
-        text = part.text()
+        text = annotation.text()
         if text is None:
             return 0
-        fix = f"write a whole number from 2 to {total}, in quotes"
+        rule, fix = "kai/segment-size", f"write a whole number from 2 to {total}, in quotes"
         try:
             size = int(text)
         except ValueError:
-            part.error("kai/segment-size", f"invalid segment size {text}", fix)
+            annotation.error(rule, f"invalid segment size {text}", fix)
             return 0
         if size <= 1:
-            part.error("kai/segment-size", f"segmentSize {size} is not valid. It must be greater than 1", fix)
+            annotation.error(rule, f"segmentSize {size} is not valid. It must be greater than 1", fix)
         elif size > total:
-            part.error("kai/segment-size", f"segmentSize {size} is greater than replicasSize {total}", fix)
+            annotation.error(rule, f"segmentSize {size} is greater than replicasSize {total}", fix)
         else:
             return size
         return 0
 
-    def _segment(self, notes: Field, size: int) -> WrittenConstraint | None:
-        """What each segment asks for; its topology is the template's, else the workload's."""
-        topology = notes / TOPOLOGY if (notes / TOPOLOGY).text() else self._own / TOPOLOGY
-        levels = [notes / key for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED) if (notes / key).text()]
-        if size and not levels and (notes / SEGMENT_SIZE or self._own / SEGMENT_SIZE):
-            (notes / SEGMENT_SIZE or self._own / SEGMENT_SIZE).warn(
-                "kai/segment-level",
-                "segments without a level are placed anywhere",
-                f"set {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} on the pod template",
-            )
-        if levels and not size and not (notes / SEGMENT_SIZE):
-            levels[0].warn(
-                "kai/segment-size-missing", "has no effect without a segment size", f"set {SEGMENT_SIZE} beside it"
-            )
-        if not levels:
-            return None
-        return WrittenConstraint("sub-group segment", topology, notes / SEGMENT_REQUIRED, notes / SEGMENT_PREFERRED)
-
-    def _has_segments(self) -> bool:
-        return any(set_.annotations / key for set_ in self._structure.sets for key in _SEGMENTS)
+    def _segment(self, annotations: Field, size: int) -> WrittenConstraint | None:
+        """The constraint of each segment; its topology is the template's, else the workload's."""
+        topology = annotations / TOPOLOGY if (annotations / TOPOLOGY).text() else self._own / TOPOLOGY
+        required, preferred = annotations / SEGMENT_REQUIRED, annotations / SEGMENT_PREFERRED
+        levels = [level for level in (required, preferred) if level.text()]
+        written_size = annotations / SEGMENT_SIZE or self._own / SEGMENT_SIZE
+        if size and not levels and written_size:
+            fix = f"set {SEGMENT_REQUIRED} or {SEGMENT_PREFERRED} on the pod template"
+            written_size.warn("kai/segment-level", "segments without a level are placed anywhere", fix)
+        if levels and not size and not (annotations / SEGMENT_SIZE):
+            text = "has no effect without a segment size"
+            levels[0].warn("kai/segment-size-missing", text, f"set {SEGMENT_SIZE} beside it")
+        return WrittenConstraint("sub-group segment", topology, required, preferred) if levels else None
 
     def _check_places(self) -> None:
-        """Annotations where KAI does not look for them."""
+        """Note annotations where KAI does not look for them."""
         segmented = {"Worker"} if self._kind == _PYTORCH else set()
         if self._kind == LEADER_WORKER_SET:
             segmented = {self._structure.sets[-1].name}
-        for set_ in self._structure.sets:
-            if not set_.template.path:
+        for pod_set in self._structure.sets:
+            if not pod_set.template.path:
                 continue  # a Pod is its own workload
-            for key in (TOPOLOGY, *_PLACEMENTS):
-                wanted = key == TOPOLOGY and set_.name in segmented
-                if self._kind[0] != _RAY and not wanted and set_.annotations / key:
-                    where = "the Job template" if set_.job else f"the {self._kind[1]} itself"
-                    (set_.annotations / key).warn(
+            for key in (TOPOLOGY, *PLACEMENTS):
+                is_read = key == TOPOLOGY and pod_set.name in segmented
+                if self._kind[0] != _RAY and not is_read and pod_set.annotations / key:
+                    where = "the Job template" if pod_set.job else f"the {self._kind[1]} itself"
+                    (pod_set.annotations / key).warn(
                         "kai/wrong-place",
                         f"KAI does not read this on a pod template of a {self._kind[1]}",
                         f"move it to the annotations of {where}",
                     )
-            if set_.name not in segmented:
-                self._check_no_segments(set_.annotations)
+            if pod_set.name not in segmented:
+                self._check_no_segments(pod_set.annotations)
         if not segmented:
             self._check_no_segments(self._own)
 
     def _check_no_segments(self, annotations: Field) -> None:
-        for key in _SEGMENTS:
+        for key in SEGMENTS:
             if annotations / key:
                 (annotations / key).warn(
                     "kai/segments-ignored",
@@ -245,20 +219,19 @@ class _Tree:
                 )
 
     def _check_scheduler(self) -> None:
-        for set_ in self._structure.sets:
-            part = set_.template / "spec" / "schedulerName"
-            if part.text() in _NOT_KAI:
-                part.warn(
+        for pod_set in self._structure.sets:
+            scheduler = pod_set.template / "spec" / "schedulerName"
+            if scheduler.text() in _NOT_KAI:
+                scheduler.warn(
                     "kai/scheduler-name",
                     "KAI does not schedule these pods, so its annotations have no effect",
-                    "set schedulerName: kai-scheduler (or the name that KAI was installed with)",
+                    f"set schedulerName: {KAI_SCHEDULER} (or the name that KAI was installed with)",
                 )
 
 
-def _asked(who: str, annotations: Field) -> WrittenConstraint:
-    return WrittenConstraint(who, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
+def _written(owner: str, annotations: Field) -> WrittenConstraint:
+    return WrittenConstraint(owner, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
 
 
-def _segments(own: Constraint, alike: tuple[tuple[Pods, ...], int]) -> Group:
-    pods, times = alike
+def _segments(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
     return Group("segment", pods, (), own.required, own.preferred, times)

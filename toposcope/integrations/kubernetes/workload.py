@@ -1,30 +1,55 @@
-"""Workloads that ask for no topology: whether there is room for their pods anywhere."""
+"""Kubernetes' own workloads: their pods, and the levels that KAI and Kueue read from their annotations.
 
-from collections.abc import Mapping
-from typing import Any
+Jobs are watched because training runs as them, Deployments and StatefulSets because inference does. They are watched
+themselves, and not only what KAI and Kueue make of them, because a PodGroup comes with the first pod and a Workload
+with the queue: only here can one be seen that is suspended or scaled to zero, or that a Job has finished. Other kinds
+(Kubeflow's, Ray's) are known by their PodGroups and Workloads. Without KAI or Kueue the annotations mean nothing, and
+nothing is watched.
+"""
+
+from collections.abc import Iterator
+from typing import Final
 
 from toposcope.integrations.framework.constraints import Group, Workload
-from toposcope.integrations.framework.document import Field, handle_of
+from toposcope.integrations.framework.document import Field, handle_of, name_of
+from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind
 from toposcope.integrations.framework.pods import Structure, structure_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kueue import api as kueue
+
+_ONLY_WITH: Final = frozenset({kai.POD_GROUPS.group, kueue.GROUP})
+_FIELDS: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
 
 
-class Plain:
-    """Reads every kind with pod templates that no other system has anything to say about."""
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests in the annotations of a workload and of its pod template."""
+    templates = [root / "spec" / "template"]
+    yield from kai.annotated(root, templates)
+    yield from kueue.annotated(templates)
 
-    name = "Kubernetes"
 
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Whether the kind is known to have pods."""
-        return structure_of(Field(document)) is not None
+_FINISHED: Final = frozenset({"Complete", "Failed"})
+JOBS: Final = WatchedKind("Job", "batch", ("v1",), "jobs", _FIELDS, requests, finished=_FINISHED, only_with=_ONLY_WITH)
+DEPLOYMENTS: Final = WatchedKind("Deployment", "apps", ("v1",), "deployments", _FIELDS, requests, only_with=_ONLY_WITH)
+STATEFUL_SETS: Final = WatchedKind(
+    "StatefulSet",
+    "apps",
+    ("v1",),
+    "statefulsets",
+    _FIELDS,
+    requests,
+    derived_from=frozenset({"Pod"}),  # the workers of a LeaderWorkerSet's group
+    only_with=_ONLY_WITH,
+)
 
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """The pods of the workload, with nothing that keeps them together; see System."""
-        del known, before  # nothing is asked of any topology
-        root = Field(document)
-        structure = structure_of(root) or Structure(())
-        name = (root / "metadata" / "name").text() or "pods"
-        group = Group(name, structure.whole, copies=structure.copies)
-        return Reading(Workload(self.name, handle_of(root), (group,)), merged(root.findings))
+
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    del cluster, before  # it asks for no topology
+    structure = structure_of(root) or Structure(())
+    group = Group(name_of(root, "pods"), structure.whole, copies=structure.copies)
+    return Reading(Workload("Kubernetes", handle_of(root), (group,)))
+
+
+PODS_ONLY: Final = System("Kubernetes", lambda document: structure_of(Field(document)) is not None, _read)
+"""Reads every kind with pod templates: whether there is room for the pods anywhere."""

@@ -14,7 +14,7 @@ from toposcope.integrations.framework.features import (
     passed,
     unknown,
 )
-from toposcope.integrations.kueue.workload import QUEUE_NAME
+from toposcope.integrations.kueue.api import QUEUE_NAME
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 _GROUP: Final = "kueue.x-k8s.io"

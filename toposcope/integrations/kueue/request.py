@@ -1,58 +1,51 @@
-"""What Kueue is asked for one pod set, out of the annotations of its pod template or out of a Workload.
+"""What one pod set asks of Kueue, in the annotations of its pod template or in a Workload; and groups of pod sets.
 
-Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateTASPodSetRequest`).
+Rules and messages: Kueue 0.19, the webhooks of its job integrations (`ValidateTASPodSetRequest`,
+`ValidatePodSetGroupingTopology`).
 """
 
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.pods import PodSet
+from toposcope.integrations.kueue.api import (
+    ANNOTATIONS,
+    FIELDS,
+    GROUP_NAME,
+    PREFERRED,
+    REQUIRED,
+    SLICE_LAYERS,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 
-_PREFIX: Final = "kueue.x-k8s.io/"
-REQUIRED: Final = _PREFIX + "podset-required-topology"
-PREFERRED: Final = _PREFIX + "podset-preferred-topology"
-UNCONSTRAINED: Final = _PREFIX + "podset-unconstrained-topology"
-SLICE_REQUIRED: Final = _PREFIX + "podset-slice-required-topology"
-SLICE_SIZE: Final = _PREFIX + "podset-slice-size"
-SLICE_LAYERS: Final = _PREFIX + "podset-slice-required-topology-constraints"
-GROUP_NAME: Final = _PREFIX + "podset-group-name"
-ALL: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_REQUIRED, SLICE_SIZE, SLICE_LAYERS, GROUP_NAME)
-
-_FIELDS: Final = {
-    REQUIRED: "required",
-    PREFERRED: "preferred",
-    UNCONSTRAINED: "unconstrained",
-    SLICE_REQUIRED: "podSetSliceRequiredTopology",
-    SLICE_SIZE: "podSetSliceSize",
-    SLICE_LAYERS: "podsetSliceRequiredTopologyConstraints",
-    GROUP_NAME: "podSetGroupName",
-}
-_MOST_LAYERS: Final = 3
+_MAX_LAYERS: Final = 3
 _BOOLEANS: Final = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 """What Go's ParseBool takes."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _DNS: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_LONGEST: Final = 63
-_LONGEST_PREFIX: Final = 253
+_MAX_NAME: Final = 63
+_MAX_PREFIX: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedLevel:
     """A level that the request names, and where."""
 
     key: str
-    part: Field
+    field: Field
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
     """Pods of the set in slices of `size`, each kept together at a level."""
 
-    level: Named
+    level: NamedLevel
     size: int
 
 
@@ -63,26 +56,26 @@ class Request:
     pod_set: PodSet
     where: Field
     """The annotations, or the topologyRequest."""
-    required: Named | None = None
-    preferred: Named | None = None
-    slices: tuple[Slices, ...] = field(default=())
+    required: NamedLevel | None = None
+    preferred: NamedLevel | None = None
+    slices: tuple[Slices, ...] = ()
     """Broadest first; the inner ones divide the outer ones."""
     group: str | None = None
 
     @property
-    def level(self) -> Named | None:
+    def level(self) -> NamedLevel | None:
         """The level for the whole set, required or preferred."""
         return self.required or self.preferred
 
 
 def annotated(pod_set: PodSet) -> Request:
-    """The request that stands in the annotations of a pod template."""
-    return _Reader(pod_set, pod_set.annotations, {key: key for key in ALL}).request()
+    """The request in the annotations of a pod template."""
+    return _Reader(pod_set, pod_set.annotations, ANNOTATIONS).request()
 
 
 def of_workload(pod_set: PodSet, topology_request: Field) -> Request:
     """The request of a pod set in a Kueue Workload."""
-    return _Reader(pod_set, topology_request, _FIELDS).request()
+    return _Reader(pod_set, topology_request, FIELDS).request()
 
 
 class _Reader:
@@ -90,11 +83,11 @@ class _Reader:
         self._set = pod_set
         self._where = where
         self._names = names
-        self._texts = names[REQUIRED] == REQUIRED
-        """Annotations are texts, fields have types."""
+        self._strings = names is ANNOTATIONS
+        """Annotations are strings, fields have types."""
 
     def request(self) -> Request:
-        """All of it; what is wrong is noted and left out."""
+        """All of it; invalid values become findings and are left out."""
         self._check_one()
         self._check_unconstrained()
         group = self._group()
@@ -121,54 +114,54 @@ class _Reader:
             )
 
     def _check_unconstrained(self) -> None:
-        part = self._at(UNCONSTRAINED)
-        if not self._texts:
-            part.flag()
-        elif not isinstance(part.value, str):
-            part.text()
-        elif part.value not in _BOOLEANS:
-            part.error("kueue/unconstrained", "must be a boolean value", 'write "true", or remove it')
+        field = self._at(UNCONSTRAINED)
+        if not self._strings:
+            field.flag()
+        elif not isinstance(field.value, str):
+            field.text()
+        elif field.value not in _BOOLEANS:
+            field.error("kueue/unconstrained", "must be a boolean value", 'write "true", or remove it')
 
-    def _named(self, part: Field) -> Named | None:
-        key = part.text()
+    def _named(self, field: Field) -> NamedLevel | None:
+        key = field.text()
         if key is None:
-            if part.value == "":
-                part.error("kueue/label-name", "name part must be non-empty", "name a node label, or remove it")
+            if field.value == "":
+                field.error("kueue/label-name", "name part must be non-empty", "name a node label, or remove it")
             return None
         prefix, slash, name = key.rpartition("/")
-        if len(name) > _LONGEST:
-            part.error("kueue/label-name", f"name part must be no more than {_LONGEST} bytes", "name a node label")
+        if len(name) > _MAX_NAME:
+            field.error("kueue/label-name", f"name part must be no more than {_MAX_NAME} bytes", "name a node label")
         elif not _NAME.fullmatch(name):
-            part.error(
+            field.error(
                 "kueue/label-name",
                 "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
                 "alphanumeric character",
                 "name a node label",
             )
-        elif slash and (not _DNS.fullmatch(prefix) or len(prefix) > _LONGEST_PREFIX):
-            part.error(
+        elif slash and (not _DNS.fullmatch(prefix) or len(prefix) > _MAX_PREFIX):
+            field.error(
                 "kueue/label-name",
                 "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
                 "'-' or '.', and must start and end with an alphanumeric character",
                 "name a node label",
             )
         else:
-            return Named(key, part)
+            return NamedLevel(key, field)
         return None
 
     def _group(self) -> str | None:
-        part = self._at(GROUP_NAME)
-        name = part.text()
+        field = self._at(GROUP_NAME)
+        name = field.text()
         if name is None:
             return None
         rule = "kueue/group-name"
         if name.isascii() and name.isdigit():
-            part.error(rule, "must not be a number", "give the group a name with a letter in it")
+            field.error(rule, "must not be a number", "give the group a name with a letter in it")
         for key in (SLICE_SIZE, SLICE_REQUIRED, SLICE_LAYERS):
             if self._at(key):
-                part.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
+                field.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
         if not self._at(PREFERRED) and not self._at(REQUIRED):
-            part.error(
+            field.error(
                 rule,
                 f"may not be set when neither '{self._names[PREFERRED]}' nor '{self._names[REQUIRED]}' is specified",
                 f"set {self._names[REQUIRED]} on both pod sets of the group",
@@ -193,133 +186,120 @@ class _Reader:
         named, count = self._named(level), self._size(size)
         return (Slices(named, count),) if named and count else ()
 
-    def _size(self, part: Field) -> int:
-        """A slice size; 0 where there is none, or none that can be."""
-        if not part:
+    def _size(self, field: Field) -> int:
+        """A slice size; 0 where there is none, or an invalid one."""
+        if not field:
             return 0
         rule, fix = "kueue/slice-size", "say how many pods share a domain"
-        number = part.value
-        if self._texts:
-            text = part.text()
+        number = field.value
+        if self._strings:
+            text = field.text()
             try:
                 number = int(text or "")
             except ValueError:
                 if text:
-                    part.error(rule, "must be a numeric value", fix)
+                    field.error(rule, "must be a numeric value", fix)
                 return 0
         if not isinstance(number, int) or isinstance(number, bool):
-            part.wrong("a whole number of at least 1")
+            field.wrong("a whole number of at least 1")
             return 0
         if number < 1:
-            part.error(rule, "must be greater than or equal to 1", fix)
+            field.error(rule, "must be greater than or equal to 1", fix)
             return 0
         if number > self._set.count:
-            part.error(rule, f"must not be greater than pod set count {self._set.count}", fix)
+            field.error(rule, f"must not be greater than pod set count {self._set.count}", fix)
             return 0
         return number
 
     def _layers(self) -> tuple[Slices, ...]:
-        part = self._at(SLICE_LAYERS)
+        rule, layers = "kueue/slice-layers", self._at(SLICE_LAYERS)
         for key in (SLICE_REQUIRED, SLICE_SIZE):
             if self._at(key):
-                part.error(
-                    "kueue/slice-layers", f"may not be set when '{self._names[key]}' is specified", "keep one of them"
-                )
-        entries = self._parsed(part)
-        if entries is None:
-            return ()
-        found: list[Slices] = []
-        seen: dict[str, int] = {}
+                layers.error(rule, f"may not be set when '{self._names[key]}' is specified", "keep one of them")
+        slices: list[Slices] = []
+        first_use: dict[str, int] = {}
         sizes: list[int] = []
-        for number, each in enumerate(entries):
-            named = self._named(each / "topology")
-            size = (each / "size").number(0)
+        for number, layer in enumerate(self._parsed(layers)):
+            level = self._named(layer / "topology")
+            size = (layer / "size").number(0)
             if size < 1:
-                (each / "size").error("kueue/slice-layers", "must be greater than or equal to 1", "in pods")
-            if named and named.key in seen:
-                message = f"Duplicate value: {named.key} (also at index {seen[named.key]})"
-                (each / "topology").error("kueue/slice-layers", message, "name each level once")
+                (layer / "size").error(rule, "must be greater than or equal to 1", "in pods")
+            if level and level.key in first_use:
+                message = f"Duplicate value: {level.key} (also at index {first_use[level.key]})"
+                (layer / "topology").error(rule, message, "name each level once")
             if sizes and size and sizes[-1] % size:
-                (each / "size").error(
-                    "kueue/slice-layers", f"must evenly divide the parent layer size {sizes[-1]}", "change one of them"
-                )
+                text = f"must evenly divide the parent layer size {sizes[-1]}"
+                (layer / "size").error(rule, text, "change one of them")
             if not number and size > self._set.count:
-                message = f"must not be greater than pod set count {self._set.count}"
-                (each / "size").error("kueue/slice-layers", message, "change one of them")
+                text = f"must not be greater than pod set count {self._set.count}"
+                (layer / "size").error(rule, text, "change one of them")
             sizes.append(size)
-            if named:
-                seen.setdefault(named.key, number)
-                found.append(Slices(named, size))
-        usable = len(found) == len(sizes) and all(sizes) and sizes[0] <= self._set.count
-        return tuple(found) if usable else ()
+            if level:
+                first_use.setdefault(level.key, number)
+                slices.append(Slices(level, size))
+        usable = sizes and len(slices) == len(sizes) and all(sizes) and sizes[0] <= self._set.count
+        return tuple(slices) if usable else ()
 
-    def _parsed(self, part: Field) -> list[Field] | None:
+    def _parsed(self, layers: Field) -> list[Field]:
         """The layers; in an annotation they are JSON, and their path is that of the annotation."""
-        holder = part
-        if self._texts:
-            text = part.text()
+        parsed = layers
+        if self._strings:
+            text = layers.text()
             try:
-                value = json.loads(text) if text else None
+                parsed = Field(json.loads(text) if text else None, layers.path, layers.findings)
             except (ValueError, RecursionError) as error:
-                message = f"must be a valid JSON array: {error}"
-                part.error("kueue/slice-layers", message, 'write [{"topology": "<label key>", "size": <pods>}, ...]')
-                return None
-            holder = Field(value, part.path, part.findings)
-        if not isinstance(holder.value, list):
-            holder.wrong("a list of {topology, size}")
-            return None
-        if not 1 <= len(holder.value) <= _MOST_LAYERS:
-            message = f"must contain between 1 and {_MOST_LAYERS} constraints"
-            part.error("kueue/slice-layers", message, "name the broadest level first")
-            return None
-        return list(holder.items())
-
-
-_PAIR: Final = 2
+                fix = 'write [{"topology": "<label key>", "size": <pods>}, ...]'
+                layers.error("kueue/slice-layers", f"must be a valid JSON array: {error}", fix)
+                return []
+        if not isinstance(parsed.value, list):
+            parsed.wrong("a list of {topology, size}")
+            return []
+        if not 1 <= len(parsed.value) <= _MAX_LAYERS:
+            message = f"must contain between 1 and {_MAX_LAYERS} constraints"
+            layers.error("kueue/slice-layers", message, "name the broadest level first")
+            return []
+        return list(parsed.items())
 
 
 def check_groups(requests: Iterable[Request]) -> None:
-    """Note what is wrong with the groups that the pod sets form."""
+    """Note what is wrong with the groups that pod sets form: a leader and its workers in one domain."""
     groups: dict[str, list[Request]] = {}
     for request in requests:
         if request.group:
             groups.setdefault(request.group, []).append(request)
     for name, members in groups.items():
-        if len(members) != _PAIR:
-            for member in members:
-                _name_of(member).error(
-                    "kueue/group-pair",
-                    f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)",
-                    f"let two pod sets have the group name {name!r}",
-                )
+        if len(members) == 2:  # noqa: PLR2004 - all that Kueue allows
+            _check_pair(name, *members)
             continue
-        _check_pair(name, *members)
+        for request in members:
+            text = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
+            _group_name(request).error("kueue/group-pair", text, f"let two pod sets have the group name {name!r}")
 
 
 def _check_pair(name: str, one: Request, other: Request) -> None:
     counts = one.pod_set.count, other.pod_set.count
-    for each in (one, other):
+    for request in (one, other):
         if 1 not in counts:
-            _name_of(each).error(
+            _group_name(request).error(
                 "kueue/group-leader",
                 "can only define groups where at least one pod set has only 1 replica, "
                 f"got: {counts[0]} replica(s) and {counts[1]} replica(s) in the group",
                 "one of the two is the leader, a single pod",
             )
-    if _levels(one) != _levels(other):
-        for each, beside in ((one, other), (other, one)):
-            each.where.error(
+    if _keys(one) != _keys(other):
+        for request, partner in ((one, other), (other, one)):
+            request.where.error(
                 "kueue/group-levels",
-                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '{beside.where.path}' "
+                f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '{partner.where.path}' "
                 f"in group '{name}'",
                 "write the same annotation on both",
             )
 
 
-def _levels(request: Request) -> tuple[str | None, str | None]:
+def _keys(request: Request) -> tuple[str | None, str | None]:
     required, preferred = request.required, request.preferred
     return required.key if required else None, preferred.key if preferred else None
 
 
-def _name_of(request: Request) -> Field:
-    return request.where / GROUP_NAME or request.where / "podSetGroupName"
+def _group_name(request: Request) -> Field:
+    return request.where / GROUP_NAME or request.where / FIELDS[GROUP_NAME]

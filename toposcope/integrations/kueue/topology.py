@@ -1,93 +1,59 @@
-"""Kueue's `Topology`: label keys, in one of three API versions with the same fields."""
+"""Kueue's `Topology`: label keys, the same fields in three API versions; and the ResourceFlavor that names it.
 
-from collections.abc import Mapping
+Rules and messages: the CRDs of Kueue 0.19 (schema and CEL) and the status of its ClusterQueue.
+"""
+
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import ExportError, TopologyLevels, checked, near
-from toposcope.integrations.framework.pods import kind_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.document import Field, kind_of, name_of
+from toposcope.integrations.framework.levels import (
+    ExportError,
+    TopologyLevels,
+    did_you_mean,
+    exportable,
+    topology_object,
+)
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import RECREATE, check_levels, label_keys
-from toposcope.integrations.kai import topology as kai
-from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.integrations.kueue.api import GROUP, TOPOLOGIES
 
-VERSIONS: Final = ("v1beta2", "v1beta1", "v1alpha1")
-"""Newest first: since v0.15; v0.14; up to v0.13."""
-_FEW: Final = 8
-"""All that Kueue takes before v0.13 (v1alpha1)."""
+VERSIONS: Final = TOPOLOGIES.versions
+_MAX_LEVELS_V1ALPHA1: Final = 8
 
 
-def write(hierarchy: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any]:
-    """The Topology. Raises Unwritable."""
-    levels = checked(hierarchy).levels
-    if version == VERSIONS[-1] and len(levels) > _FEW:
-        raise ExportError(
-            f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_FEW}; use --without or v1beta2"
-        )
+def write(topology: TopologyLevels, version: str = VERSIONS[0]) -> dict[str, Any]:
+    """The Topology; KAI's reader reads it back. Raises ExportError."""
+    levels = exportable(topology).levels
+    if version == VERSIONS[-1] and len(levels) > _MAX_LEVELS_V1ALPHA1:
+        text = f"there are {len(levels)} levels, and Kueue's v1alpha1 takes {_MAX_LEVELS_V1ALPHA1}"
+        raise ExportError(f"{text}; use --without or v1beta2")
     entries = [{"nodeLabel": level.key} for level in levels]
-    return kai.topology(f"kueue.x-k8s.io/{version}", hierarchy.name, entries)
+    return topology_object(f"{GROUP}/{version}", TOPOLOGIES.kind, topology.name, entries)
 
 
-def read(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLevels:
-    """Any version. Raises Unreadable."""
-    return kai.read(document, catalogue)
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    levels = root / "spec" / "levels"
+    keys = check_levels(levels, cluster, "kueue", "must be unique")
+    if before is not None and keys != label_keys(before / "spec" / "levels"):
+        levels.error("kueue/topology-immutable", "field is immutable", RECREATE)
+    return Reading()
 
 
-class KueueTopology:
-    """Checks Kueue's Topology."""
-
-    name = "Kueue"
-
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Every Topology of Kueue's API group."""
-        return kind_of(document) == ("kueue.x-k8s.io", "Topology")
-
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """What Kueue's CRD would refuse; nothing is to be placed. See System."""
-        root = Field(document)
-        levels = root / "spec" / "levels"
-        keys = check_levels(levels, known, "kueue", "must be unique")
-        if before is not None and keys != label_keys(Field(before) / "spec" / "levels"):
-            levels.error("kueue/topology-immutable", "field is immutable", RECREATE)
-        return Reading(None, merged(root.findings))
-
-
-class KueueFlavor:
-    """Checks Kueue's ResourceFlavor, where it leads to a topology."""
-
-    name = "Kueue"
-
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """ResourceFlavors that name a topology, or should."""
-        return kind_of(document) == ("kueue.x-k8s.io", "ResourceFlavor")
-
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """What Kueue would refuse, or find missing; nothing is to be placed. See System."""
-        root = Field(document)
-        spec = root / "spec"
-        if before is not None:
-            _check_flavor_unchanged(spec, Field(before) / "spec")
-        topology = (spec / "topologyName").text()
-        if topology is None:
-            return Reading(None, merged(root.findings))
-        if not (spec / "nodeLabels").texts():
-            spec.error(
-                "kueue/flavor-labels",
-                "at least one nodeLabel is required when topology is set",
-                "set spec.nodeLabels to a label that the flavor's nodes carry",
-            )
-        if known.ladders and topology not in known.ladders:
-            flavor = (root / "metadata" / "name").text() or ""
-            (spec / "topologyName").error(
-                "kueue/topology-exists",
-                f'there is no Topology "{topology}" for TAS flavor "{flavor}"',
-                near(topology, known.ladders),
-            )
-        return Reading(None, merged(root.findings))
+def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    spec = root / "spec"
+    if before is not None:
+        _check_flavor_unchanged(spec, before / "spec")
+    topology = (spec / "topologyName").text()
+    if topology and not (spec / "nodeLabels").texts():
+        spec.error(
+            "kueue/flavor-labels",
+            "at least one nodeLabel is required when topology is set",
+            "set spec.nodeLabels to a label that the flavor's nodes carry",
+        )
+    if topology and cluster.topologies and topology not in cluster.topologies:
+        text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
+        (spec / "topologyName").error("kueue/topology-exists", text, did_you_mean(topology, cluster.topologies))
+    return Reading()
 
 
 def _check_flavor_unchanged(spec: Field, before: Field) -> None:
@@ -95,8 +61,9 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
         return
     for name in ("nodeLabels", "tolerations", "topologyName"):
         if (spec / name).value != (before / name).value:
-            (spec / name).error(
-                "kueue/flavor-immutable",
-                f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName is set",
-                "make a new ResourceFlavor",
-            )
+            text = f"{name} {'is' if name == 'topologyName' else 'are'} immutable when topologyName is set"
+            (spec / name).error("kueue/flavor-immutable", text, "make a new ResourceFlavor")
+
+
+TOPOLOGY: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, TOPOLOGIES.kind), _read)
+FLAVOR: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor)

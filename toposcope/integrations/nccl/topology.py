@@ -1,7 +1,7 @@
 """NCCL's topology XML of one node, as `NCCL_TOPO_FILE` takes it, from what the node's agent wrote down.
 
 The form is that of NCCL's own dump (`NCCL_TOPO_DUMP_FILE`; src/graph/xml.cc and topo.cc of NCCL). NCCL fills in what a
-file leaves out from the machine it runs on, so nothing is guessed here: what is not known is not there, and is told.
+file leaves out from the machine it runs on, so nothing is guessed here: what is not known is left out, and listed.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,13 +21,13 @@ _NIC_CLASS: Final = "0x020000"
 _BRIDGE_CLASS: Final = "0x060400"
 _SWITCH_CLASS: Final = "0x068000"
 _HIDDEN_SWITCH: Final = "fffffff:ff:ff.0"
-"""What NCCL writes for an NVSwitch whose address the GPU does not tell."""
+"""What NCCL writes for an NVSwitch whose address the GPU does not report."""
 _ARCHITECTURES: Final = {"amd64": "x86_64", "arm64": "arm64", "ppc64le": "ppc64"}
 """Kubernetes' names to NCCL's."""
 SPEEDS: Final = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0 GT/s PCIe"}
 """PCIe generation to the link speed as Linux and NCCL write it."""
-_WORD: Final = 32
-_LONGEST: Final = 254
+_WORD_BITS: Final = 32
+_MAX_ATTRIBUTE: Final = 254
 """Characters in an attribute (MAX_STR_LEN of NCCL): masks of some 900 CPUs. NCCL reads a missing one from sysfs."""
 
 _ALWAYS_UNKNOWN: Final = (
@@ -47,21 +47,21 @@ class NcclTopology:
     unknown: tuple[str, ...]
 
 
-def write(node: str, found: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None) -> NcclTopology:
-    """The topology of a node. Raises Unwritable when its matrix is not known.
+def write(node: str, matrix: NodeMatrix, interconnect: str | None, arch: str | None, pcie: int | None) -> NcclTopology:
+    """The topology of a node. Raises ExportError when its matrix is not known.
 
     `interconnect` is the label that says whether NVLinks end in switches, `arch` Kubernetes' name of the CPU
     architecture, `pcie` the PCIe generation of all links, which the annotation does not tell.
     """
-    if found.links is None:
+    if matrix.links is None:
         raise ExportError(f"node {node}: the matrix was too large for the annotation; there is nothing to write")
-    nameless = [device.label for device in found.devices if not device.pci]
+    nameless = [device.label for device in matrix.devices if not device.pci]
     if nameless:
         raise ExportError(f"node {node}: the annotation gives no PCI address for {', '.join(nameless)}")
     unknown = _unknown(interconnect, arch, pcie)
     root = ET.Element("system", version="1")
     root.append(ET.Comment(_comment(node, unknown)))
-    _Writer(root, found.devices, found.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
+    _Writer(root, matrix.devices, matrix.links, interconnect, pcie).write(_ARCHITECTURES.get(arch or ""))
     ET.indent(root)
     # As in NCCL's dumps: its own parser would take the blank for the beginning of an attribute.
     text = ET.tostring(root, encoding="unicode").replace(" />", "/>")
@@ -69,23 +69,23 @@ def write(node: str, found: NodeMatrix, interconnect: str | None, arch: str | No
 
 
 def _unknown(interconnect: str | None, arch: str | None, pcie: int | None) -> tuple[str, ...]:
-    found = list(_ALWAYS_UNKNOWN)
+    unknown = list(_ALWAYS_UNKNOWN)
     if pcie is None:
-        found.append(
+        unknown.append(
             "PCIe speed: NCCL takes 12 GB/s for the switches (flag pcie-gen says better) and asks the machine for GPUs "
             "and NICs; it does so only for NICs without a net element, and adds that itself"
         )
     if arch not in _ARCHITECTURES:
-        found.append("CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for")
+        unknown.append("CPU architecture: the node has no label kubernetes.io/arch that NCCL has a name for")
     if interconnect is None:
-        found.append("whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out")
-    return tuple(found)
+        unknown.append("whether NVLinks end in NVSwitches (no label gpu.topology/interconnect): they are left out")
+    return tuple(unknown)
 
 
 def _comment(node: str, unknown: Sequence[str]) -> str:
     lines = [
         f" {node}, from the annotation gpu.topology/matrix. Not known from it:",
-        *(f"- {each}" for each in unknown),
+        *(f"- {fact}" for fact in unknown),
     ]
     # Two hyphens would end the comment.
     return "\n  ".join(lines).replace("--", "- -") + " "
@@ -153,7 +153,7 @@ class _Writer:
             cpu = ET.SubElement(self._root, "cpu", numaid=str(numa))
             cpus = next((device.cpus for device in self._devices if device.numa == numa and device.cpus), None)
             mask = cpus and cpu_mask(cpus)
-            if mask and len(mask) <= _LONGEST:
+            if mask and len(mask) <= _MAX_ATTRIBUTE:
                 cpu.set("affinity", mask)
             if arch:
                 cpu.set("arch", arch)
@@ -204,5 +204,5 @@ def cpu_mask(cpus: str) -> str | None:
         mask = sum(1 << cpu for cpu in parse_list(cpus))
     except ValueError:
         return None
-    words = max(1, -(-mask.bit_length() // _WORD))
-    return ",".join(f"{mask >> (_WORD * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words)))
+    words = max(1, -(-mask.bit_length() // _WORD_BITS))
+    return ",".join(f"{mask >> (_WORD_BITS * word) & 0xFFFFFFFF:08x}" for word in reversed(range(words)))

@@ -1,7 +1,9 @@
-"""The constraint tree of one OSMO task group, as it was asked.
+"""The PodGroup of one OSMO task group: the constraint tree that was asked for, and where OSMO's differs from it.
 
 OSMO sorts a task's requirements by the pool's order and makes a path of groups of them, so a group is the same one only
-below the same groups.
+below the same groups. Source: OSMO's PodGroupTopologyBuilder (2026-08). It takes the first requirement of a group for
+all, keeps only the last of a chain of single groups, joins the names of a path with `-`, and has no place for tasks
+without requirements.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,7 @@ from toposcope.topology.levels import Level
 class Requirement:
     """One entry of a resource's `topology`."""
 
-    part: Field
+    field: Field
     key: str
     group: str
     required: bool
@@ -39,83 +41,80 @@ class Branch:
     """The tasks of one group below the same groups; the root is the whole task group, with no requirement."""
 
     path: tuple[str, ...] = ()
-    asked: list[Requirement] = field(default_factory=list)
-    """By each of its tasks."""
+    requirements: list[Requirement] = field(default_factory=list)
+    """One of each of its tasks."""
     tasks: list[Task] = field(default_factory=list)
     """Those that ask for nothing narrower."""
     below: dict[str, "Branch"] = field(default_factory=dict)
 
     @property
     def required(self) -> bool:
-        """Whether any task asks for it to be kept together in any case."""
-        return any(each.required for each in self.asked)
+        """Whether any task requires it."""
+        return any(requirement.required for requirement in self.requirements)
 
     @property
-    def only(self) -> "Branch | None":
+    def only_child(self) -> "Branch | None":
         """The group below, when there is just one."""
         return next(iter(self.below.values())) if len(self.below) == 1 else None
 
-    def everything(self) -> Iterator["Branch"]:
+    def walk(self) -> Iterator["Branch"]:
         """This one and all below it."""
         yield self
         for branch in self.below.values():
-            yield from branch.everything()
+            yield from branch.walk()
 
 
-def grow(tasks: Sequence[Task], ladder: TopologyLevels) -> Branch:
-    """The tree of tasks whose requirements all have a level of the ladder."""
+def tree_of(tasks: Sequence[Task], pool: TopologyLevels) -> Branch:
+    """The tree of tasks whose requirements all have a level of the pool."""
     root = Branch()
     for task in tasks:
         branch = root
-        for requirement in sorted(task.requirements, key=lambda each: ladder.rank(each.level) if each.level else 0):
+        for requirement in sorted(task.requirements, key=lambda one: pool.rank(one.level) if one.level else 0):
             branch = branch.below.setdefault(requirement.group, Branch((*branch.path, requirement.group)))
-            branch.asked.append(requirement)
+            branch.requirements.append(requirement)
         branch.tasks.append(task)
     return root
 
 
 def group_of(branch: Branch, name: str) -> Group:
-    """What is asked: a group that is required for one of its tasks stays together."""
-    level = branch.asked[0].level if branch.asked else None
-    below = [group_of(each, f"{each.asked[0].key} group {'/'.join(each.path)}") for each in branch.below.values()]
+    """What is asked for: a group that is required for one of its tasks stays together."""
+    level = branch.requirements[0].level if branch.requirements else None
+    below = [
+        group_of(child, f"{child.requirements[0].key} group {'/'.join(child.path)}") for child in branch.below.values()
+    ]
+    counts: dict[Pods, int] = {}  # tasks of one resource are identical pods
+    for task in branch.tasks:
+        counts[task.pods] = counts.get(task.pods, 0) + 1
     return Group(
         name,
-        pods=_alike(branch.tasks),
+        pods=tuple(replace(pods, count=count) for pods, count in counts.items()),
         groups=tuple(below),
         required=level if branch.required else None,
         preferred=None if branch.required else level,
     )
 
 
-def _alike(tasks: Sequence[Task]) -> tuple[Pods, ...]:
-    """Tasks of one resource are pods that are all alike."""
-    counts: dict[Pods, int] = {}
-    for task in tasks:
-        counts[task.pods] = counts.get(task.pods, 0) + 1
-    return tuple(replace(pods, count=count) for pods, count in counts.items())
-
-
-def check_gaps(tasks: Field, name: str, root: Branch) -> None:
-    """Note every gap; `tasks` is where the task group `name` stands."""
-    for branch in root.everything():
-        if len({each.required for each in branch.asked}) > 1:
-            first = branch.asked[0]
-            first.part.warn(
+def check_differences(tasks: Field, name: str, root: Branch) -> None:
+    """Note where OSMO's PodGroup says something else; `tasks` is where the task group `name` stands."""
+    for branch in root.walk():
+        if len({requirement.required for requirement in branch.requirements}) > 1:
+            first = branch.requirements[0]
+            first.field.warn(
                 "osmo/mixed-requirement",
-                f"group {first.group!r} is both required and preferred; OSMO goes by the first of its tasks: "
+                f"group {first.group!r} is both required and preferred; OSMO uses the first of its tasks: "
                 f"{'required' if first.required else 'preferred'}",
                 "write the same requirementType in every resource of the group",
             )
-    for branch, instead in lost(root):
-        kept = instead.asked[0]
-        next(each for each in branch.asked if each.required).part.warn(
+    for branch, kept in lost(root):
+        key = kept.requirements[0].key
+        next(requirement for requirement in branch.requirements if requirement.required).field.warn(
             "osmo/required-lost",
-            f"required {branch.asked[0].key!r} is lost for tasks of {name!r}: "
-            f"OSMO writes only preferred {kept.key!r} into the PodGroup",
-            f"make {kept.key!r} required too, or leave it out",
+            f"required {branch.requirements[0].key!r} is lost for tasks of {name!r}: "
+            f"OSMO writes only preferred {key!r} into the PodGroup",
+            f"make {key!r} required too, or leave it out",
         )
-    for one, other in collisions(root):
-        other.asked[0].part.error(
+    for one, other in _collisions(root):
+        other.requirements[0].field.error(
             "osmo/group-collision",
             f"groups {'/'.join(one.path)} and {'/'.join(other.path)} are both called {'-'.join(one.path)!r} by OSMO, "
             "which fails with IndexError or takes them for one",
@@ -123,7 +122,7 @@ def check_gaps(tasks: Field, name: str, root: Branch) -> None:
         )
     if root.tasks and root.below:
         names = ", ".join(task.name for task in root.tasks)
-        where = "are put under the constraint of the others" if root.only else "may be placed anywhere"
+        where = "are put under the constraint of the others" if root.only_child else "may be placed anywhere"
         tasks.warn(
             "osmo/without-requirements",
             f"tasks without topology {where}: {names}",
@@ -139,29 +138,22 @@ def lost(root: Branch) -> Iterator[tuple[Branch, Branch]]:
     one is required it is narrower, and the others follow from it.
     """
     whole = _chain(root)
-    yield from _lost_of(whole[1:])
-    for start in whole[-1].below.values():
-        yield from _lost_of(_chain(start))
+    for chain in (whole[1:], *map(_chain, whole[-1].below.values())):
+        if chain and not chain[-1].requirements[0].required:
+            yield from ((branch, chain[-1]) for branch in chain[:-1] if branch.required)
 
 
 def _chain(start: Branch) -> list[Branch]:
-    found = [start]
-    while below := found[-1].only:
-        found.append(below)
-    return found
+    chain = [start]
+    while below := chain[-1].only_child:
+        chain.append(below)
+    return chain
 
 
-def _lost_of(chain: Sequence[Branch]) -> Iterator[tuple[Branch, Branch]]:
-    if chain and not chain[-1].asked[0].required:
-        for branch in chain[:-1]:
-            if branch.required:
-                yield branch, chain[-1]
-
-
-def collisions(root: Branch) -> Iterator[tuple[Branch, Branch]]:
+def _collisions(root: Branch) -> Iterator[tuple[Branch, Branch]]:
     """Different groups that get one name."""
-    named: dict[str, Branch] = {}
-    for branch in root.everything():
-        other = named.setdefault("-".join(branch.path), branch)
+    by_name: dict[str, Branch] = {}
+    for branch in root.walk():
+        other = by_name.setdefault("-".join(branch.path), branch)
         if other is not branch:
             yield other, branch

@@ -2,104 +2,107 @@
 
 Those get a preferred placement at the lowest level of the node pool's network topology, from where the scheduler goes
 upward; each segment gets the same. A LeaderWorkerSet is placed replica by replica. Source: Run:ai's documentation
-(workload-based and segment-based topology placement, 2.23 to 3.0). Network topologies: `runai_topology.py`.
+(workload-based and segment-based topology placement, 2.23 to 3.0). Network topologies: `topology`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import TopologyLevels, near
-from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, PodSet, Structure, kind_of, structure_of
-from toposcope.integrations.framework.system import ClusterFacts, Reading, merged
+from toposcope.integrations.framework.document import Field, kind_of
+from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
+from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, Structure, structure_of
+from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai import workload as kai
+from toposcope.integrations.kai.api import (
+    PLACEMENTS,
+    PREFERRED,
+    SEGMENT_PREFERRED,
+    SEGMENT_REQUIRED,
+    SEGMENT_SIZE,
+    TOPOLOGY,
+)
 
 SCHEDULER: Final = "runai-scheduler"
 _PROJECT: Final = "runai-"
-"""The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of whatever is created in it."""
+"""The namespace of a project is called `runai-<project>`; Run:ai sets the scheduler of every workload in it."""
 _POOL_LABELS: Final = ("kai.scheduler/node-pool", "runai/node-pool")
 _DISTRIBUTED: Final = frozenset({"kubeflow.org", "ray.io", JOBSET[0], LEADER_WORKER_SET[0]})
-"""API groups of the workloads that Run:ai takes for distributed ones."""
+"""API groups of the workloads that Run:ai treats as distributed."""
 _KAI_ALONE: Final = frozenset({"kai/scheduler-name", "kai/no-level"})
-"""Rules of KAI that do not hold where Run:ai sets the scheduler, and levels where there are none."""
+"""Rules of KAI that do not hold where Run:ai sets the scheduler, and adds levels where there are none."""
 
 
-class RunAi:
-    """Reads workloads that Run:ai schedules."""
+def _claims(document: Mapping[str, Any]) -> bool:
+    """Workloads in a project's namespace, and those that name Run:ai's scheduler."""
+    root = Field(document)
+    structure = structure_of(root)
+    if structure is None:
+        return False
+    namespace = (root / "metadata" / "namespace").text() or ""
+    schedulers = {(pod_set.template / "spec" / "schedulerName").text() for pod_set in structure.sets}
+    return SCHEDULER in schedulers or (namespace.startswith(_PROJECT) and schedulers <= {None})
 
-    name = "Run:ai"
 
-    def claims(self, document: Mapping[str, Any]) -> bool:
-        """Workloads in a project's namespace, and those that name Run:ai's scheduler."""
-        root = Field(document)
-        structure = structure_of(root)
-        if structure is None:
-            return False
-        namespace = (root / "metadata" / "namespace").text() or ""
-        named = {(set_.template / "spec" / "schedulerName").text() for set_ in structure.sets}
-        return SCHEDULER in named or (namespace.startswith(_PROJECT) and named <= {None})
+def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
+    structure = structure_of(root) or Structure(())
+    _check_one_pool(structure)
+    topology = _topology(root, cluster) if _is_distributed(root.value, structure) else None
+    document = _completed(root.value, topology) if topology else root.value
+    reading = kai.SYSTEM.read(document, cluster, before.value if before is not None else None)
+    root.findings += [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
+    workload = reading.workload
+    if workload:
+        workload = replace(workload, system=SYSTEM.name, notes=(*workload.notes, *_notes(root, topology)))
+    return Reading(workload)
 
-    def read(
-        self, document: Mapping[str, Any], known: ClusterFacts, before: Mapping[str, Any] | None = None
-    ) -> Reading:
-        """The workload's demands, with what Run:ai adds to them; see System."""
-        root = Field(document)
-        structure = structure_of(root) or Structure(())
-        _check_one_pool(structure)
-        ladder = _topology(root, known) if _is_distributed(document, structure) else None
-        reading = kai.Kai().read(_completed(document, ladder) if ladder else document, known, before)
-        findings = [finding for finding in reading.findings if finding.rule not in _KAI_ALONE]
-        workload = reading.workload
-        if workload:
-            notes = (*workload.notes, *_notes(root, ladder))
-            workload = replace(workload, system=self.name, notes=notes)
-        return Reading(workload, merged([*root.findings, *findings]))
+
+SYSTEM: Final = System("Run:ai", _claims, _read)
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
-    return kind_of(document)[0] in _DISTRIBUTED and sum(set_.count for set_ in structure.sets) > 1
+    return kind_of(document)[0] in _DISTRIBUTED and sum(pod_set.count for pod_set in structure.sets) > 1
 
 
 def _asks(annotations: Field) -> bool:
-    return any((annotations / key).text() for key in (kai.REQUIRED, kai.PREFERRED))
+    return any((annotations / key).text() for key in PLACEMENTS)
 
 
-def _topology(root: Field, known: ClusterFacts) -> TopologyLevels | None:
+def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
     """The topology of the node pool: the one that the workload names, else the only one there is."""
     annotations = root / "metadata" / "annotations"
-    named = annotations / kai.TOPOLOGY
+    named = annotations / TOPOLOGY
     if named.text():
-        found = known.ladders.get(named.text() or "")
-        if found is None and not _asks(annotations):  # else KAI's rules say so
+        topology = cluster.topologies.get(named.text() or "")
+        if topology is None and not _asks(annotations):  # else KAI's rules say so
             text = f"Requested topology {named.value} does not exist"
-            named.error("runai/topology-exists", text, near(str(named.value), known.ladders))
-        return found
-    if len(known.ladders) > 1:
+            named.error("runai/topology-exists", text, did_you_mean(str(named.value), cluster.topologies))
+        return topology
+    if len(cluster.topologies) > 1:
         named.advise(
             "runai/topology-unknown",
-            f"which topology the workload's node pool has is not known ({', '.join(sorted(known.ladders))}), "
+            f"which topology the workload's node pool has is not known ({', '.join(sorted(cluster.topologies))}), "
             "so the placement that Run:ai prefers by itself is left out",
-            f"set {kai.TOPOLOGY} to the node pool's network topology",
+            f"set {TOPOLOGY} to the node pool's network topology",
         )
-    return known.ladder(None)
+    return cluster.only_topology
 
 
-def _completed(document: Mapping[str, Any], ladder: TopologyLevels) -> Mapping[str, Any]:
+def _completed(document: Mapping[str, Any], topology: TopologyLevels) -> Mapping[str, Any]:
     """The workload with the annotations that Run:ai adds; what it asks for by itself stays."""
-    if not ladder.levels:
+    if not topology.levels:
         return document
     copy = deepcopy(dict(document))
-    root, lowest = Field(copy), ladder.levels[-1].key
+    root, lowest = Field(copy), topology.levels[-1].key
     own = root / "metadata" / "annotations"
-    for set_ in (structure_of(root) or Structure(())).sets:
-        segments = [place / kai.SEGMENT_SIZE for place in (set_.annotations, own) if place / kai.SEGMENT_SIZE]
-        levels = [set_.annotations / key for key in (kai.SEGMENT_REQUIRED, kai.SEGMENT_PREFERRED)]
+    for pod_set in (structure_of(root) or Structure(())).sets:
+        segments = [place / SEGMENT_SIZE for place in (pod_set.annotations, own) if place / SEGMENT_SIZE]
+        levels = [pod_set.annotations / key for key in (SEGMENT_REQUIRED, SEGMENT_PREFERRED)]
         if segments and not any(level.text() for level in levels):
-            _annotate(set_.template.value, {kai.SEGMENT_PREFERRED: lowest})
+            _annotate(pod_set.template.value, {SEGMENT_PREFERRED: lowest})
     if not _asks(own):
-        _annotate(copy, {kai.TOPOLOGY: ladder.name, kai.PREFERRED: lowest})
+        _annotate(copy, {TOPOLOGY: topology.name, PREFERRED: lowest})
     return copy
 
 
@@ -114,29 +117,24 @@ def _annotate(holder: Any, added: Mapping[str, str]) -> None:
         holder.update({key: value for key, value in added.items() if not holder.get(key)})
 
 
-def _notes(root: Field, ladder: TopologyLevels | None) -> list[str]:
-    if ladder is None or not ladder.levels or _asks(root / "metadata" / "annotations"):
+def _notes(root: Field, topology: TopologyLevels | None) -> list[str]:
+    if topology is None or not topology.levels or _asks(root / "metadata" / "annotations"):
         return []
-    lowest = ladder.levels[-1].domain
-    return [f"Run:ai prefers the lowest level of topology {ladder.name} by itself ({lowest}), then goes upward"]
+    lowest = topology.levels[-1].domain
+    return [f"Run:ai prefers the lowest level of topology {topology.name} by itself ({lowest}), then goes upward"]
 
 
 def _check_one_pool(structure: Structure) -> None:
     """Pods in different node pools are under different topologies, which no placement spans."""
     first = ""
-    for set_ in structure.sets:
-        for part in _pool_names(set_):
-            name = part.text() or first
+    for pod_set in structure.sets:
+        places = pod_set.template / "metadata" / "labels", pod_set.template / "spec" / "nodeSelector"
+        for pool in (place / label for label in _POOL_LABELS for place in places):
+            name = pool.text() or first
             if first and name != first:
-                part.error(
+                pool.error(
                     "runai/one-pool",
                     f"node pool {name!r} beside {first!r}: topology-aware placement does not span node pools",
                     "choose one node pool for all pods of the workload",
                 )
             first = first or name
-
-
-def _pool_names(each: PodSet) -> Iterator[Field]:
-    for label in _POOL_LABELS:
-        yield each.template / "metadata" / "labels" / label
-        yield each.template / "spec" / "nodeSelector" / label

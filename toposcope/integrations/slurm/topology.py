@@ -1,4 +1,7 @@
-"""What Slurm's topology plugins are told: switches down to their nodes (tree), groups of nodes (block)."""
+"""Slurm's `topology.yaml` (25.05 and later) and `topology.conf`, for the plugins topology/tree and topology/block.
+
+Source of the forms: topology.yaml(5) and topology.conf(5).
+"""
 
 import hashlib
 from collections import Counter
@@ -12,12 +15,12 @@ from toposcope.integrations.slurm.hostlist import hostlist, natural
 from toposcope.topology.levels import Level
 from toposcope.topology.table import Table
 
-LONGEST: Final = 64
+_MAX_NAME: Final = 64
 """Source: topology.conf(5), SwitchName."""
 _HASH_DIGITS: Final = 10
 
 Path = tuple[str, ...]
-"""Domain values from the broadest level down: what tells two domains apart."""
+"""Domain values from the broadest level down: they identify a domain."""
 
 
 def unique_names(paths: Iterable[Path], domains: Sequence[str], taken: Collection[str]) -> dict[Path, str]:
@@ -35,18 +38,18 @@ def unique_names(paths: Iterable[Path], domains: Sequence[str], taken: Collectio
         wanted[path] = f"{domains[len(path) - 1]}-{name}" if name in taken else name
     uses = Counter(wanted.values())
     return {
-        path: name if uses[name] == 1 and len(name) <= LONGEST and name not in taken else _hashed(path, name)
+        path: name if uses[name] == 1 and len(name) <= _MAX_NAME and name not in taken else _hashed(path, name)
         for path, name in wanted.items()
     }
 
 
 def _hashed(path: Path, name: str) -> str:
     digest = hashlib.sha256("\n".join(path).encode()).hexdigest()[:_HASH_DIGITS]
-    return f"{name[: LONGEST - _HASH_DIGITS - 1]}-{digest}"
+    return f"{name[: _MAX_NAME - _HASH_DIGITS - 1]}-{digest}"
 
 
 ROOT: Final = "root"
-_MOST_DOUBLINGS: Final = 15
+_MAX_DOUBLINGS: Final = 15
 """Slurm has 16 sizes of blocks at most."""
 
 
@@ -88,14 +91,14 @@ class Blocks:
     """Nodes that are in no block."""
 
 
-def telling(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
-    """The levels that put some nodes together: a level of single nodes is no switch."""
+def inner_levels(levels: Sequence[Level], table: Table) -> tuple[Level, ...]:
+    """The levels with several nodes in a domain: a level of single nodes is no switch."""
     return tuple(level for level in levels if not table.column(level.key).unique)
 
 
 def tree(levels: Sequence[Level], table: Table) -> Tree:
-    """The hierarchy as switches, with a root where there would be several. Raises Unwritable when there is no node."""
-    inner = telling(levels, table)
+    """The hierarchy as switches, with a root where there would be several. Raises ExportError when there is no node."""
+    inner = inner_levels(levels, table)
     members, left_out = _members(inner, table)
     if not members:
         raise ExportError(_no_nodes(inner))
@@ -116,15 +119,15 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
 
 
 def block_level(levels: Sequence[Level], table: Table) -> int:
-    """The position of the level that blocks are made of: the narrowest that puts nodes together. Raises Unwritable."""
-    inner = telling(levels, table)
+    """The position of the level that blocks are made of: the narrowest that puts nodes together. Raises ExportError."""
+    inner = inner_levels(levels, table)
     if not inner:
         raise ExportError("no level puts two nodes together, so there are no blocks; topology/tree needs none")
     return list(levels).index(inner[-1])
 
 
 def blocks(levels: Sequence[Level], table: Table, size: int | None = None) -> Blocks:
-    """Blocks of the last of `levels`, without those of fewer than `size` nodes (default: two). Raises Unwritable."""
+    """Blocks of the last of `levels`, without those of fewer than `size` nodes (default: two). Raises ExportError."""
     members, left_out = _members(levels, table)
     least = size or 2
     paths = sorted((path for path, nodes in members.items() if len(nodes) >= least), key=_order)
@@ -161,7 +164,7 @@ def _members(levels: Sequence[Level], table: Table) -> tuple[dict[Path, list[str
 def _doublings(paths: Sequence[Path]) -> list[int]:
     """How many neighbouring blocks make a larger one: powers of two, as long as each such group has one parent."""
     sizes = [1]
-    while (count := sizes[-1] * 2) <= len(paths) and len(sizes) < _MOST_DOUBLINGS:
+    while (count := sizes[-1] * 2) <= len(paths) and len(sizes) < _MAX_DOUBLINGS:
         groups = [paths[start : start + count] for start in range(0, len(paths), count)]
         if any(a[:-1] != b[:-1] for group in groups for a, b in pairwise(group)):
             break
@@ -188,13 +191,13 @@ def _no_nodes(levels: Sequence[Level]) -> str:
 
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
     """The document of `topology.yaml`: the tree as the cluster's default, beside it the blocks if there are any."""
-    found: list[dict[str, Any]] = [
+    documents: list[dict[str, Any]] = [
         {"topology": f"{name}-tree", "cluster_default": True, "tree": {"switches": list(map(_switch, tree.switches))}}
     ]
     if blocks:
-        inside = {"block_sizes": list(blocks.sizes), "blocks": list(map(_block, blocks.blocks))}
-        found.append({"topology": f"{name}-block", "cluster_default": False, "block": inside})
-    return found
+        block = {"block_sizes": list(blocks.sizes), "blocks": list(map(_block, blocks.blocks))}
+        documents.append({"topology": f"{name}-block", "cluster_default": False, "block": block})
+    return documents
 
 
 def _switch(switch: Switch) -> dict[str, str]:

@@ -5,10 +5,10 @@ import { type Forest, levelName, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { Hit } from "./layout.ts";
-import { figure, many, route } from "./text.ts";
+import { figure, many, route } from "./words.ts";
 
 export interface Tipped {
-  target: Hit;
+  found: Hit;
   x: number;
   y: number;
 }
@@ -25,8 +25,8 @@ interface Props {
 export function Tip({ register, table, forest, health, width, height }: Props) {
   const [tipped, setTipped] = useState<Tipped | null>(null);
   register.current = setTipped;
-  const target = tipped?.target;
-  if (!target) return null;
+  const found = tipped?.found;
+  if (!found) return null;
   const left = tipped.x > width / 2;
   const above = tipped.y > height / 2;
   const style = {
@@ -35,8 +35,8 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
     top: above ? "auto" : `${tipped.y + 14}px`,
     bottom: above ? `${height - tipped.y + 14}px` : "auto",
   };
-  if (target.kind === "domain") {
-    const { domain } = target.box;
+  if (found.kind === "domain") {
+    const { domain } = found.box;
     const ailing = HEALTH.map((category, at) => ({ category, count: health[domain.id * HEALTH.length + at] ?? 0 }));
     return (
       <div class="tip" style={style}>
@@ -57,7 +57,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
       </div>
     );
   }
-  const { node } = target;
+  const { node } = found;
   const marks = listOf(table.marks, node);
   const category = HEALTH[healthOf(marks)];
   const home = forest.home[node];

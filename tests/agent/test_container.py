@@ -1,0 +1,160 @@
+"""Containers that got nothing or too little of the driver, and nodes that have no GPUs to give."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.living_agent import Node
+from toposcope.agent.restart_policy import PATIENCE_SECONDS
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.profile import load_profile
+
+H200 = "dgx-h200"
+
+
+EVERY_GPU = frozenset(range(8))
+
+
+# Containers and runtimes
+
+
+def loaded(folder: Path, *, module: bool = True) -> None:
+    """The kernel module as sysfs shows it."""
+    place = folder / "sys" / "module" / "nvidia"
+    if module:
+        place.mkdir(parents=True, exist_ok=True)
+    elif place.exists():
+        place.rmdir()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    made = Node(load_profile("t4-1"), tmp_path)
+    made.probe()  # writes the device tree
+    return made
+
+
+def fails(code: int) -> Faults:
+    return Faults(init_error=code)
+
+
+@pytest.mark.parametrize("code", [12, 18, 4, 999])
+def test_nvml_that_worked_in_this_container_asks_for_a_new_one_and_only_once(
+    code: int, node: Node, tmp_path: Path
+) -> None:
+    loaded(tmp_path)
+    node.live(120)
+    node.faults = fails(code)
+    node.live(PATIENCE_SECONDS - 60)
+    assert node.agent.healthy() == ""  # it may be a driver that is being upgraded
+    node.live(120)
+    assert "NVML worked in this container and no longer starts" in node.agent.healthy()
+    node.faults = Faults()
+    node.live(60)
+    assert node.agent.healthy() == ""
+    again = Node(node.machine, tmp_path)  # the agent in the new container
+    again.faults = fails(code)
+    again.live(3600)
+    assert again.agent.healthy() == ""
+
+
+@pytest.mark.parametrize(("code", "device"), [(12, "absent"), (9, "absent")])
+def test_a_driver_that_was_loaded_after_the_container_was_made_asks_for_a_new_one(
+    code: int, device: str, node: Node, tmp_path: Path
+) -> None:
+    node.faults, node.container = fails(code), {"nvidiactl": device}
+    node.live(1800)
+    assert node.agent.healthy() == ""
+    loaded(tmp_path)
+    node.live(PATIENCE_SECONDS + 60)
+    assert "loaded after this container was made" in node.agent.healthy()
+
+
+def test_while_the_driver_is_not_loaded_a_new_container_would_not_help(node: Node, tmp_path: Path) -> None:
+    loaded(tmp_path)
+    node.live(120)
+    loaded(tmp_path, module=False)
+    node.faults = fails(9)
+    node.live(3600)
+    assert node.agent.healthy() == ""
+
+
+@pytest.mark.parametrize(
+    ("container", "lost", "words"),
+    [
+        ({"NVIDIA_VISIBLE_DEVICES": "none"}, EVERY_GPU, "NVIDIA_VISIBLE_DEVICES is 'none' in this container"),
+        ({"NVIDIA_VISIBLE_DEVICES": "0,1"}, frozenset({2, 3}), "NVIDIA_VISIBLE_DEVICES is '0,1' in this container"),
+        ({"NVIDIA_VISIBLE_DEVICES": "all"}, frozenset({2}), ""),
+    ],
+)
+def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
+    container: dict[str, str], lost: frozenset[int], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(load_profile(H200), tmp_path)
+    node.container, node.faults = container, Faults(vanished=lost)
+    caplog.set_level(logging.INFO, "agent")
+    node.live(60)
+    said = "\n".join(record.message for record in caplog.records)
+    assert node.machine.gpus[2].function.address in said
+    assert (words in said) if words else ("NVIDIA_VISIBLE_DEVICES" not in said)
+
+
+# Nodes without GPUs
+
+
+@pytest.mark.parametrize("faults", [Faults(), Faults(init_error=12), Faults(init_error=9)])
+def test_a_node_without_gpus_is_left_alone_with_a_driver_or_without(faults: Faults, tmp_path: Path) -> None:
+    node = Node(replace(load_profile("t4-1"), gpus=()), tmp_path)
+    node.faults = faults
+    node.live(120)
+    assert node.labels == {}
+    assert node.agent.ready() == node.agent.healthy() == ""
+    assert node.metric("gpus_expected") == 0
+
+
+def test_gpus_that_are_all_gone_from_the_bus_are_not_a_node_without_gpus(tmp_path: Path) -> None:
+    whole = Node(load_profile("t4-1"), tmp_path / "whole")
+    whole.live(120)
+    empty = Node(replace(whole.machine, gpus=()), tmp_path / "empty")
+    empty.cluster.labels = dict(whole.cluster.labels)
+    empty.cluster.baseline = whole.cluster.baseline
+    empty.live(120)
+    assert empty.labels == {**whole.labels, "state": "unknown"}
+    assert whole.machine.gpus[0].function.address in empty.cluster.writes[-1].problem
+    assert "--accept-degraded" in empty.cluster.writes[-1].problem
+    accepting = Node(empty.machine, tmp_path / "empty", once=True, accept_degraded=True)
+    accepting.cluster.baseline = whole.cluster.baseline
+    assert accepting.agent.sync()
+    assert accepting.labels == {}
+
+
+def test_a_bus_that_cannot_be_seen_does_not_make_gpus_gone(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.live(120)
+    before = node.labels
+    node.faults = fails(9)
+    node.change = lambda raw: raw._replace(gpu_functions=(), switch_functions=(), bus_visible=False)
+    node.live(120)
+    assert node.labels == {**before, "state": "unknown"}
+    assert "sysfs shows no PCI bus" in node.cluster.writes[-1].problem
+
+
+def test_gpus_lent_to_virtual_machines_are_none_of_ours(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.change = lambda raw: raw._replace(
+        gpus=(), gpu_functions=tuple(function._replace(driver="vfio-pci") for function in raw.gpu_functions)
+    )
+    node.live(120)
+    assert node.labels == {}
+
+
+def test_a_gpu_in_the_hands_of_another_driver_is_named_with_it(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.faults = fails(12)
+    node.change = lambda raw: raw._replace(
+        gpu_functions=tuple(function._replace(driver="nouveau") for function in raw.gpu_functions)
+    )
+    node.live(120)
+    assert "(held by the driver nouveau)" in node.cluster.writes[-1].problem

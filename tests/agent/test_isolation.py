@@ -1,0 +1,418 @@
+"""The probe's process: what the agent sees when NVML hangs, crashes, lies or comes back. All processes are real."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+import pytest
+
+from tests.support import nvml
+from toposcope.agent.nvml import process, supervisor
+from toposcope.agent.nvml.frames import Frame, Kind, receive, send
+from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+
+FOREVER = 3600.0
+HANG = "calls: [{call: nvmlDeviceGetHandleByIndex, gpu: 2, hang: true}]"
+CRASH = "calls: [{call: nvmlDeviceGetCount, crash: true}]"
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    write_sysfs(load_profile(nvml.PROFILE), tmp_path / "sys")
+    return tmp_path / "sys"
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Path:
+    return tmp_path / "faults.yaml"
+
+
+@pytest.fixture
+def wake() -> Iterator[socket.socket]:
+    """Something to wait for that never comes."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours
+
+
+def test_a_probe_crosses_processes_unchanged(sysfs: Path, faults: Path) -> None:
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        first, second = probe.probe(), probe.probe()
+    assert first is second  # the same bytes are not read twice
+    assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
+    assert first.gpu_functions[0].path[0].startswith("pci")
+
+
+def test_a_name_that_is_no_utf8_crosses_too(sysfs: Path, faults: Path) -> None:
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        probe.probe()
+        function = next((sysfs / "bus" / "pci" / "devices").iterdir()).resolve()
+        nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
+        nic.mkdir(parents=True)
+        (nic / "device").symlink_to(function)
+        assert [each.name for each in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
+
+
+def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) -> None:
+    faults.write_text(HANG)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        _wait_until_ready(probe)
+        probe._step_seconds = 2.0
+        with pytest.raises(ProbeError, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2") as seen:
+            probe.probe()
+        assert seen.value.reason == "hang"
+        faults.unlink()
+        probe._step_seconds = FOREVER
+        assert len(probe.probe().gpus) == 4
+
+
+def _wait_until_ready(probe: ProbeProcess) -> None:
+    """Until a new worker has loaded everything: how long that takes says nothing about a probe."""
+    _wait_for_step(probe, "wait")
+
+
+def _wait_until_idle(probe: ProbeProcess) -> None:
+    """Until a worker that has answered does nothing any more; the answer comes a moment before that."""
+    _wait_for_step(probe, "wait for events")
+
+
+def _wait_for_step(probe: ProbeProcess, step: str) -> None:
+    while probe._step != step:
+        os.sched_yield()
+
+
+def test_a_crash_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) -> None:
+    faults.write_text(CRASH)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        for _ in ("forked", "started afresh"):
+            with pytest.raises(ProbeError, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
+                probe.probe()
+            assert seen.value.reason == "crash"
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_replacement_is_no_fork_of_an_agent_with_threads(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+) -> None:
+    faults.write_text(CRASH)
+    done = threading.Event()
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        thread = threading.Thread(target=done.wait)
+        thread.start()
+        monkeypatch.setattr(os, "fork", _must_not)
+        with pytest.raises(ProbeError):
+            probe.probe()
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+        done.set()
+        thread.join()
+
+
+def _must_not() -> NoReturn:
+    raise AssertionError("forked")
+
+
+def test_a_replacement_inherits_nothing_but_what_it_needs(sysfs: Path, faults: Path) -> None:
+    faults.write_text(CRASH)
+    handed_on = _open_files(os.getpid(), only=os.get_inheritable)  # by whoever started the tests: every child gets them
+    secret, other = os.pipe()
+    try:
+        with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+            with pytest.raises(ProbeError):
+                probe.probe()
+            faults.unlink()
+            probe.probe()
+            assert probe.worker
+            _wait_until_idle(probe)
+            given = _open_files(probe.worker) - handed_on
+    finally:
+        os.close(secret)
+        os.close(other)
+    assert sorted(target.split(":")[0] for target in given) == ["/memfd", "socket"]
+
+
+def _open_files(pid: int, only: Callable[[int], bool] = lambda _: True) -> set[str]:
+    """What the descriptors of a process stand for, those that `only` accepts."""
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # the one that lists them
+            if only(int(link.name)):
+                found.add(link.readlink().as_posix())
+    return found
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_probe(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+) -> None:
+    def no_room(*_: Any) -> NoReturn:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    faults.write_text(CRASH)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        with pytest.raises(ProbeError):
+            probe.probe()
+        faults.unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "posix_spawn", no_room)
+            with pytest.raises(ProbeError, match=r"cannot start the process that probes.*temporarily unavailable"):
+                probe.probe()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_driver_that_comes_later_is_found_by_a_new_process(sysfs: Path, faults: Path) -> None:
+    faults.write_text("init_error: 12")
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        raw = probe.probe()
+        assert [fault.code for fault in raw.faults] == [12]
+        assert len(raw.gpu_functions) == 4  # sysfs answers all the same
+        assert probe.worker is None
+        faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_nvml_is_started_by_the_first_probe_and_only_once(sysfs: Path, tmp_path: Path) -> None:
+    """Each init wakes GPUs that nobody uses."""
+    started = tmp_path / "started"
+    with ProbeProcess(partial(nvml.counting, started), sysfs) as probe:
+        _wait_until_ready(probe)
+        assert not started.exists()
+        for _ in range(3):
+            probe.probe()
+    assert started.read_text() == "x"
+
+
+def test_a_process_that_cannot_load_the_library_fails_and_does_not_hang(sysfs: Path) -> None:
+    with ProbeProcess(nvml.missing, sysfs) as probe:
+        for _ in ("forked", "started afresh"):
+            with pytest.raises(ProbeError, match="ended with code 1 in step: load the NVML binding"):
+                probe.probe()
+
+
+def test_no_process_and_no_zombie_is_left_behind(sysfs: Path, faults: Path) -> None:
+    before = set(psutil.Process().children())
+    faults.write_text(CRASH)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        for _ in range(2):
+            with pytest.raises(ProbeError):
+                probe.probe()
+            assert set(psutil.Process().children()) == before
+        faults.unlink()
+        probe.probe()
+        assert len(set(psutil.Process().children()) - before) == 1
+    assert set(psutil.Process().children()) == before
+
+
+def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_sent_after_it(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+) -> None:
+    """Stopped, and with SIGKILL kept from it, it is as good as one in an uninterruptible call."""
+    kill = os.kill
+    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        probe.probe()
+        held = probe.worker
+        assert held
+        _wait_until_idle(probe)
+        kill(held, signal.SIGSTOP)
+        probe._step_seconds = 0.05
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "kill", lambda _pid, _signal: None)
+            with pytest.raises(ProbeError, match=r"no answer within 0\.05 s in step: wait for events"):
+                probe.probe()
+        children = psutil.Process().children()
+        for _ in range(2):
+            with pytest.raises(ProbeError, match=rf"still holds an earlier probe \(process {held}\)") as seen:
+                probe.probe()
+            assert seen.value.reason == "hang"
+        assert psutil.Process().children() == children
+        kill(held, signal.SIGKILL)  # the driver lets go
+        _ended(held)
+        probe._step_seconds = FOREVER
+        assert len(probe.probe().gpus) == 4
+        assert not psutil.pid_exists(held)  # reaped
+
+
+def _ended(pid: int) -> None:
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.mark.parametrize("crashes_before", [0, 1], ids=["forked", "started afresh"])
+def test_a_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Path, crashes_before: int) -> None:
+    reader, writer = os.pipe()
+    agent = os.fork()
+    if agent == 0:
+        with contextlib.suppress(BaseException):
+            _agent_with_a_hanging_probe(sysfs, faults, crashes_before, writer)
+        os._exit(1)
+    os.close(writer)
+    try:
+        with open(reader, "rb") as pipe:  # noqa: PTH123 - a pipe
+            worker = int(pipe.readline())
+        handle = os.pidfd_open(worker)
+    finally:
+        os.kill(agent, signal.SIGKILL)
+        os.waitpid(agent, 0)
+    assert select.select([handle], [], [], 30)[0]
+    os.close(handle)
+
+
+def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, writer: int) -> NoReturn:
+    faults.write_text(CRASH)
+    probe = ProbeProcess(partial(nvml.faulty, faults), sysfs)
+    for _ in range(crashes):
+        with contextlib.suppress(ProbeError):
+            probe.probe()
+    faults.write_text(HANG)
+    worker = probe._worker or probe._replacement()
+    send(worker.socket, Frame(Kind.REQUEST))
+    while "GPU 2" not in probe._step:
+        os.sched_yield()
+    os.write(writer, f"{worker.pid}\n".encode())
+    while True:
+        signal.pause()
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b'{"gpus": "eight"}', "the probe answered nonsense"),
+        (b"[]", "the probe answered nonsense"),
+        (b"\xff", "the probe answered nonsense"),
+    ],
+)
+def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, said: bytes, words: str
+) -> None:
+    def lie(parent: Any, *_: Any) -> None:
+        while receive(parent, timeout=None):
+            send(parent, Frame(Kind.RESULT, said))
+
+    monkeypatch.setattr(process, "work", lie)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        with pytest.raises(ProbeError, match=words) as seen:
+            probe.probe()
+        assert seen.value.reason == "garbage"
+        assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which nobody patched
+
+
+@pytest.mark.parametrize(
+    ("said", "words"), [(b"\x63" + bytes(4), "kind 99"), (b"\x02\xff\xff\xff\xff", "4294967295 bytes")]
+)
+def test_what_is_no_message_is_a_crash(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, said: bytes, words: str
+) -> None:
+    def babble(parent: Any, *_: Any) -> None:
+        receive(parent, timeout=None)
+        parent.sendall(said)
+        signal.pause()
+
+    monkeypatch.setattr(process, "work", babble)
+    monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
+    kill = os.kill
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        babbler = probe.worker
+        assert babbler
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "kill", lambda _pid, _signal: None)  # else its end is what is told
+            with pytest.raises(ProbeError, match=words) as seen:
+                probe.probe()
+        assert seen.value.reason == "crash"
+        kill(babbler, signal.SIGKILL)
+        _ended(babbler)
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+) -> None:
+    def stop(parent: Any, *_: Any) -> None:
+        receive(parent, timeout=None)
+        parent.sendall(b"\x02\x00")
+        signal.pause()
+
+    monkeypatch.setattr(process, "work", stop)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs, step_seconds=0.05) as probe:
+        with pytest.raises(ProbeError, match="no answer within") as seen:
+            probe.probe()
+        assert seen.value.reason == "hang"
+        assert probe.worker is None
+
+
+def test_a_process_that_dies_while_it_waits_wakes_the_agent(sysfs: Path, faults: Path, wake: socket.socket) -> None:
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        probe.probe()
+        assert probe.worker
+        os.kill(probe.worker, signal.SIGKILL)
+        assert probe.wait(FOREVER, wake) == "the probe's process was killed by SIGKILL while it waited for events"
+        assert len(probe.probe().gpus) == 4
+
+
+def test_an_answer_that_nobody_asked_for_ends_its_process(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
+) -> None:
+    def blurt(parent: Any, *_: Any) -> None:
+        send(parent, Frame(Kind.RESULT, b"[]"))
+        receive(parent, timeout=None)
+
+    monkeypatch.setattr(process, "work", blurt)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        assert probe.wait(FOREVER, wake) == "the probe's process sent what nobody asked for"
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_device_that_comes_or_goes_wakes_the_agent(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.01)
+    device = sysfs / "bus" / "pci" / "devices" / "0000:ff:00.0"
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        probe.probe()
+        device.symlink_to("nowhere")
+        assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
+        assert len(probe.probe().gpus) == 4
+        device.unlink()
+        assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
+
+
+def test_an_nvml_event_wakes_the_agent_and_a_storm_is_one_wake(sysfs: Path) -> None:
+    wake, waker = socket.socketpair()
+    with wake, waker, ProbeProcess(nvml.with_xids, sysfs) as probe:
+        probe.probe()
+        assert probe.wait(FOREVER, wake) == "XID 79 on GPU 3"
+        waker.send(b"x")
+        assert probe.wait(FOREVER, wake) == ""  # nothing more until the next probe
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_lost_gpu_ends_the_events_and_wakes_the_agent(sysfs: Path, faults: Path, wake: socket.socket) -> None:
+    with ProbeProcess(partial(nvml.losing_a_gpu, faults), sysfs) as probe:
+        probe.probe()
+        assert "NVML's events ended" in probe.wait(FOREVER, wake)
+
+
+def test_the_end_of_the_agent_is_not_held_up_by_waiting(sysfs: Path, faults: Path) -> None:
+    wake, waker = socket.socketpair()
+    with wake, waker, ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        waker.send(b"x")
+        assert probe.wait(FOREVER, wake) == ""
+
+
+def test_waiting_ends_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
+        probe.probe()
+        assert probe.wait(0.01, wake) == ""
+        assert probe.wait(-1.0, wake) == ""

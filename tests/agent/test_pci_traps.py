@@ -1,0 +1,249 @@
+"""What the PCI tree, the links and the NICs of real machines do otherwise than one would think."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
+
+from tests.support.machines import discovered, probed
+from toposcope.agent.discover import discover
+from toposcope.agent.labels import labels_for
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Ancestor
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.hardware import Interconnect, NodeTopology, PathDispute, Port, State
+
+H200, A100, TRAY, POWER9 = "dgx-h200", "dgx-a100", "gb200-nvl72-tray", "power9-v100"
+
+VM = """
+name: vm
+description: a virtual machine with one emulated root and firmware that says nothing
+driver: "550.54.15"
+numa: {0: "0-15"}
+gpus: {count: 2, product: NVIDIA L40S, architecture: ada, pci_id: 0x26b9}
+nics: [{names: [mlx5_0], pci_id: 0x101e}]
+pci: [{ports: [gpu0, gpu1, mlx5_0]}]
+"""
+
+NICS = """
+name: nics
+description: one GPU with a rail, storage beside it, a card that is down, and a virtual function
+driver: "550.54.15"
+numa: {0: "0-15"}
+gpus: {count: 1, product: NVIDIA L40S, architecture: ada, pci_id: 0x26b9}
+nics:
+  - {names: [rail_b], pci_id: 0x1021}
+  - {names: [storage0], pci_id: 0x1021, link_layer: Ethernet}
+  - {names: [dark0], pci_id: 0x1021, state: DOWN}
+  - {names: [vf0], pci_id: 0x101e, physfn: rail_b}
+  - {names: [mlx5_bond_0], pci_id: 0x101d, link_layer: Ethernet}
+pci:
+  - {numa: 0, ports: [[[storage0], [dark0], [rail_b], [gpu0]]]}
+  - {numa: 0, ports: [mlx5_bond_0]}
+"""
+
+
+def described(text: str, folder: Path, change: tuple[str, str] = ("", "")) -> NodeTopology:
+    """A machine written down here."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "machine.yaml"
+    file.write_text(text.replace(*change))
+    return discovered(load_profile(file), folder)
+
+
+# PCI levels
+
+
+def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> None:
+    """-1 twice is not the same node, and not node 0 either."""
+    tray = discovered(load_profile(TRAY), tmp_path / "tray")
+    assert {nic.numa for nic in tray.nics} == {None}
+    assert tray.pci_levels.sysfs[5][4] == "SYS"
+    vm = described(VM, tmp_path)
+    assert {cell for i, row in enumerate(vm.matrix.cells) for cell in row[:i]} == {"PHB"}
+    assert vm.gpus[0].numa is None
+    assert (
+        labels_for(vm, "n1").known[label_keys.GPUS_PER_NUMA] == "2"
+    )  # where there is one node, there is no other place
+
+
+def test_nvmls_word_stands_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
+    """Some machines say SYS where the rule read onto the paths says NODE."""
+
+    class Stubborn(SimulatedNvml):
+        def nvmlDeviceGetTopologyCommonAncestor(self, a: Any, b: Any) -> int:  # noqa: N802 - NVML's name
+            super().nvmlDeviceGetTopologyCommonAncestor(a, b)
+            return int(Ancestor.SYS)
+
+    topology = discovered(load_profile("l40s-4"), tmp_path, kind=Stubborn)
+    assert topology.matrix.cells[1][0] == topology.pci_levels.nvml[1][0] == "SYS"
+    assert topology.pci_levels.sysfs[1][0] == "NODE"
+    assert topology.disputes == (PathDispute("GPU0", "GPU1", "SYS", "NODE"), PathDispute("GPU2", "GPU3", "SYS", "NODE"))
+    assert topology.state is State.OK  # two views of one machine, not a fault
+
+
+def test_where_nvml_does_not_tell_the_rule_does_and_it_shows(tmp_path: Path) -> None:
+    class Silent(SimulatedNvml):
+        def nvmlDeviceGetTopologyCommonAncestor(self, a: Any, b: Any) -> int:  # noqa: N802 - NVML's name
+            del a, b
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    machine = load_profile("l40s-4")
+    topology = discovered(machine, tmp_path, kind=Silent)
+    assert topology.matrix == discovered(machine, tmp_path).matrix
+    assert topology.pci_levels.nvml[1] == (None, "X", None, None)
+
+
+def test_the_pci_level_behind_an_nvlink_is_kept(tmp_path: Path) -> None:
+    topology = discovered(load_profile(H200), tmp_path)
+    assert topology.matrix.cells[1][0] == "NV18"
+    assert topology.pci_levels.nvml[1][0] == topology.pci_levels.sysfs[1][0] == "NODE"
+    assert topology.pci_levels.sysfs[8][0] == topology.matrix.cells[8][0]  # a NIC and a GPU
+    assert topology.pci_levels.sysfs[9][8] == topology.matrix.cells[9][8]  # two NICs
+
+
+def test_two_nodes_of_one_socket_are_sys(tmp_path: Path) -> None:
+    """NPS4 and sub-NUMA clustering: GPU 0 and GPU 2 of a DGX A100 share a socket and not a node."""
+    topology = discovered(load_profile(A100), tmp_path)
+    assert [gpu.numa for gpu in topology.gpus] == [3, 3, 1, 1, 7, 7, 5, 5]  # in no order, either
+    assert topology.pci_levels.sysfs[2][0] == "SYS"
+    assert labels_for(topology, "n1").known[label_keys.GPUS_PER_NUMA] == "0-2-0-2-0-2-0-2"
+
+
+@pytest.mark.parametrize(("profile", "cell"), [(H200, "PXB"), (TRAY, "SYS"), ("hgx-b300-8", "PXB"), (A100, "PXB")])
+def test_how_near_a_gpus_nic_is_differs_from_maker_to_maker(profile: str, cell: str, tmp_path: Path) -> None:
+    matrix = discovered(load_profile(profile), tmp_path).matrix
+    assert min(matrix.cells[0][matrix.gpus :], key=["PIX", "PXB", "PHB", "NODE", "SYS"].index) == cell
+
+
+def test_two_dies_of_a_board_are_pix(tmp_path: Path) -> None:
+    """NVML says 0 for them: "internal"."""
+    topology = discovered(load_profile("k80-4"), tmp_path)
+    assert topology.pci_levels.nvml[1][0] == topology.matrix.cells[1][0] == "PIX"
+
+
+def test_the_root_is_found_by_its_pattern(tmp_path: Path) -> None:
+    """Virtual machines put other components before it."""
+    machine = load_profile("l40s-4")
+    write_sysfs(machine, tmp_path / "sys")
+    before = Sysfs(tmp_path / "sys").nvidia_functions()
+    devices = tmp_path / "sys" / "devices"
+    odd = tmp_path / "sys" / "devices" / "LNXSYSTM:00" / "VMBUS:00"
+    odd.mkdir(parents=True)
+    for root in list(devices.glob("pci*")):
+        root.rename(odd / root.name)
+    bus = tmp_path / "sys" / "bus" / "pci" / "devices"
+    for link in list(bus.iterdir()):
+        target = Path("../../../devices/LNXSYSTM:00/VMBUS:00", *link.readlink().parts[4:])
+        link.unlink()
+        link.symlink_to(target)
+    assert Sysfs(tmp_path / "sys").nvidia_functions() == before
+    assert before[0][0].path[0].startswith("pci0000:")
+
+
+# NVLinks
+
+
+def test_both_ends_of_a_link_have_to_agree(tmp_path: Path) -> None:
+    raw = probed(load_profile("rtx3090-2-nvlink"), tmp_path)
+    first, second = raw.gpus
+    half = first._replace(links=tuple(link._replace(state=0) if link.link > 1 else link for link in first.links))
+    assert discover(raw._replace(gpus=(half, second))).matrix.cells[1][0] == "NV2"
+    assert discover(raw._replace(gpus=(second, half))).matrix.cells[1][0] == "NV2"
+
+
+def test_through_switches_the_gpu_with_fewer_links_counts(tmp_path: Path) -> None:
+    topology = discovered(load_profile(H200), tmp_path, Faults(links_down={1: frozenset({0, 1, 2})}))
+    assert [topology.matrix.cells[1][0], topology.matrix.cells[2][0]] == ["NV15", "NV18"]
+
+
+def test_in_a_hybrid_mesh_some_pairs_have_no_link(tmp_path: Path) -> None:
+    topology = discovered(load_profile("dgx1-v100"), tmp_path)
+    cells = {cell for i, row in enumerate(topology.matrix.cells[:8]) for cell in row[:i]}
+    assert cells == {"NV1", "NV2", "SYS"}
+    assert topology.nvlink_domains == (tuple(range(8)),)
+
+
+def test_a_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
+    """Never from the product's name: the matrix says PCIe, and the state says that this is not as it should be."""
+    machine = load_profile("hgx-h100-8")
+    gpus = tuple(replace(gpu, links=()) for gpu in machine.gpus)
+    topology = discovered(replace(machine, gpus=gpus), tmp_path)
+    assert topology.interconnect is Interconnect.PCIE
+    assert not any(cell.startswith("NV") for row in topology.matrix.cells for cell in row)
+    assert topology.state is State.DEGRADED
+    assert topology.reasons[0] == "GPU 0: 0 of 18 NVLinks active"
+
+
+def test_links_to_a_cpu_make_no_nv_cell(tmp_path: Path) -> None:
+    topology = discovered(load_profile(POWER9), tmp_path)
+    assert topology.gpus[0].links_active > 0
+    assert (topology.matrix.cells[1][0], topology.interconnect) == ("SYS", Interconnect.PCIE)
+
+
+# NICs
+
+
+def test_a_virtual_function_is_no_nic_of_its_own_and_odd_names_are_kept(tmp_path: Path) -> None:
+    topology = described(NICS, tmp_path)
+    assert sorted(nic.name for nic in topology.nics) == ["dark0", "mlx5_bond_0", "rail_b", "storage0"]
+
+
+def test_nics_are_numbered_as_nvidia_smi_numbers_them(tmp_path: Path) -> None:
+    """By name, its numbers as numbers: storage NICs and firmware give addresses another order."""
+    for profile in (H200, A100, TRAY):
+        names = [nic.name for nic in discovered(load_profile(profile), tmp_path / profile).nics]
+        assert names == [f"mlx5_{i}" for i in range(len(names))]
+    addresses = [nic.pci for nic in described(NICS, tmp_path).nics]
+    assert addresses != sorted(addresses)
+
+
+@pytest.mark.parametrize(
+    "legend",
+    [
+        ["mlx5_2", "mlx5_9", "mlx5_10", "mlx5_bond_0", "mlx5_bond_1"],
+        ["ibp14s0", "ibp71s0", "ibp134s0", "ibp195s0", "rocep32s0f0"],
+        ["rocep1s0f0", "rocep1s0f1", "roceP2p1s0f0", "roceP2p1s0f1"],
+    ],
+)
+def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[str], tmp_path: Path) -> None:
+    """Each is the legend of a machine that somebody published."""
+    machine = load_profile(H200)
+    names = [*reversed(legend)]
+    renamed = replace(
+        machine, nics=tuple(replace(nic, name=name) for nic, name in zip(machine.nics, names, strict=False))
+    )
+    assert [nic.name for nic in discovered(renamed, tmp_path).nics] == legend
+
+
+def test_a_storage_port_or_one_that_is_down_is_no_rail(tmp_path: Path) -> None:
+    topology = described(NICS, tmp_path)
+    assert topology.gpus[0].rails == ("rail_b",)
+    assert topology.rail_aligned
+    ports = {nic.name: nic.ports for nic in topology.nics}
+    assert ports["rail_b"] == (Port(1, "InfiniBand", "ACTIVE"),)
+    assert ports["storage0"] == (Port(1, "Ethernet", "ACTIVE"),)
+    assert ports["dark0"] == (Port(1, "InfiniBand", "DOWN"),)
+    dark = "{names: [rail_b], pci_id: 0x1021}", "{names: [rail_b], pci_id: 0x1021, state: DOWN}"
+    # Without InfiniBand that is up, Ethernet is taken for RoCE.
+    assert described(NICS, tmp_path / "roce", dark).gpus[0].rails == ("storage0",)
+
+
+def test_the_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
+    two = NICS.replace("count: 1", "count: 2").replace("names: [rail_b]", "names: [rail_b, rail_c]")
+    separate = described(two.replace("[rail_b], [gpu0]", "[rail_b], [rail_c], [gpu0], [gpu1]"), tmp_path / "two")
+    one_card = described(two.replace("[rail_b], [gpu0]", "[rail_b+rail_c], [gpu0], [gpu1]"), tmp_path / "one")
+    assert (separate.rail_aligned, one_card.rail_aligned) == (True, False)
+    assert one_card.gpus[1].rails == ("rail_b", "rail_c")
+
+
+def test_a_node_without_rdma_devices_has_no_rails_and_is_well(tmp_path: Path) -> None:
+    """Cloud adapters need not show as RDMA devices: their absence is no fault."""
+    topology = discovered(replace(load_profile(H200), nics=()), tmp_path)
+    assert (topology.nics, topology.rail_aligned, topology.state) == ((), False, State.OK)

@@ -1,0 +1,126 @@
+"""Build kube-apiserver and etcd for the integration tests, once per version, into a cache folder.
+
+    python tests/apiserver/build.py
+
+needs Go 1.26 and the Go module proxy; takes a few minutes the first time and nothing afterwards.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+MODULE = Path(__file__).parent
+_PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
+# k8s.io/kubernetes 1.36 is built and tested with this one; the next may refuse its dependencies.
+_GO = "1.26"
+
+
+class BuildError(Exception):
+    """The programs cannot be built here; the message says what to do."""
+
+
+def cache_folder() -> Path:
+    """Where the programs of the pinned versions are kept."""
+    return cache_of_module("apiserver", MODULE)
+
+
+def cache_of_module(name: str, module: Path) -> Path:
+    """Where is kept what is made of the versions that a Go module pins."""
+    content = (module / "go.mod").read_bytes() + (module / "go.sum").read_bytes()
+    return cache_root() / name / hashlib.sha256(content).hexdigest()[:16]
+
+
+def cache_root() -> Path:
+    """Where everything is kept that takes long to make."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "toposcope"
+
+
+def is_built(folder: Path) -> bool:
+    """Whether a folder holds all programs."""
+    return all(os.access(folder / program, os.X_OK) for program in _PROGRAMS)
+
+
+def build() -> Path:
+    """Return the cache folder with both programs in it; raises `BuildError`."""
+
+    def make(made: Path) -> None:
+        go = usable_go()
+        for program, package in _PROGRAMS.items():
+            _compile(go, package, made / program)
+
+    return made_once(cache_folder(), is_built, make)
+
+
+def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Path], None]) -> Path:
+    """Return the folder, filled by `make` (given where to write) unless it is; raises what `make` raises.
+
+    Runs beside each other do it once, and one that is interrupted leaves nothing half made.
+    """
+    if is_made(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_made(folder):  # another run has just done it
+            return folder
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            made = Path(scratch) / "made"
+            made.mkdir()
+            make(made)
+            shutil.rmtree(folder, ignore_errors=True)
+            made.rename(folder)
+    return folder
+
+
+def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> None:
+    """Run a `go` command in a module's folder, with more of an environment; raises `BuildError` with its last words."""
+    print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes without a word look like a hang
+    environment = _environment() | more
+    done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+
+
+def usable_go() -> str:
+    """The `go` command of the version that all of this is pinned for; raises `BuildError`."""
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs")
+    found = subprocess.run([go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False)
+    version = found.stdout.strip()
+    if not re.fullmatch(rf"go{re.escape(_GO)}(\.\d+)?", version):
+        raise BuildError(f"{go} is {version or 'broken'}, Go {_GO} is needed: put it first on PATH")
+    return go
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+
+
+def _kubernetes_version() -> str:
+    found = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"))
+    if found is None:
+        raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes")
+    return found[1]
+
+
+def _compile(go: str, package: str, target: Path) -> None:
+    version = _kubernetes_version()
+    major, minor, _ = version.removeprefix("v").split(".", 2)
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
+    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in values.items())
+    run_go([go, "build", "-trimpath", "-o", str(target), "-ldflags", f"-s -w {flags}", package], MODULE)
+
+
+if __name__ == "__main__":
+    try:
+        print(build())  # noqa: T201 - the answer
+    except BuildError as error:
+        sys.exit(str(error))

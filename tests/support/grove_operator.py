@@ -1,0 +1,102 @@
+"""What Grove's operator does with ClusterTopologyBindings, and the garbage collector with what they owned.
+
+Nobody else does it where only an API server runs. The operator is that of v0.1.0-alpha.9 and later, with kai-scheduler
+enabled, as its chart has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.api import MERGE, ApiUnderTest
+
+_BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
+_KAI = "/apis/kai.scheduler/v1alpha1/topologies"
+
+
+class GroveExitError(Exception):
+    """The operator ends at its start; the message says at what."""
+
+
+def start_grove(api: ApiUnderTest) -> None:
+    """Bring KAI's Topologies in line with the bindings, and compare those that bindings name.
+
+    Raises GroveExitError at the first that cannot be made.
+    """
+    code, bindings = api.request("GET", _BINDINGS)
+    if code == 404:
+        return
+    _collect_garbage(api, {binding["metadata"]["uid"] for binding in bindings["items"]})
+    for binding in bindings["items"]:
+        entries = binding["spec"].get("schedulerTopologyBindings") or ()
+        if not any(entry["schedulerName"] == "kai-scheduler" for entry in entries):
+            _sync(api, binding)
+        if entries or "status" in binding:
+            _tell(api, binding, [_compared(api, binding, entry) for entry in entries])
+
+
+def _compared(api: ApiUnderTest, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
+    """What the operator says of one topology that a binding names, and never touches."""
+    scheduler, name = entry["schedulerName"], entry["topologyReference"]
+    code, there = api.request("GET", f"{_KAI}/{name}")
+    if scheduler != "kai-scheduler":
+        message = f'scheduler backend "{scheduler}" is not available for topology management'
+    elif code == 404:
+        message = f'KAI Topology "{name}" not found'
+    elif there["spec"]["levels"] != _levels(binding):
+        message = "KAI Topology levels differ from ClusterTopologyBinding levels"
+    else:
+        return {**entry, "inSync": True, "schedulerBackendTopologyObservedGeneration": 1}
+    return {**entry, "inSync": False, "message": message}
+
+
+def _tell(api: ApiUnderTest, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
+    status = {"observedGeneration": binding["metadata"]["generation"], "schedulerTopologyStatuses": statuses}
+    if binding.get("status") == status:
+        return
+    path = f"{_BINDINGS}/{binding['metadata']['name']}/status"
+    code, answer = api.request("PATCH", path, {"status": status}, content_type=MERGE)
+    assert code == 200, answer
+
+
+def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:
+    return [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
+
+
+def _sync(api: ApiUnderTest, binding: dict[str, Any]) -> None:
+    name, uid = binding["metadata"]["name"], binding["metadata"]["uid"]
+    if api.request("GET", _KAI)[0] == 404:
+        raise GroveExitError('no matches for kind "Topology" in version "kai.scheduler/v1alpha1"')
+    wanted = _levels(binding)
+    code, there = api.request("GET", f"{_KAI}/{name}")
+    if code == 200:
+        if _controller(there) != uid:
+            raise GroveExitError(f"KAI Topology {name} is not owned by ClusterTopologyBinding {name}")
+        if there["spec"]["levels"] == wanted:
+            return
+        assert api.request("DELETE", f"{_KAI}/{name}")[0] == 200
+    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": name, "uid": uid}
+    body = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": name, "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"levels": wanted},
+    }
+    code, answer = api.request("POST", _KAI, body)
+    if code != 201:
+        raise GroveExitError(answer["message"])
+
+
+def _collect_garbage(api: ApiUnderTest, bindings: set[str]) -> None:
+    code, topologies = api.request("GET", _KAI)
+    for topology in topologies["items"] if code == 200 else ():
+        owners = topology["metadata"].get("ownerReferences") or ()
+        made_by_grove = any(owner["kind"] == "ClusterTopologyBinding" for owner in owners)
+        if made_by_grove and _controller(topology) not in bindings:
+            assert api.request("DELETE", f"{_KAI}/{topology['metadata']['name']}")[0] == 200
+
+
+def _controller(document: dict[str, Any]) -> str | None:
+    """The uid of the owner that controls an object."""
+    owners = document["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)

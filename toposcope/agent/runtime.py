@@ -1,0 +1,75 @@
+"""Why NVML does not start, and which setting of driver, container or runtime would help. Pure.
+
+The NVIDIA runtime puts the driver's library and device nodes into a container when it is the container's runtime and
+`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it; the kernel module is visible in any case.
+"""
+
+from typing import Final
+
+from toposcope.agent.nvml.gateway import (
+    DRIVER_NOT_LOADED,
+    GPU_IS_LOST,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    UNKNOWN,
+)
+from toposcope.agent.raw import RawNode
+
+_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+_CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
+RUNTIME_VARIABLES: Final = (_VISIBLE, _CAPABILITIES)
+CONTROL_DEVICE: Final = "nvidiactl"
+_BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
+"""In the variable: the devices are named by mounts in this folder, as the component bottlerocket does."""
+
+_NO_DRIVER: Final = "install the NVIDIA driver on this node"
+_ADVICE: Final = {
+    DRIVER_NOT_LOADED: "the driver's library is there but the kernel module is not loaded: try `modprobe nvidia` and "
+    "`dmesg | grep -i nvidia`",
+    LIB_RM_VERSION_MISMATCH: "library and kernel module are of different driver versions: reboot the node, or reload "
+    "the module and restart the pod",
+    NO_PERMISSION: "no permission for /dev/nvidiactl: check the device nodes' modes and the container's device rules",
+    GPU_IS_LOST: "a GPU that fell off the bus keeps all of NVML from starting: find it by `dmesg | grep -i xid`, then "
+    "reset it or reboot the node",
+    UNKNOWN: "the container may have lost its device nodes (/dev/nvidia*): restart the pod",
+}
+
+
+def advice(code: int, raw: RawNode) -> str:
+    """What an admin can do about an NVML that does not start with this error code on this node."""
+    given = dict(raw.container)
+    if code == LIBRARY_NOT_FOUND:
+        return "libnvidia-ml.so.1 was not found: " + (_runtime(given) if raw.module_loaded else _NO_DRIVER)
+    if code in (DRIVER_NOT_LOADED, UNKNOWN) and raw.module_loaded and given.get(CONTROL_DEVICE) == "absent":
+        return f"the kernel module is loaded but this container has no /dev/nvidiactl: {_runtime(given)}"
+    return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
+
+
+def withheld(raw: RawNode) -> str:
+    """Why NVML works and shows fewer GPUs than the bus has, as far as this container's settings tell; or nothing."""
+    asked = dict(raw.container).get(_VISIBLE)
+    if asked in (None, "all", _BY_MOUNTS):
+        return ""
+    return f"{_VISIBLE} is {asked!r} in this container, which hides GPUs: set it to all"
+
+
+def _runtime(given: dict[str, str]) -> str:
+    """Which of the runtime's settings is missing, in the order in which they have to be right."""
+    asked = given.get(_VISIBLE, "")
+    if asked in ("", "void", "none"):
+        return f"the driver is loaded on this node, but {_VISIBLE} is {asked or 'not set'!r}: set it to all"
+    wanted = given.get(_CAPABILITIES, "")
+    if wanted and not {"utility", "all"} & set(wanted.replace(" ", "").split(",")):
+        return f"the driver is loaded on this node, but {_CAPABILITIES} is {wanted!r}: add utility"
+    if asked == _BY_MOUNTS:
+        return (
+            f"the driver is loaded on this node, but the container got nothing of it: {_BY_MOUNTS}/all must be a mount "
+            "of /dev/null, and the runtime must heed such mounts (accept-nvidia-visible-devices-as-volume-mounts=true)"
+        )
+    return (
+        "the driver is loaded on this node and asked for, but the container got nothing of it: set runtimeClassName: "
+        "nvidia, and if that is set, the cluster ignores the variable (accept-nvidia-visible-devices-envvar-when-"
+        "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have components of "
+        "their own"
+    )

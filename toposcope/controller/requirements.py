@@ -1,0 +1,303 @@
+"""What workloads ask of the topology: watches every kind that the cluster serves, and resolves requests to domains.
+
+    discovery -> one informer a kind -> ObjectRequests -> roll_up() -> resolve() -> required domains
+
+Nothing has to be installed in the cluster: kinds come and go. What an object asks for is read by the integrations.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from toposcope.controller.informer import Cache, Informer, is_not_found
+from toposcope.integrations.framework.level_requests import (
+    LevelRequest,
+    ObjectRequests,
+    WatchedKind,
+    WorkloadRef,
+    read_object,
+    roll_up,
+)
+from toposcope.integrations.watched import WATCHED
+from toposcope.kube.client import ApiClient
+from toposcope.kube.discovery import Served, discover, is_gone
+from toposcope.kube.errors import KubeError
+from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop, key
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.levels import Level
+
+log = logging.getLogger(__name__)
+
+MAIN: Final = "cluster"
+"""The ClusterTopology that reports levels which no topology has."""
+
+WorkloadsByLevel = Mapping[str, tuple[WorkloadRef, ...]]
+
+
+class Requirements:
+    """The level requests of the cluster's workloads, kept up to date. `changed` is called from other threads.
+
+    `refresh`, `sync` and `close` belong to one thread; everything else may be called from any.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        changed: Callable[[], None],
+        stop: Stop,
+        kinds: Sequence[WatchedKind] = WATCHED,
+        observer: Observer | None = None,
+        restores: EtcdRestores | None = None,
+    ) -> None:
+        self._observer = observer
+        self._restores = restores
+        self._client = client
+        self._changed = changed
+        self._stop = stop
+        self._kinds = kinds
+        self._discovered = False
+        self._error = ""
+        self._informers: Mapping[WatchedKind, _KindInformer] = {}
+
+    def refresh(self, served: Served | None = None) -> None:
+        """Discover what is served, and watch that. Where discovery fails, everything stays as it is.
+
+        Called about once a minute, and at once when `outdated`. `served` is a discovery answer that is at hand; without
+        it the server is asked.
+        """
+        try:
+            started = self._discover(served)
+        except KubeError as error:
+            self.discovery_failed(error)
+            return
+        for informer in started:
+            informer.start()
+
+    def discovery_failed(self, error: KubeError) -> None:
+        """Report that it is not known at the moment what is served."""
+        log.warning("cannot find out which workloads this cluster serves: %s", error)
+        self._error = str(error)
+
+    def sync(self) -> None:
+        """Discover what is served and list it once, without a watch: for a single pass. Raises KubeError."""
+        self._discover()
+        for informer in self._informers.values():
+            informer.sync()
+
+    def close(self) -> None:
+        """Stop all watches."""
+        for informer in self._informers.values():
+            informer.end()
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything that is served has been listed: only then does no request mean that there is none."""
+        return self._discovered and all(informer.synced for informer in self._informers.values())
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a watched kind is no longer served."""
+        return any(informer.not_found for informer in self._informers.values())
+
+    @property
+    def following(self) -> list[str]:
+        """What is served and watched, as `jobsets.jobset.x-k8s.io/v1`."""
+        return [f"{kind.name}/{informer.version}" for kind, informer in self._informers.items()]
+
+    def level_requests(self) -> dict[WorkloadRef, tuple[LevelRequest, ...]]:
+        """The requests of each workload that has some."""
+        return roll_up(read for informer in self._informers.values() for read in informer.objects())
+
+    def failing(self) -> dict[str, str]:
+        """What cannot be read at the moment, and why; what was read before stays valid."""
+        failures = {kind.name: str(informer.error) for kind, informer in self._informers.items() if informer.error}
+        return failures | ({"discovery": self._error} if self._error else {})
+
+    def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
+        """Match the informers to what is served; returns new ones, still to be started. Raises KubeError."""
+        before = self._informers
+        answer = answer or discover(self._client, self._kinds)
+        served = {kind: version for kind in self._kinds if (version := answer.version(kind))}
+        for kind, informer in before.items():
+            if kind not in served and informer.synced and not is_gone(self._client, informer.path):
+                served[kind] = informer.version
+        groups = {kind.group for kind in served if not kind.only_with}
+        now: dict[WatchedKind, _KindInformer] = {}
+        started = []
+        for kind, version in served.items():
+            if kind.only_with and not kind.only_with & groups:
+                continue
+            old = before.get(kind)
+            if old is None or old.version != version:
+                log.info("following %s in version %s", kind.name, version)
+                known = old.objects() if old else ()
+                client, changed, stop = self._client, self._changed, self._stop
+                old = _KindInformer(client, kind, version, changed, stop, known, self._observer, self._restores)
+                started.append(old)
+            now[kind] = old
+        self._informers, self._discovered, self._error = now, True, ""
+        for kind, informer in before.items():
+            if now.get(kind) is not informer:
+                informer.end()
+        for kind in before.keys() - now.keys():
+            log.info("%s is no longer served", kind.name)
+            self._changed()
+        return started
+
+
+class _KindInformer(Informer[ObjectRequests]):
+    """One kind in one version. `before` was read in another version, and is used until this one has been listed."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        kind: WatchedKind,
+        version: str,
+        changed: Callable[[], None],
+        stop: Stop,
+        before: Iterable[ObjectRequests],
+        observer: Observer | None,
+        restores: EtcdRestores | None,
+    ) -> None:
+        cache = _ObjectRequestsCache(kind.name, changed)
+        path = f"/apis/{kind.group}/{version}/{kind.plural}"
+        super().__init__(
+            client, path, kind.name, self._decode, cache, cache, stop, observer=observer, restores=restores
+        )
+        self.version = version
+        self._kind = kind
+        self._before = list(before)
+
+    def objects(self) -> list[ObjectRequests]:
+        return self.cache.items() if self.synced else self._before
+
+    def _decode(self, raw: Raw) -> tuple[str, str, ObjectRequests | None]:
+        """Raises ValueError for an object without a name."""
+        read = read_object(self._kind, self.version, raw)
+        if not read.workload.name:
+            raise ValueError(read.problem)
+        name = key(read.workload.namespace, read.workload.name)
+        return name, read.version, read if read.requests or read.problem else None
+
+
+class _ObjectRequestsCache(Cache[ObjectRequests]):
+    """Keeps the objects that ask for something, and logs once for each that cannot be read."""
+
+    def __init__(self, kind: str, changed: Callable[[], None]) -> None:
+        super().__init__(changed)
+        self._kind = kind
+        self._wake = changed
+
+    def replace(self, items: Mapping[str, ObjectRequests | None]) -> None:
+        kept = {name: read for name, read in items.items() if read is not None}
+        for name, read in kept.items():
+            self._log_problem(name, read)
+        super().replace(kept)
+
+    def put(self, name: str, item: ObjectRequests | None) -> None:
+        if item is None:
+            self.gone(name)
+        else:
+            self._log_problem(name, item)
+            super().put(name, item)
+
+    def failing(self, error: KubeError | None) -> None:
+        super().failing(error)
+        if is_not_found(error):
+            self._wake()  # no longer served: to be noticed now, not in a minute
+
+    def _log_problem(self, name: str, read: ObjectRequests) -> None:
+        known = self._items.get(name)
+        if read.problem and (known is None or known.problem != read.problem):
+            log.warning("%s %s: %s", self._kind, name, read.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What workloads ask of one topology."""
+
+    required: WorkloadsByLevel = field(default_factory=dict)
+    """By domain: levels that the topology has."""
+    missing: WorkloadsByLevel = field(default_factory=dict)
+    """By domain where that is known, else by label key: levels that it lacks."""
+    preferred: WorkloadsByLevel = field(default_factory=dict)
+    """By either: workloads that prefer a level, of those it has or lacks, and do not require it as well."""
+
+
+_Collected = dict[str, dict[WorkloadRef, None]]
+
+
+def resolve(
+    levels: Mapping[str, Sequence[Level]],
+    requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
+    catalogue: Catalogue = BUILT_IN,
+) -> dict[str, Resolved]:
+    """What `requests` ask of each topology in `levels` (its effective levels, by the topology's name): pure.
+
+    A request concerns the topology that it names, and none when that is not ours. One that names none concerns every
+    topology that has the level; where none has it, the one called `cluster`, or all.
+    """
+    domains = {
+        name: {term: level.domain for level in of for term in (level.domain, level.key)} for name, of in levels.items()
+    }
+    required: dict[str, _Collected] = {name: {} for name in levels}
+    missing: dict[str, _Collected] = {name: {} for name in levels}
+    preferred: dict[str, _Collected] = {name: {} for name in levels}
+    for request, workloads in _by_request(requests).items():
+        candidates = [name for name in levels if request.topology in (None, name)]
+        having = [name for name in candidates if request.level in domains[name]]
+        for name in having:
+            collected = (required if request.required else preferred)[name]
+            collected.setdefault(domains[name][request.level], {}).update(workloads)
+        if having:
+            continue
+        for name in [MAIN] if MAIN in candidates else candidates:
+            lacking = _lacking(request, domains[name], catalogue)
+            if lacking is not None:
+                (missing if request.required else preferred)[name].setdefault(lacking, {}).update(workloads)
+    return {
+        name: Resolved(
+            _tuples(required[name]),
+            _tuples(missing[name]),
+            _tuples(_only_preferring(preferred[name], {**missing[name], **required[name]})),
+        )
+        for name in levels
+    }
+
+
+def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
+    """Workloads that prefer a level without requiring it too; levels without any are left out."""
+    left = {
+        level: {workload: None for workload in workloads if workload not in required.get(level, ())}
+        for level, workloads in preferred.items()
+    }
+    return {level: workloads for level, workloads in left.items() if workloads}
+
+
+def _by_request(
+    requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
+) -> dict[LevelRequest, dict[WorkloadRef, None]]:
+    """Thousands of workloads ask for the same few levels."""
+    workloads: dict[LevelRequest, dict[WorkloadRef, None]] = {}
+    for workload, asked in requests.items():
+        for request in asked:
+            workloads.setdefault(request, {})[workload] = None
+    return workloads
+
+
+def _lacking(request: LevelRequest, domains: Mapping[str, str], catalogue: Catalogue) -> str | None:
+    """The name of a level that a topology lacks; None: it may not lack it.
+
+    A label of the catalogue stands for its domain, so that a level keeps its name when it has left the inferred levels.
+    Where the topology has the domain by another label it is the label that is missing; pod affinity may well find it on
+    the nodes, as it may any label that is not in the catalogue.
+    """
+    domain = catalogue.domain_of.get(request.level)
+    if domain is not None and domain not in domains:
+        return domain
+    return None if request.any_label else request.level
+
+
+def _tuples(collected: _Collected) -> dict[str, tuple[WorkloadRef, ...]]:
+    return {name: tuple(workloads) for name, workloads in sorted(collected.items())}

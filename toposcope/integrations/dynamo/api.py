@@ -1,0 +1,66 @@
+"""Kinds and annotations of NVIDIA Dynamo, the components of a deployment, and the levels that it asks for.
+
+v1alpha1 has a map of `services` and calls the topology `topologyProfile`; v1beta1 has a list of `components` and calls
+it `clusterTopologyName`. No name means two things, so one set of fields reads both.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.kai import api as kai
+
+GROVE_PATHWAY: Final = "nvidia.com/enable-grove"
+"""Annotation that turns Grove off: nobody else keeps pods together for Dynamo."""
+TOPOLOGY_NAMES: Final = ("topologyProfile", "clusterTopologyName")
+"""The field that names the topology: in v1alpha1, and since."""
+
+
+def components(spec: Field) -> Iterator[tuple[str, Field]]:
+    """Each component with its name, in the order of the document."""
+    yield from (spec / "services").properties()
+    for component in (spec / "components").items():
+        yield (component / "name").text() or component.path, component
+
+
+def transfer_policy(spec: Field) -> Field:
+    """The policy for the transfer of KV caches."""
+    return spec / "experimental" / "kvTransferPolicy"
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a DynamoGraphDeployment; components use the topology that the deployment names."""
+    yield from kai.annotated(root)
+    spec = root / "spec"
+    constraint = spec / "topologyConstraint"
+    topology = next((name for key in reversed(TOPOLOGY_NAMES) if (name := (constraint / key).text())), None)
+    constrained = (spec, *(component for _, component in components(spec)))
+    yield from requests_at(((place / "topologyConstraint" / "packDomain", True) for place in constrained), topology)
+    transfer = transfer_policy(spec)
+    required = (transfer / "enforcement").text() != "preferred"
+    if (transfer / "labelKey").text():
+        # `domain` is then only a name that router and workers share; the label is read from nodes directly.
+        yield from requests_at([(transfer / "labelKey", required)], any_label=True)
+    else:
+        yield from requests_at([(transfer / "domain", required)], (transfer / "clusterTopologyName").text())
+
+
+_COMPONENT: Final = {"topologyConstraint": {"packDomain": str}}
+_TRANSFER: Final = {"clusterTopologyName": str, "labelKey": str, "domain": str, "enforcement": str}
+DEPLOYMENTS: Final = WatchedKind(
+    "DynamoGraphDeployment",
+    "nvidia.com",
+    ("v1beta1", "v1alpha1"),
+    "dynamographdeployments",
+    {
+        **ANNOTATIONS,
+        "spec": {
+            "topologyConstraint": {"packDomain": str, **dict.fromkeys(TOPOLOGY_NAMES, str)},
+            "services": {"*": _COMPONENT},
+            "components": [_COMPONENT],
+            "experimental": {"kvTransferPolicy": _TRANSFER},
+        },
+    },
+    requests,
+)

@@ -1,0 +1,68 @@
+"""Kinds of Grove, and the levels that its PodCliqueSets ask for.
+
+`packDomain` is all that alpha.4-9 know; alpha.10 refuses it on new objects and keeps it on old ones. `topologyName`
+(since alpha.9) is inherited from the scaling group and from the set.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.published import PublishedKind
+from toposcope.integrations.kai import api as kai
+
+BINDINGS: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopologyBinding", "clustertopologybindings")
+OLDER_TOPOLOGIES: Final = PublishedKind("grove", "grove.io", ("v1alpha1",), "ClusterTopology", "clustertopologies")
+"""What preceded the binding, in two shapes: that of alpha.4 to alpha.8 is written by Grove's operator."""
+OPERATORS_TOPOLOGY: Final = "grove-topology"
+"""The only ClusterTopology that Grove's operator of alpha.4 to alpha.8 reads and writes."""
+
+
+def constrained(template: Field) -> Iterator[Field]:
+    """Everything that can have a constraint, broadest first."""
+    yield template
+    yield from (template / "podCliqueScalingGroups").items()
+    yield from (template / "cliques").items()
+
+
+def clique_names(scaling_group: Field) -> list[str]:
+    """The cliques of a scaling group."""
+    return [text for name in (scaling_group / "cliqueNames").items() if (text := name.text())]
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a PodCliqueSet."""
+    yield from kai.annotated(root)
+    template = root / "spec" / "template"
+    default = (template / "topologyConstraint" / "topologyName").text()
+    inherited: dict[str, str | None] = {}
+    for place in constrained(template):
+        constraint = place / "topologyConstraint"
+        name = (place / "name").text() or ""
+        topology = (constraint / "topologyName").text() or inherited.get(name, default)
+        inherited |= dict.fromkeys(clique_names(place), topology)
+        pack = constraint / "pack"
+        levels = ((constraint / "packDomain", True), (pack / "required", True), (pack / "preferred", False))
+        yield from requests_at(levels, topology)
+
+
+_PACK: Final = {"required": str, "preferred": str}
+_CONSTRAINED: Final = {"topologyConstraint": {"topologyName": str, "packDomain": str, "pack": _PACK}, "name": str}
+POD_CLIQUE_SETS: Final = WatchedKind(
+    "PodCliqueSet",
+    "grove.io",
+    ("v1alpha1",),
+    "podcliquesets",
+    {
+        **ANNOTATIONS,
+        "spec": {
+            "template": {
+                **_CONSTRAINED,
+                "cliques": [_CONSTRAINED],
+                "podCliqueScalingGroups": [{**_CONSTRAINED, "cliqueNames": [str]}],
+            }
+        },
+    },
+    requests,
+)

@@ -1,0 +1,43 @@
+"""Kinds, annotations and labels of JobSet, and the levels that its objects ask for.
+
+v1alpha2 and v1 agree in the fields that are read. Exclusive placement is pod affinity over a node label, so the label
+need not be a level. The annotation stands on the JobSet, for all its Jobs, or on the template of one ReplicatedJob.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kueue import api as kueue
+
+_PREFIX: Final = "alpha.jobset.sigs.k8s.io/"
+EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
+NODE_SELECTOR: Final = _PREFIX + "node-selector"
+NAMESPACED_JOB: Final = _PREFIX + "namespaced-job"
+NO_SCHEDULE: Final = _PREFIX + "no-schedule"
+JOB_KEY: Final = "jobset.sigs.k8s.io/job-key"
+"""Label of a pod in an exclusive Job: its anti-affinity is against pods with this label."""
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a JobSet: exclusive placement, and what KAI and Kueue read from its templates."""
+    jobs = [job / "template" for job in (root / "spec" / "replicatedJobs").items()]
+    exclusive = [(place / "metadata" / "annotations" / EXCLUSIVE, True) for place in (root, *jobs)]
+    yield from requests_at(exclusive, any_label=True)
+    templates = [job / "spec" / "template" for job in jobs]
+    yield from kai.annotated(root, (*jobs, *templates))
+    yield from kueue.annotated(templates)
+
+
+_JOB: Final = {**ANNOTATIONS, "spec": {"template": ANNOTATIONS}}
+JOBSETS: Final = WatchedKind(
+    "JobSet",
+    "jobset.x-k8s.io",
+    ("v1", "v1alpha2"),
+    "jobsets",
+    {**ANNOTATIONS, "spec": {"replicatedJobs": [{"template": _JOB}]}},
+    requests,
+    finished=frozenset({"Completed", "Failed"}),
+)

@@ -1,0 +1,73 @@
+"""Kinds, annotations and labels of KAI Scheduler, and the levels that its PodGroups and annotations ask for.
+
+Levels are label keys, or aliases (v0.17). KAI's grouper makes PodGroups of the annotations of the workload that owns
+the pods, and of those of its pod templates for kinds whose replicas differ; segments stand on the pod template and use
+the workload's topology when they name none.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.framework.published import PublishedKind
+
+TOPOLOGIES: Final = PublishedKind("kai", "kai.scheduler", ("v1alpha1",), "Topology", "topologies")
+KAI_SCHEDULER: Final = "kai-scheduler"
+"""What pods write into `schedulerName`, and Grove's bindings name."""
+
+PREFIX: Final = "kai.scheduler/"
+TOPOLOGY: Final = PREFIX + "topology"
+REQUIRED: Final = PREFIX + "topology-required-placement"
+PREFERRED: Final = PREFIX + "topology-preferred-placement"
+SEGMENT_SIZE: Final = PREFIX + "segment-size"
+SEGMENT_REQUIRED: Final = PREFIX + "segment-topology-required-placement"
+SEGMENT_PREFERRED: Final = PREFIX + "segment-topology-preferred-placement"
+PLACEMENTS: Final = (REQUIRED, PREFERRED)
+SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
+
+# Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey` (pkg/common/constants).
+GROUP_OF: Final = "pod-group-name"
+"""Annotation of a pod: its PodGroup."""
+SUB_GROUP_OF: Final = "kai.scheduler/subgroup-name"
+"""Label of a pod: its sub-group."""
+
+_CONSTRAINT: Final = {"topology": str, "requiredTopologyLevel": str, "preferredTopologyLevel": str}
+_CONSTRAINED: Final = {"topologyConstraint": _CONSTRAINT}
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a PodGroup and of its sub-groups, which use its topology when they name none."""
+    spec = root / "spec"
+    default = (spec / "topologyConstraint" / "topology").text()
+    for group in (spec, *(spec / "subGroups").items()):
+        constraint = group / "topologyConstraint"
+        levels = ((constraint / "requiredTopologyLevel", True), (constraint / "preferredTopologyLevel", False))
+        yield from requests_at(levels, (constraint / "topology").text() or default)
+
+
+def annotated(workload: Field, templates: Iterable[Field] = ()) -> Iterator[LevelRequest]:
+    """The requests in the annotations of a workload and of its templates; `workload` and `templates` are objects."""
+    own = workload / "metadata" / "annotations"
+    for annotations in (own, *(template / "metadata" / "annotations" for template in templates)):
+        if not annotations:
+            continue
+        placements = (
+            (annotations / REQUIRED, True),
+            (annotations / PREFERRED, False),
+            (annotations / SEGMENT_REQUIRED, True),
+            (annotations / SEGMENT_PREFERRED, False),
+        )
+        yield from requests_at(placements, (annotations / TOPOLOGY).text() or (own / TOPOLOGY).text())
+
+
+POD_GROUPS: Final = WatchedKind(
+    "PodGroup",
+    "scheduling.run.ai",
+    ("v2alpha2",),
+    "podgroups",
+    {"spec": {**_CONSTRAINED, "subGroups": [_CONSTRAINED]}},
+    requests,
+    # Grove's PodCliqueSet is watched itself.
+    derived_from=frozenset({"PodGang"}),
+)

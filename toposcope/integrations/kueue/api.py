@@ -1,0 +1,94 @@
+"""Kinds, annotations and labels of Kueue, and the levels that its Workloads and annotations ask for.
+
+Levels are label keys. Which topology it will be depends on the ResourceFlavor that Kueue chooses, so no request names
+one. `unconstrained` asks for no level. v1beta1, v1beta2 and v1 agree in the fields that are read.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import LevelRequest, WatchedKind, level_request, requests_at
+from toposcope.integrations.framework.published import PublishedKind
+
+GROUP: Final = "kueue.x-k8s.io"
+TOPOLOGIES: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1", "v1alpha1"), "Topology", "topologies")
+"""Newest first: since v0.15; v0.14; up to v0.13. Other kinds have versions without a Topology."""
+
+PREFIX: Final = "kueue.x-k8s.io/"
+QUEUE_NAME: Final = PREFIX + "queue-name"
+POD_GROUP: Final = PREFIX + "pod-group-name"
+POD_GROUP_TOTAL: Final = PREFIX + "pod-group-total-count"
+REQUIRED: Final = PREFIX + "podset-required-topology"
+PREFERRED: Final = PREFIX + "podset-preferred-topology"
+UNCONSTRAINED: Final = PREFIX + "podset-unconstrained-topology"
+SLICE_REQUIRED: Final = PREFIX + "podset-slice-required-topology"
+SLICE_SIZE: Final = PREFIX + "podset-slice-size"
+SLICE_LAYERS: Final = PREFIX + "podset-slice-required-topology-constraints"
+GROUP_NAME: Final = PREFIX + "podset-group-name"
+
+FIELDS: Final = {
+    REQUIRED: "required",
+    PREFERRED: "preferred",
+    UNCONSTRAINED: "unconstrained",
+    SLICE_REQUIRED: "podSetSliceRequiredTopology",
+    SLICE_SIZE: "podSetSliceSize",
+    SLICE_LAYERS: "podsetSliceRequiredTopologyConstraints",
+    GROUP_NAME: "podSetGroupName",
+}
+"""The fields of a Workload's topologyRequest by the annotations of pod templates that become them."""
+ANNOTATIONS: Final = {annotation: annotation for annotation in FIELDS}
+
+
+class _Layer(msgspec.Struct, frozen=True):
+    topology: str
+
+
+_LAYER_LIST: Final = msgspec.json.Decoder(list[_Layer])
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a Workload: those of each pod set."""
+    for pod_set in (root / "spec" / "podSets").items():
+        request = pod_set / "topologyRequest"
+        yield from requests_at(_levels(request, FIELDS))
+        yield from requests_at((layer / "topology", True) for layer in (request / FIELDS[SLICE_LAYERS]).items())
+
+
+def annotated(templates: Iterable[Field]) -> Iterator[LevelRequest]:
+    """The requests in the annotations of pod templates."""
+    for template in templates:
+        annotations = template / "metadata" / "annotations"
+        if not annotations:
+            continue
+        yield from requests_at(_levels(annotations, ANNOTATIONS))
+        if layers := (annotations / SLICE_LAYERS).text():
+            try:
+                levels = [layer.topology for layer in _LAYER_LIST.decode(layers)]
+            except ValueError as error:
+                raise ValueError(f"annotation {SLICE_LAYERS} is no JSON list of {{topology, size}}: {error}") from error
+            yield from (level_request(level, required=True) for level in levels)
+
+
+def _levels(where: Field, names: Mapping[str, str]) -> Iterator[tuple[Field, bool]]:
+    for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
+        yield where / names[key], key != PREFERRED
+
+
+_REQUEST: Final = {
+    FIELDS[REQUIRED]: str,
+    FIELDS[PREFERRED]: str,
+    FIELDS[SLICE_REQUIRED]: str,
+    FIELDS[SLICE_LAYERS]: [{"topology": str}],
+}
+WORKLOADS: Final = WatchedKind(
+    "Workload",
+    GROUP,
+    ("v1", "v1beta2", "v1beta1"),
+    "workloads",
+    {"spec": {"podSets": [{"topologyRequest": _REQUEST}]}},
+    requests,
+    finished=frozenset({"Finished"}),
+)

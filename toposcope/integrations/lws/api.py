@@ -1,0 +1,37 @@
+"""Kinds, annotations and labels of LeaderWorkerSet (0.7 and later), and the levels that its objects ask for."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.kai import api as kai
+from toposcope.integrations.kueue import api as kueue
+
+_PREFIX: Final = "leaderworkerset.sigs.k8s.io/"
+EXCLUSIVE: Final = _PREFIX + "exclusive-topology"
+SUBGROUP_EXCLUSIVE: Final = _PREFIX + "subgroup-exclusive-topology"
+GROUP_KEY: Final = _PREFIX + "group-key"
+"""Label of a pod in an exclusive group: its anti-affinity is against pods with this label."""
+SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
+"""The same for an exclusive sub-group."""
+
+
+def requests(root: Field) -> Iterator[LevelRequest]:
+    """The requests of a LeaderWorkerSet: exclusive placement, and what KAI and Kueue read from its pod templates."""
+    own, pods = root / "metadata" / "annotations", root / "spec" / "leaderWorkerTemplate"
+    yield from requests_at(((own / EXCLUSIVE, True), (own / SUBGROUP_EXCLUSIVE, True)), any_label=True)
+    templates = [pods / "leaderTemplate", pods / "workerTemplate"]
+    yield from kai.annotated(root, templates)
+    yield from kueue.annotated(templates)
+
+
+_TEMPLATES: Final = {"leaderTemplate": ANNOTATIONS, "workerTemplate": ANNOTATIONS}
+LEADER_WORKER_SETS: Final = WatchedKind(
+    "LeaderWorkerSet",
+    "leaderworkerset.x-k8s.io",
+    ("v1",),
+    "leaderworkersets",
+    {**ANNOTATIONS, "spec": {"leaderWorkerTemplate": _TEMPLATES}},
+    requests,
+)

@@ -1,0 +1,232 @@
+// What the server says, as `toposcope/ui/protocol.py` writes it down. Every string in here may be hostile: it is shown as text only.
+
+export const VERSION = 1;
+/** In `Column.codes`: the node has no value. */
+export const ABSENT = -1;
+/** In `Column.codes`: the value is the node's own name. */
+export const ITS_NAME = -2;
+
+export interface Column {
+  values: string[];
+  codes: number[];
+}
+
+export interface ListColumn {
+  values: string[][];
+  codes: number[];
+}
+
+export interface Nodes {
+  name: string[];
+  gpus: number[];
+  free: number[] | null;
+  marks: ListColumn;
+  views: ListColumn;
+  facts: Record<string, Column>;
+  labels: Record<string, Column>;
+  reasons: Record<string, string[]>;
+  apart: Record<string, string>;
+}
+
+export interface LevelView {
+  domain: string;
+  key: string;
+  /** Only these nest on the map; the others are on some nodes only, or required and nowhere. */
+  inTopology: boolean;
+  domains: number;
+  nodes: number;
+  missing: number;
+  required: boolean;
+  workloads: number;
+  amiss: string;
+}
+
+export interface ConditionView {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  reason: string;
+  message: string;
+  since: string;
+  advisory: boolean;
+}
+
+export interface View {
+  id: string;
+  name: string;
+  kind: "topology" | "segment" | "inferred";
+  parent: string | null;
+  origin: "spec" | "observed" | "inferred";
+  levels: LevelView[];
+  nodes: number;
+  gpus: number;
+  conditions: ConditionView[];
+  problems: string[];
+}
+
+export interface Change {
+  id: number;
+  at: string;
+  view: string | null;
+  kind: string;
+  subject: string;
+  before: string;
+  after: string;
+  count: number;
+  nodes: string[];
+  text: string;
+  bad: boolean;
+}
+
+export interface Stale {
+  seconds: number;
+  why: string[];
+}
+
+export interface Status {
+  asOf: string | null;
+  stale: Stale | null;
+  warnings: string[];
+}
+
+export interface Snapshot {
+  version: number;
+  id: string;
+  source: "cluster" | "files";
+  sourceName: string;
+  status: Status;
+  nodes: Nodes;
+  otherNodes: number;
+  views: View[];
+  changes: Change[];
+}
+
+export interface Row {
+  name: string;
+  gpus: number;
+  free: number | null;
+  marks: string[];
+  views: string[];
+  facts: Record<string, string>;
+  labels: Record<string, string>;
+  reasons: string[];
+  apart: string;
+}
+
+export interface Delta {
+  put: Row[];
+  gone: string[];
+  views: View[] | null;
+  changes: Change[];
+  otherNodes: number;
+  status: Status;
+}
+
+export interface Device {
+  label: string;
+  kind: "gpu" | "nic";
+  name: string;
+  pci: string;
+  numa: number | null;
+  rails: string[];
+}
+
+export interface CellClass {
+  cell: string;
+  kind: "self" | "nvlink" | "pix" | "pxb" | "phb" | "node" | "sys";
+  links: number;
+  meaning: string;
+}
+
+export interface NodeDetail {
+  name: string;
+  asOf: string | null;
+  ready: boolean;
+  schedulable: boolean;
+  state: "ok" | "degraded" | "unknown" | null;
+  since: { at: string; exact: boolean } | null;
+  marks: string[];
+  gpus: number;
+  free: number | null;
+  resources: Record<string, (number | null)[]>;
+  hardware: Record<string, string>;
+  labels: Record<string, string>;
+  taints: string[];
+  conditions: Record<string, string>;
+  domains: Record<string, string[]>;
+  lacking: { view: string; level: string; key: string; why: string }[];
+  devices: Device[];
+  matrix: string[][] | null;
+  classes: CellClass[];
+  numa: { id: number | null; cpus: string; devices: string[] }[];
+  nvswitches: number | null;
+  nvlinkDomains: string[][];
+  reasons: string[];
+  disputes: string[];
+  problem: string;
+}
+
+export interface Found {
+  kind: "node" | "domain" | "gpu";
+  text: string;
+  view: string | null;
+  path: string[];
+  level: string;
+  node: string;
+}
+
+export interface SearchAnswer {
+  query: string;
+  found: Found[];
+  more: boolean;
+}
+
+export interface Finding {
+  rule?: string;
+  severity?: string;
+  field?: string;
+  line?: number | null;
+  message?: string;
+  fix?: string;
+}
+
+export interface Fit {
+  path: string[];
+  nodes: number;
+  free: number;
+}
+
+export interface Check {
+  workload: string;
+  system: string;
+  topology: string | null;
+  view: string | null;
+  well: boolean;
+  verdict: "fits" | "full" | "never" | "unclear" | "refused" | "nothing";
+  answer: string;
+  advice: string[];
+  reasoning: string[];
+  demands: string[];
+  findings: Finding[];
+  notes: string[];
+  level: string;
+  group: string;
+  fits: Fit[];
+  fitsExact: boolean;
+  moreFits: boolean;
+  placement: Record<string, number>;
+  leftOut: Record<string, string[]>;
+}
+
+export interface CheckAnswer {
+  asOf: string | null;
+  checks: Check[];
+  problems: string[];
+  warnings: string[];
+}
+
+export interface Export {
+  version: number;
+  snapshot: Snapshot;
+  nodes: Record<string, NodeDetail>;
+  leftOut: number;
+}

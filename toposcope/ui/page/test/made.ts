@@ -1,0 +1,81 @@
+// A small cluster as the server would tell it.
+import { clusterOf } from "../src/model/cluster.ts";
+import { forestOf } from "../src/model/domains.ts";
+import type { Column, LevelView, ListColumn, Row, Snapshot, View } from "../src/wire.ts";
+
+export interface Made {
+  name: string;
+  block?: string | null;
+  rack?: string | null;
+  gpus?: number;
+  free?: number;
+  marks?: string[];
+  views?: string[];
+  apart?: string;
+  facts?: Record<string, string>;
+}
+
+export const LEVELS = ["block", "rack", "host"];
+
+export function level(domain: string, inTopology = true): LevelView {
+  const key = domain === "host" ? "kubernetes.io/hostname" : `label/${domain}`;
+  return { domain, key, inTopology, domains: 0, nodes: 0, missing: 0, required: false, workloads: 0, amiss: "" };
+}
+
+export function view(id: string, levels: LevelView[] = LEVELS.map((each) => level(each))): View {
+  const nothing = { nodes: 0, gpus: 0, conditions: [], problems: [] };
+  return { id, name: id, kind: "topology", parent: null, origin: "observed", levels, ...nothing };
+}
+
+export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snapshot {
+  const at = (of: (node: Made) => string | undefined): Record<string, string> =>
+    Object.fromEntries(nodes.flatMap((node, i) => (of(node) ? [[String(i), of(node) ?? ""]] : [])));
+  return {
+    version: 1,
+    id: "e-1",
+    source: "cluster",
+    sourceName: "https://cluster.test",
+    status: { asOf: null, stale: null, warnings: [] },
+    nodes: {
+      name: nodes.map((node) => node.name),
+      gpus: nodes.map((node) => node.gpus ?? 8),
+      free: nodes.map((node) => node.free ?? 8),
+      marks: lists(nodes.map((node) => node.marks ?? [])),
+      views: lists(nodes.map((node) => node.views ?? ["cluster"])),
+      facts: Object.fromEntries(
+        ["product", "shape"].map((key) => [key, column(nodes.map((node) => node.facts?.[key] ?? null))]),
+      ),
+      labels: {
+        "label/block": column(nodes.map((node) => (node.block === undefined ? "b1" : node.block))),
+        "label/rack": column(nodes.map((node) => (node.rack === undefined ? "r1" : node.rack))),
+        "kubernetes.io/hostname": { values: [], codes: nodes.map(() => -2) },
+      },
+      reasons: {},
+      apart: at((node) => node.apart),
+    },
+    otherNodes: 0,
+    views,
+    changes: [],
+  };
+}
+
+export function forest(nodes: Made[], shown: View = view("cluster")) {
+  const { table } = clusterOf(snapshot(nodes, [shown]));
+  return { table, forest: forestOf(table, shown) };
+}
+
+export function row(name: string, change: Partial<Row> = {}): Row {
+  const labels = { "label/block": "b1", "label/rack": "r1", "kubernetes.io/hostname": name };
+  const nothing = { marks: [], facts: {}, reasons: [], apart: "" };
+  return { name, gpus: 8, free: 8, views: ["cluster"], labels, ...nothing, ...change };
+}
+
+function column(words: (string | null)[]): Column {
+  const place = new Map([...new Set(words.filter((word) => word !== null))].map((word, at) => [word, at]));
+  return { values: [...place.keys()], codes: words.map((word) => (word === null ? -1 : (place.get(word) ?? -1))) };
+}
+
+function lists(words: string[][]): ListColumn {
+  const keys = [...new Set(words.map((word) => JSON.stringify(word)))];
+  return { values: keys.map((key) => JSON.parse(key)), codes: words.map((word) => keys.indexOf(JSON.stringify(word))) };
+}
