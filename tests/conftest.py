@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cleaning import clean
-from tests.support.real_apiserver import RealApiServer, UnavailableError, find_binaries
 from tests.support.scratch import use_memory
+from tools.apiserver.server import RealApiServer, UnavailableError, find_binaries
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -78,7 +78,7 @@ def started_server() -> Iterator[RealApiServer | UnavailableError]:
             pytest.fail(str(error), pytrace=False)
         yield error
         return
-    with RealApiServer.start(binaries) as server:
+    with RealApiServer(binaries) as server:
         yield server
 
 
@@ -108,7 +108,7 @@ def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ApiUnderTest
     kubeconfig = tmp_path / "kubeconfig"
     real: RealApiServer = request.getfixturevalue("real_server_of_module")
     real.write_kubeconfig(kubeconfig)
-    under_test = real.under_test(kubeconfig, request.module.__name__)
+    under_test = ApiUnderTest.of_real(real, kubeconfig, request.module.__name__)
     yield under_test
     clean(under_test)
 
@@ -130,7 +130,7 @@ def real_server_of_module(
     """The real server, without the CRDs that tests of a module share once its last test is over."""
     yield real_server
     kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
-    clean(real_server.under_test(kubeconfig), unshare=True)
+    clean(ApiUnderTest.of_real(real_server, kubeconfig), unshare=True)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def real_api(real_server: RealApiServer, tmp_path_factory: pytest.TempPathFactor
     """
     kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
     real_server.write_kubeconfig(kubeconfig)
-    under_test = real_server.under_test(kubeconfig)
+    under_test = ApiUnderTest.of_real(real_server, kubeconfig)
     yield under_test
     clean(under_test)
 

@@ -1,4 +1,4 @@
-"""Shipped machines, whole and broken, through simulated NVML and sysfs."""
+"""Shipped, recorded and broken machines, through simulated NVML and sysfs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines import discovered, probed
+from tests.support.recorded import recorded_machines
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX
+from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Fabric as FabricAnswer
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.topology.hardware import Fabric, Interconnect, State
 from toposcope.topology.label_values import is_label_value
-
-NO_LABEL = ""
 
 
 def labels(machine: Machine, folder: Path, faults: Faults | None = None, node: str = "n1") -> dict[str, str]:
@@ -62,9 +62,9 @@ def labels(machine: Machine, folder: Path, faults: Faults | None = None, node: s
     ],
 )
 def test_labels_of_shipped_machines(profile: str, expected: str, tmp_path: Path) -> None:
-    found = labels(load_profile(profile), tmp_path)
+    known = labels(load_profile(profile), tmp_path)
     wanted = dict(pair.split("=") for pair in expected.split())
-    assert {key: found.get(key, NO_LABEL) for key in wanted} == wanted
+    assert {key: known.get(key, "") for key in wanted} == wanted
 
 
 @pytest.mark.parametrize("profile", profile_names())
@@ -84,9 +84,9 @@ def test_a_gb200_tray_is_in_its_racks_clique(tmp_path: Path) -> None:
     assert (len(uuid), clique) == (36, "32766")
     assert topology.interconnect is Interconnect.NVSWITCH
     assert topology.nvswitches is None  # they sit in other trays
-    found = labels(machine, tmp_path)
-    assert found["nvlink-domain"] == topology.clique
-    assert (found["numa-nodes"], found["gpus-per-numa"]) == ("2", "2-2")  # of 34, most without CPUs
+    known = labels(machine, tmp_path)
+    assert known["nvlink-domain"] == topology.clique
+    assert (known["numa-nodes"], known["gpus-per-numa"]) == ("2", "2-2")  # of 34, most without CPUs
 
 
 def test_a_lost_gpu_is_named_by_its_address(tmp_path: Path) -> None:
@@ -169,27 +169,29 @@ def test_nvml_that_does_not_start_says_what_to_do_and_which_gpus_wait(tmp_path: 
         (4, "permission"),
         (999, "restart"),
     ):
-        found = describe(probed(machine, tmp_path, Faults(init_error=error)), "n1")
-        assert words in found.problem
-        assert machine.gpus[0].function.address in found.problem
-        assert found.labels.known == {f"{PREFIX}state": "unknown"}
-        assert f"{PREFIX}gpus" in found.labels.unknown
-
-
-def test_all_gpus_lost_is_unknown_and_not_zero(tmp_path: Path) -> None:
-    machine = load_profile("l40s-4")
-    found = describe(probed(machine, tmp_path, Faults(lost=frozenset(range(4)))), "n1")
-    assert "NVML does not answer" in found.problem
-    assert f"{PREFIX}gpus" in found.labels.unknown
+        description = describe(probed(machine, tmp_path, Faults(init_error=error)), "n1")
+        assert words in description.problem
+        assert machine.gpus[0].function.address in description.problem
+        assert description.labels.known == {f"{PREFIX}state": "unknown"}
+        assert f"{PREFIX}gpus" in description.labels.unknown
 
 
 def test_one_failing_call_costs_only_its_own_fact(tmp_path: Path) -> None:
     faults = Faults(calls=(CallFault("nvmlDeviceGetName", outcome=999),))
-    found = labels(load_profile("dgx-h200"), tmp_path, faults)
-    assert "gpu-product" not in found
-    assert (found["gpus"], found["nvlink-links"]) == ("8", "18")
+    known = labels(load_profile("dgx-h200"), tmp_path, faults)
+    assert "gpu-product" not in known
+    assert (known["gpus"], known["nvlink-links"]) == ("8", "18")
 
 
-def test_unknown_numa_on_a_single_node_machine_is_that_node(tmp_path: Path) -> None:
-    found = labels(load_profile("gh200"), tmp_path)
-    assert found["gpus-per-numa"] == "1"
+RECORDED = recorded_machines()
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_discovered_matrix_is_the_recorded_one(name: str, tmp_path: Path) -> None:
+    recorded = RECORDED[name]
+    topology = discovered(machine_from_capture(recorded.text, name), tmp_path)
+    names = (*(f"GPU{gpu.index}" for gpu in topology.gpus), *(nic.name for nic in topology.nics))
+    # Drivers that name columns after the NICs list them in the order of their discovery.
+    assert names == recorded.devices if recorded.numbered else set(names) == set(recorded.devices)
+    cells = {(a, b): topology.matrix.cells[i][j] for i, a in enumerate(names) for j, b in enumerate(names)}
+    assert cells == recorded.cells

@@ -1,4 +1,4 @@
-"""Fabric answers in every layout and state; numbers as in nvml.h."""
+"""Fabric and platform answers in every layout and state, and misleading ones; numbers as in nvml.h."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +7,19 @@ from typing import Any
 import pynvml
 import pytest
 
-from tests.support.machines import discovered
+from tests.support.machines import changed, discovered, probed, started
+from toposcope.agent.describe import describe
 from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric, registration
-from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
+from toposcope.api import label_keys
+from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
-from toposcope.topology.hardware import Fabric
+from toposcope.topology.hardware import Fabric, GpuFabric, State
 
+TRAY = "gb200-nvl72-tray"
 UUID = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
 MEMBER = RawFabric(state=3, status=0, uuid=UUID, clique=32766, cliques=((0, 32766),))
 
@@ -48,7 +52,7 @@ def test_the_health_mask(mask: int, bad: dict[str, str]) -> None:
     assert health_bits(MEMBER._replace(health_mask=mask)) == bad
 
 
-def test_bad_health_is_told_though_uuid_and_clique_look_right() -> None:
+def test_bad_health_is_reported_though_uuid_and_clique_look_right() -> None:
     """dra-driver-nvidia-gpu#626."""
     node = gpus(MEMBER, MEMBER._replace(health_mask=1, health_summary=2))
     assert node_fabric(node) == (Fabric.COMPLETED, "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766")
@@ -80,14 +84,14 @@ def test_a_node_half_registered_is_still_registering() -> None:
 
 @pytest.mark.parametrize("driver", ["525.60.13", "550.54.15", "580.95.05"])
 def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -> None:
-    machine = replace(load_profile("gb200-nvl72-tray"), driver=driver)
+    machine = replace(load_profile(TRAY), driver=driver)
     topology = discovered(machine, tmp_path)
     assert topology.clique == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
     assert topology.fabric is Fabric.COMPLETED
 
 
 class Padding(SimulatedNvml):
-    """A driver that leaves rubbish in the three bytes after the one-byte state, as the C layout allows."""
+    """A driver that leaves garbage in the three bytes after the one-byte state, as the C layout allows."""
 
     def nvmlDeviceGetGpuFabricInfoV(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
         info._obj.state = 0xDEADBE00
@@ -95,9 +99,7 @@ class Padding(SimulatedNvml):
 
 
 def test_the_state_is_one_byte() -> None:
-    module = Padding(load_profile("gb200-nvl72-tray"))
-    module.nvmlInit()
-    answer = read_fabric(Nvml(module), module.nvmlDeviceGetHandleByIndex(0))
+    answer = read_fabric(*started(Padding(load_profile(TRAY))))
     assert isinstance(answer, RawFabric)
     assert answer.state == 3
 
@@ -131,10 +133,9 @@ class NewestDriver(SimulatedNvml):
 def test_of_several_cliques_the_one_for_memory_access_counts(
     cliques: tuple[tuple[int, int], ...], clique: int | None
 ) -> None:
-    module = NewestDriver(load_profile("gb200-nvl72-tray"))
+    module = NewestDriver(load_profile(TRAY))
     module.cliques = cliques
-    module.nvmlInit()
-    answer = read_fabric(Nvml(module), module.nvmlDeviceGetHandleByIndex(0))
+    answer = read_fabric(*started(module))
     assert isinstance(answer, RawFabric)
     assert (answer.clique, answer.cliques, answer.uuid) == (clique, cliques, UUID)
     assert (registration(answer).clique, registration(answer).cliques) == (clique, cliques)
@@ -142,18 +143,101 @@ def test_of_several_cliques_the_one_for_memory_access_counts(
 
 def test_platform_numbers_are_numbers() -> None:
     """The binding types them as characters; slot 200 would not even print."""
-    machine = load_profile("gb200-nvl72-tray")
-    place = machine.gpus[0].platform
-    assert place is not None
-    odd = replace(machine, gpus=(replace(machine.gpus[0], platform=replace(place, slot=200, tray=0)),))
-    module = SimulatedNvml(odd)
-    module.nvmlInit()
-    found = read_platform(Nvml(module), module.nvmlDeviceGetHandleByIndex(0))
-    assert found is not None
-    assert (found.chassis, found.slot, found.tray) == ("1821025193108", 200, 0)
+    machine = load_profile(TRAY)
+    platform = machine.gpus[0].platform
+    assert platform is not None
+    odd = changed(machine, platform=replace(platform, slot=200, tray=0))
+    answer = read_platform(*started(SimulatedNvml(odd)))
+    assert answer is not None
+    assert (answer.chassis, answer.slot, answer.tray) == ("1821025193108", 200, 0)
 
 
 def test_other_products_have_no_platform() -> None:
-    module = SimulatedNvml(load_profile("dgx-h200"))
-    module.nvmlInit()
-    assert read_platform(Nvml(module), module.nvmlDeviceGetHandleByIndex(0)) is None
+    assert read_platform(*started(SimulatedNvml(load_profile("dgx-h200")))) is None
+
+
+def test_a_tray_whose_fabric_is_down_says_that_it_has_none(tmp_path: Path) -> None:
+    """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
+    machine = load_profile(TRAY)
+    before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
+    down = probed(machine, tmp_path, Faults(fabric={i: {"state": 0} for i in range(4)}))
+    description = describe(down, "n1", before)
+    assert description.topology
+    assert (description.topology.fabric, description.topology.state) == (Fabric.NOT_SUPPORTED, State.DEGRADED)
+    assert description.topology.reasons == ("the node was in a multi-node NVLink fabric before and is in none now",)
+    assert description.labels.known[label_keys.NVLINK_DOMAIN] == "n1"
+    again = describe(probed(machine, tmp_path), "n1", description.annotations[label_keys.REFERENCE])
+    assert again.labels.known[label_keys.STATE] == "ok"
+    assert describe(down, "n1").labels.known[label_keys.STATE] == "ok"  # it never was in one: nothing is missing
+
+
+def test_a_lost_gpu_may_hold_up_the_others_registration(tmp_path: Path) -> None:
+    faults = Faults(lost=frozenset({3}), fabric={i: {"state": 2} for i in range(3)})
+    topology = discovered(load_profile(TRAY), tmp_path, faults)
+    assert (topology.fabric, topology.state) == (Fabric.IN_PROGRESS, State.UNKNOWN)
+    assert "is on the PCI bus but not in NVML" in topology.reasons[0]
+    assert {gpu.fabric for gpu in topology.gpus} == {GpuFabric.IN_PROGRESS}
+
+
+def test_a_fabric_call_that_fails_is_a_fault_and_not_the_absence_of_a_fabric(tmp_path: Path) -> None:
+    faults = Faults(calls=(CallFault("nvmlDeviceGetGpuFabricInfoV", outcome=999, gpu=2),))
+    topology = discovered(load_profile(TRAY), tmp_path, faults)
+    assert (topology.fabric, topology.gpus[2].fabric) == (Fabric.FAILED, GpuFabric.FAILED)
+    assert topology.reasons == ("GPU 2: fabric query failed: Unknown Error",)
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])
+def test_an_unknown_layout_is_refused_in_two_ways_and_leaves_garbage(code: int) -> None:
+    """Both fall through to the older layout, and a struct that a refusal scribbled on is not used again."""
+
+    class Older(SimulatedNvml):
+        def nvmlDeviceGetGpuFabricInfoV(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
+            if info._obj.version == pynvml.nvmlGpuFabricInfo_v3:
+                info._obj.version, info._obj.healthMask = 0xDEAD, 0xFFFF
+                raise pynvml.NVMLError(code)
+            return super().nvmlDeviceGetGpuFabricInfoV(handle, info)
+
+    answer = read_fabric(*started(Older(load_profile(TRAY))))
+    assert isinstance(answer, RawFabric)
+    assert (answer.state, answer.health_mask, answer.health_summary) == (3, 0x1AA, None)
+
+
+def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
+    """Read as a string it would end at the first zero."""
+    fabric = load_profile(TRAY).gpus[0].fabric
+    assert fabric
+    odd = type(fabric.cluster_uuid)(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
+    machine = changed(load_profile(TRAY), fabric=replace(fabric, cluster_uuid=odd))
+    for driver in ("525.60.13", "550.54.15", "580.95.05"):
+        answer = read_fabric(*started(SimulatedNvml(replace(machine, driver=driver))))
+        assert isinstance(answer, RawFabric)
+        assert answer.uuid == odd.hex
+
+
+def test_a_chassis_serial_that_is_no_text_is_no_label_and_no_crash(tmp_path: Path) -> None:
+    """The binding raises UnicodeDecodeError for such bytes."""
+
+    class Garbled(SimulatedNvml):
+        def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
+            done = super().nvmlDeviceGetPlatformInfo(handle, info)
+            memory = (pynvml.c_char * 44).from_buffer(info._obj)
+            memory[20:24] = b"\xff\x80\xfe\x81"
+            return int(done)
+
+    known = labels_for(discovered(load_profile(TRAY), tmp_path, kind=Garbled), "n1").known
+    assert label_keys.CHASSIS not in known
+    assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
+
+
+def test_a_driver_with_the_older_platform_layout_tells_the_same() -> None:
+    class Older(SimulatedNvml):
+        def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
+            if info._obj.version == pynvml.nvmlPlatformInfo_v2:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+            return super().nvmlDeviceGetPlatformInfo(handle, info)
+
+    machine = load_profile(TRAY)
+    newer, older = (read_platform(*started(kind(machine))) for kind in (SimulatedNvml, Older))
+    assert newer == older
+    assert newer is not None
+    assert (newer.chassis, newer.slot, newer.tray, newer.host, newer.module) == ("1821025193108", 1, 0, 1, 2)

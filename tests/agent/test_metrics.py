@@ -15,12 +15,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tests.support.machines import probed
 from tests.support.paths import DOCS
 from toposcope import __version__
-from toposcope.agent.collector import AgentCollector
+from toposcope.agent.collector import AgentCollector, usage
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
 from toposcope.agent.nvml.supervisor import ProbeProcess
-from toposcope.agent.resource_usage import usage
 from toposcope.api.label_keys import REFERENCE
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics
 from toposcope.simulator.faults import Faults

@@ -22,7 +22,7 @@ NEVER = {"asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "rich", "
     [
         ("toposcope.cli.agent, toposcope.agent.run", LATER | NEVER | {"pynvml"}),
         (
-            "toposcope.agent.nvml.launch, toposcope.agent.nvml.process",
+            "toposcope.agent.nvml.process, toposcope.agent.nvml.worker",
             LATER | NEVER | {"http.client", "logging", "ssl", "traceback"},
         ),
     ],

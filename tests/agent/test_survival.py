@@ -147,7 +147,7 @@ def test_what_stands_what_shows_and_how_it_ends(
     lines = [record.message for record in caplog.records if trouble.log in record.message]
     assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
     kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[trouble.state]
-    assert kind in [item.reason for item in node.cluster.told]
+    assert kind in [event.reason for event in node.cluster.events]
     assert node.metric("node_state", state=trouble.state) == 1
     if trouble.reason:
         assert node.metric("probe_failures_total", reason=trouble.reason) == pytest.approx(5, abs=1)
@@ -158,8 +158,8 @@ def test_what_stands_what_shows_and_how_it_ends(
     node.faults, node.failure = Faults(), ""
     node.live(120)
     assert node.labels == before
-    assert node.cluster.told[-1].reason in ("NodeHealthy", "NVLinkDomainChanged")
-    assert "NodeHealthy" in [item.reason for item in node.cluster.told]
+    assert node.cluster.events[-1].reason in ("NodeHealthy", "NVLinkDomainChanged")
+    assert "NodeHealthy" in [event.reason for event in node.cluster.events]
 
 
 def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
@@ -181,12 +181,9 @@ def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
         (ApiError(429, "TooManyRequests", "slow down", retry_after=7), "failed", "slow down"),
         (ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile"),
         (ApiError(401, "Unauthorized", "Unauthorized"), "forbidden", "token"),
+        (ApiError(404, "NotFound", 'nodes "n1" not found'), "failed", "NODE_NAME"),
         (ApiError(403, "Forbidden", "User cannot patch"), "forbidden", "refused by RBAC"),
-        (
-            ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"),
-            "forbidden",
-            "refused by the ValidatingAdmissionPolicies",
-        ),
+        (ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"), "forbidden", "AdmissionPolicies"),
     ],
 )
 def test_trouble_with_the_api_server_is_one_line_however_long_it_lasts(

@@ -9,9 +9,9 @@ import yaml
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
-from tests.support.grove_operator import start_grove
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
+from tools.apiserver.grove_operator import start_grove
 from toposcope.api import cluster_topology
 from toposcope.api.label_keys import CHASSIS, GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN, STATE
 from toposcope.controller.node_decoder import NodeDecoder

@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
-from tests.support.http_client import HttpClient
 from tests.support.paths import CRD, ROOT
 from tests.support.proxy import RecordingProxy
+from tools.apiserver.client import HttpClient
 from toposcope.api.cluster_topology import PATH
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, topology
-from tests.support.grove_operator import GroveExitError, start_grove
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -25,6 +24,7 @@ from tests.support.publishing import (
     patch,
 )
 from tests.support.upstream_crds import upstream_crd
+from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.publishers.grove import GrovePublisher

@@ -16,10 +16,10 @@ import yaml
 from tests.docs.guide import Shell, as_run
 from tests.explain.test_live import stand_in
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
-from tests.support.grove_operator import start_grove
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import demo_nodes
 from tests.support.upstream_crds import upstream_crd
+from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
 
 PAGES = ROOT / "docs" / "integrations"

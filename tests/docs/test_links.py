@@ -53,6 +53,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_in_the_repository_exist(page: Path) -> None:
+    paths = re.findall(r"`((?:toposcope|tests|tools|docs|manifests|image)/[\w/.-]+)`", page.read_text(encoding="utf-8"))
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_pages_are_found_and_each_has_one_title() -> None:
     assert {"README.md", "CONTRIBUTING.md", "concepts.md", "kai.md"} <= {page.name for page in PAGES}
     for page in PAGES:

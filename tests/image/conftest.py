@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import cache_root, made_once
 from tests.support.paths import ROOT
+from tools.apiserver.build import cache_root, made_once
 
 SCRIPT = ROOT / "image" / "assemble.sh"
 PINNED = (ROOT / "image" / "runtime.lock", ROOT / "image" / "build.lock", SCRIPT)

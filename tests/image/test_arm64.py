@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import cache_root, made_once
 from tests.support.paths import ROOT
+from tools.apiserver.build import cache_root, made_once
 
 LOCK = ROOT / "image" / "runtime.lock"
 PAGE = 64 * 1024  # bytes, as the kernels of GB200 and GH200 have them

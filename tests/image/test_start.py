@@ -13,8 +13,8 @@ import yaml
 from tests.image.confined import USER, Confinement
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until
-from tests.support.http_client import HttpClient
 from tests.support.paths import CRD, MANIFESTS
+from tools.apiserver.client import HttpClient
 from toposcope import __version__
 from toposcope.api.label_keys import GPUS, HOSTNAME, STATE
 from toposcope.simulator.apiserver import EmbeddedApiServer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.certificates import Certificates, make_certificates
+from tools.apiserver.certificates import Certificates, make_certificates
 
 
 @pytest.fixture(scope="session")

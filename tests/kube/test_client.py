@@ -252,6 +252,61 @@ class TestRequests:
         assert server.connections == 1
         client.close()
 
+    def test_a_closed_client_opens_no_connection(self, scripted: Callable[..., ScriptedServer]) -> None:
+        server = scripted(answer(b"1"), answer(b"2"))
+        client = server.client()
+        assert client.call(get(NODE)) == 1
+        client.close()
+        with pytest.raises(UnreachableError, match="this client is closed"):
+            client.call(get(NODE))
+        assert server.connections == 1
+
+    def test_closing_ends_the_request_in_flight_and_its_connection(
+        self, scripted: Callable[..., ScriptedServer]
+    ) -> None:
+        server = scripted(answer(b"1"), Reply(None))
+        client = server.client(timeout=PATIENCE)
+        client.call(get(NODE))
+        errors: list[KubeError] = []
+
+        def ask() -> None:
+            try:
+                client.call(PATCH)
+            except KubeError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert server.asked.acquire(timeout=PATIENCE)
+        assert server.asked.acquire(timeout=PATIENCE)
+        client.close()
+        thread.join(PATIENCE)
+        assert [type(error) for error in errors] == [UnreachableError]
+        assert client._connection is None
+        assert server.connections == 1
+
+    @pytest.mark.parametrize("stream", [False, True])
+    def test_an_answer_that_breaks_off_leaves_no_socket_open(
+        self, scripted: Callable[..., ScriptedServer], stream: bool
+    ) -> None:
+        """An error is kept for as long as a watch fails, and its traceback keeps what the request used."""
+        cut = b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
+        server = scripted(Reply(cut, close=True))
+        client = server.client()
+        used: list[socket.socket] = []
+        connect = socket.create_connection
+
+        def noted(address: tuple[str, int], timeout: float) -> socket.socket:
+            used.append(connect(address, timeout))
+            return used[-1]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(socket, "create_connection", noted)
+            with pytest.raises(UnreachableError) as kept:
+                _ = list(client.stream(WATCH, PATIENCE)) if stream else client.call(get(NODE))
+        assert [connection.fileno() for connection in used] == [-1]
+        assert kept.value.__traceback__ is not None
+
 
 class TestStreams:
     TEXT = b'{"type":"ADDED","object":{"a":"\xc3\xbc"}}\n{"type":"DELETED"}\n{"type":"BOOKMARK"}\n'

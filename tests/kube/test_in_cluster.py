@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.kube.scripted import Reply, ScriptedServer, answer
-from tests.support.certificates import Certificates, make_certificates
 from tests.support.paths import ROOT
+from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load, pod_namespace
 from toposcope.kube.errors import ConfigError, UnreachableError

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.kube.scripted import ScriptedServer, answer
-from tests.support.certificates import Certificates
+from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
 from toposcope.kube.errors import ConfigError, UnreachableError

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kube.reflecting import PATIENCE, Impatient, Item, Mirror, decode
 from tests.support.api import NODES, ApiUnderTest, node
-from tests.support.certificates import Certificates
+from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import JSON, METADATA, ApiClient, Request, Stream
 from toposcope.kube.config import load
 from toposcope.kube.errors import ApiError, UnreachableError

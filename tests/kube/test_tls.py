@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.kube.scripted import ScriptedServer, answer
-from tests.support.certificates import Certificates, make_certificates
+from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import RotatingTls, load
 from toposcope.kube.errors import ConfigError, UnreachableError

@@ -243,7 +243,7 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
     assert cluster.api.request("DELETE", ANEW)[0] == 200
     make_node(cluster.api, ANEW)
     label = apply_metadata(ANEW, labels={"gpu.topology/gpus": "8"})
-    says = "node confined-anew was made anew after the token of its agent was issued"
+    says = "node confined-anew was recreated after its agent got its token"
     attempt = Attempt("label", "PATCH", **label, says=says)
     assert surprises(cluster.api, (attempt,), cluster.agent_of_the_old_node) == {}
 

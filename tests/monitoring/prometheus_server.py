@@ -11,7 +11,7 @@ import yaml
 
 from tests.monitoring.support import documented_configuration, rule_groups
 from tests.support.api import wait_until
-from tests.support.http_client import HttpClient
+from tools.apiserver.client import HttpClient
 from toposcope.simulator.ports import free_port
 
 if TYPE_CHECKING:

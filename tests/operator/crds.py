@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
+from tools.apiserver.build import BuildError, cache_of_module, made_once, run_go, usable_go
 
 _MODULE = Path(__file__).parent
 _API = "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
+from tools.apiserver.build import BuildError, cache_root, made_once, run_go, usable_go
 
 _VERSION = "v3.18.6"
 

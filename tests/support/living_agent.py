@@ -42,7 +42,7 @@ class Cluster:
     def __init__(self) -> None:
         self.reads = 0
         self.writes: list[Description] = []
-        self.told: list[NodeEvent] = []
+        self.events: list[NodeEvent] = []
         self.fails: KubeError | None = None
         self.baseline: str | None = None
         self.labels: dict[str, str] = {}
@@ -68,12 +68,12 @@ class Cluster:
         self.labels = {**kept, **description.labels.known}
         self.writes.append(description)
         self.baseline = description.annotations.get(label_keys.REFERENCE, self.baseline)
-        because = description.topology.reasons if description.topology else (description.problem,)
-        return node_events(before, description.labels.known, because)
+        reasons = description.topology.reasons if description.topology else (description.problem,)
+        return node_events(before, description.labels.known, reasons)
 
-    def record_event(self, item: NodeEvent) -> None:
+    def record_event(self, node_event: NodeEvent) -> None:
         self._answer()
-        self.told.append(item)
+        self.events.append(node_event)
 
 
 class Node:

@@ -1,6 +1,8 @@
 """A simulated machine, probed and discovered in this process."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
@@ -36,3 +38,14 @@ def discovered(
 ) -> NodeTopology:
     """What the production agent makes of it."""
     return discover(probed(machine, folder, faults, kind))
+
+
+def changed(machine: Machine, **facts: Any) -> Machine:
+    """The machine with other facts about its first GPU."""
+    return replace(machine, gpus=(replace(machine.gpus[0], **facts), *machine.gpus[1:]))
+
+
+def started(module: SimulatedNvml) -> tuple[Nvml, Any]:
+    """A gateway to a simulated NVML that has been initialised, and the handle of the first GPU."""
+    module.nvmlInit()
+    return Nvml(module), module.nvmlDeviceGetHandleByIndex(0)

@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from tests.apiserver.build import BuildError, cache_root, made_once, usable_go
 from tests.support.paths import SHARED
+from tools.apiserver.build import BuildError, cache_root, made_once, usable_go
 
 Object = dict[str, Any]
 

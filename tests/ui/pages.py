@@ -39,7 +39,7 @@ def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
     for key, column in columns.items():
         code = column["codes"][i]
         if code != protocol.ABSENT:
-            found[key] = name if code == protocol.ITS_NAME else column["values"][code]
+            found[key] = name if code == protocol.OWN_NAME else column["values"][code]
     return found
 
 

@@ -21,7 +21,7 @@ from toposcope.ui.guard import LOCAL
 from toposcope.ui.program import listening
 from toposcope.ui.saved import fill
 from toposcope.ui.server import Server, application
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode
 from toposcope.ui.stream import Stream
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -56,14 +56,14 @@ class Nodes:
     """A source of which a test says what it knows."""
 
     kind: Any = "cluster"
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, FullNode] = field(default_factory=dict)
     broken: Exception | None = None
 
     def start(self) -> None: ...
 
     def close(self) -> None: ...
 
-    def node(self, name: str) -> Seen | None:
+    def node(self, name: str) -> FullNode | None:
         if self.broken:
             raise self.broken
         return self.seen.get(name)
@@ -106,7 +106,7 @@ def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Tick
     """Facts of a cluster without pods."""
     facts = Facts("https://cluster.test", ("all",), lambda: None, clock or Ticks())
     fill(facts, snapshot(tuple(nodes), (), *topologies))
-    facts.looked("all")
+    facts.mark_synced("all")
     return facts
 
 

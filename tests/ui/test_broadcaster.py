@@ -30,7 +30,7 @@ def _turn(rng: random.Random, facts: Facts) -> None:
     name = f"n{rng.randrange(12)}"
     match rng.randrange(8):
         case 0:
-            facts.node_gone(name)
+            facts.delete_node(name)
         case 1:
             _put(facts, name, rng.choice([None, "r0", "r1", "r9"]), state=rng.choice(["ok", "degraded"]))
         case 2:
@@ -78,8 +78,8 @@ def test_what_changed_is_told_in_words_and_kept() -> None:
     broadcaster.tick()
     _put(facts, "n1")
     broadcaster.tick()
-    facts.node_gone("n2")
-    facts.node_gone("n3")
+    facts.delete_node("n2")
+    facts.delete_node("n3")
     broadcaster.tick()
     _put(facts, "n0", "r7")
     broadcaster.tick()
@@ -190,7 +190,7 @@ def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
 
 
 def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_ROWS", 3)
+    monkeypatch.setattr(module, "_MAX_ROWS", 3)
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     page = Page(broadcaster)
@@ -204,7 +204,7 @@ def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RING", 5)
+    monkeypatch.setattr(module, "_MAX_EVENTS", 5)
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     for turn in range(12):
@@ -215,7 +215,7 @@ def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest
     assert broadcaster.after(12) == []
     assert broadcaster.after(6) is None
     assert broadcaster.after(13) is None
-    monkeypatch.setattr(module, "_RING_BYTES", 1)
+    monkeypatch.setattr(module, "_MAX_BYTES", 1)
     _put(facts, "n1")
     broadcaster.tick()
     assert [event.number for event in broadcaster.after(12) or ()] == [13]
@@ -235,9 +235,9 @@ def test_what_is_stale_says_since_when_and_why() -> None:
     assert broadcaster.status().as_of == "2026-01-02T03:04:05Z"
 
     clock.now = 50
-    facts.heard("all")
+    facts.mark_alive("all")
     clock.now = 60
-    facts.failing("all", "https://cluster.test does not answer")
+    facts.mark_failing("all", "https://cluster.test does not answer")
     broadcaster.tick()
     clock.now = 95
     status = broadcaster.status()
@@ -246,7 +246,7 @@ def test_what_is_stale_says_since_when_and_why() -> None:
     assert status.as_of == "2026-01-02T03:03:20Z"
     assert broadcaster.health == 1
 
-    facts.looked("all")
+    facts.mark_synced("all")
     broadcaster.tick()
     assert broadcaster.status().stale is None
     assert broadcaster.health == 2

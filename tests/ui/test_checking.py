@@ -1,4 +1,4 @@
-"""Workloads that somebody pasted: the engine of `toposcope check`, and bounds on what a stranger may ask of it."""
+"""Pasted workloads: the engine of `toposcope check`, and its bounds on untrusted text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tests.snapshot.clusters import pod_of, view
 from tests.support.saved import pod
 from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
-from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, written_out
-from toposcope.ui.deadline import DeadlineError, within
+from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, DeadlineError, expanded_size, within
 
 GPUS = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
 
@@ -39,7 +38,7 @@ def _grove(pods: int, level: str = "rack", topology: str = "cluster") -> dict[st
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Two racks of four nodes; one pod holds a node of the first."""
+    """Two racks of four nodes; one pod occupies a node of the first."""
     facts = facts_of(view(f"h{i}", f"rack-{i // 4}") for i in range(8))
     facts.put_pod("train/a", pod_of(pod("a", "h1", 8)))
     with served(tmp_path_factory.mktemp("page"), facts) as found:
@@ -55,7 +54,7 @@ def _one(server: Served, document: Any) -> dict[str, Any]:
     return dict(check)
 
 
-def test_the_domains_where_it_would_fit_are_named_by_their_paths(server: Served) -> None:
+def test_domains_with_room_are_named_by_their_paths(server: Served) -> None:
     found = _one(server, _grove(3))
 
     assert (found["verdict"], found["view"], found["level"], found["group"]) == ("fits", "cluster", "rack", "model")
@@ -68,14 +67,14 @@ def test_the_domains_where_it_would_fit_are_named_by_their_paths(server: Served)
     assert found["fitsExact"]
 
 
-def test_what_does_not_fit_now_fits_nowhere_and_says_what_would_help(server: Served) -> None:
+def test_a_workload_that_is_too_large_for_any_rack(server: Served) -> None:
     found = _one(server, _grove(5))
 
     assert (found["verdict"], found["well"], found["fits"], found["placement"]) == ("never", False, [], {})
     assert found["answer"].startswith("cannot fit: model needs 40 GPUs in one rack")
 
 
-def test_a_level_that_is_not_there_is_refused_with_a_fix(server: Served) -> None:
+def test_an_unknown_level_is_an_error_with_a_fix(server: Served) -> None:
     found = _one(server, _grove(1, level="superpod"))
 
     assert found["verdict"] == "refused"
@@ -92,14 +91,14 @@ def test_several_objects_are_checked_together(server: Served) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "there is no object in the text; paste a workload as you would give it to kubectl apply"),
+        ("", "there is no object in the text; paste a workload as for kubectl apply"),
         ("spec: {}", "kind: is missing; what object is this?"),
         ("a: [", "not YAML"),
-        ("just words", "no object of the Kubernetes API"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "nothing to check: no system that is known here"),
+        ("just words", "not a Kubernetes object"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "nothing to check: no supported system"),
     ],
 )
-def test_what_is_no_workload_is_said_to_be_none(server: Served, text: str, problem: str) -> None:
+def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) -> None:
     status, found = server.check(text)
 
     assert status == 200
@@ -107,14 +106,14 @@ def test_what_is_no_workload_is_said_to_be_none(server: Served, text: str, probl
     assert problem in "; ".join(found["problems"])
 
 
-def test_aliases_that_blow_up_are_not_followed(server: Served) -> None:
+def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
     bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
     status, found = server.check(bomb)
 
     assert status == 200
-    assert "is more than 100,000 values when its YAML aliases are written out" in found["problems"][0]
+    assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 
 
 def test_an_alias_of_itself_has_no_end() -> None:
@@ -122,19 +121,19 @@ def test_an_alias_of_itself_has_no_end() -> None:
     loop.append(loop)
     shared = {"a": [1, 2]}
 
-    assert written_out(loop) == float("inf")
-    assert written_out([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
+    assert expanded_size(loop) == float("inf")
+    assert expanded_size([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
 
 
-def test_only_so_many_objects_are_looked_at(server: Served) -> None:
+def test_the_number_of_objects_is_limited(server: Served) -> None:
     status, found = server.check("---\n".join([yaml.safe_dump(_grove(1))] * 51))
 
     assert status == 200
     assert len(found["checks"]) == 50
-    assert "only the first 50 objects are looked at" in found["problems"][0]
+    assert "only the first 50 objects are checked" in found["problems"][0]
 
 
-def test_hostile_text_comes_back_as_text(server: Served) -> None:
+def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
     document = _grove(1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
 
     assert "</script>" in _one(server, document)["workload"]
@@ -162,21 +161,21 @@ def test_one_check_runs_at_a_time(server: Served) -> None:
     assert checks.check("", (), None).checks == []
 
 
-def test_a_check_without_end_is_stopped_and_the_next_one_runs(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    def for_ever(*_: object) -> Any:
+def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: object) -> Any:
         while True:
-            with contextlib.suppress(Exception):  # what takes errors for its own must be stopped too
+            with contextlib.suppress(Exception):  # code that catches every Exception must be stopped too
                 sum(range(1000))
 
     checks = Checks(server.facts.snapshot, lambda: ((), ()), 0.05)
     with monkeypatch.context() as patch:
-        patch.setattr("toposcope.ui.checking._checked", for_ever)
+        patch.setattr("toposcope.ui.checking._checked", endless)
         with pytest.raises(CheckTimeoutError):
             checks.check("", (), None)
     assert checks.check("", (), None).checks == []
 
 
-def test_work_that_ends_in_time_is_left_alone() -> None:
+def test_the_deadline() -> None:
     assert within(60, lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         within(60, lambda: 1 // 0)
@@ -184,7 +183,7 @@ def test_work_that_ends_in_time_is_left_alone() -> None:
         within(0.01, lambda: [None for _ in iter(int, 1)])
 
 
-def test_it_takes_no_more_than_the_page_can_send(tmp_path: Path) -> None:
+def test_the_request_size_is_limited(tmp_path: Path) -> None:
     with served(tmp_path) as found:
         status, answer = found.check("x" * (300 << 10))
 

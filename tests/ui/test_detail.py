@@ -14,9 +14,8 @@ from toposcope.api import label_keys
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
 from toposcope.ui import protocol
-from toposcope.ui.annotations import gpu_uuids, last_write
 from toposcope.ui.detail import detail
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode, gpu_uuids, last_write
 from toposcope.ui.views import views_of
 
 WHOLE = Decoder(lambda _name, _not_ok: True)
@@ -43,7 +42,7 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
 
 
 def _told(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
-    return detail(Seen(node, written), views_of(snapshot((node,))), (), None, since)
+    return detail(FullNode(node, written), views_of(snapshot((node,))), (), None, since)
 
 
 def test_devices_are_told_as_they_are_connected() -> None:
@@ -124,7 +123,7 @@ def test_what_is_free_and_what_it_lacks() -> None:
     views = views_of(snapshot((node,), (), cluster_topology(levels=levels)))
     held = pod_of(pod("a", node.name, 3))
     assert held
-    found = detail(Seen(node, ""), views, [held], None, None)
+    found = detail(FullNode(node, ""), views, [held], None, None)
 
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}

@@ -1,4 +1,4 @@
-"""The one file: it holds everything, runs nothing but its own script, and keeps what a cluster says as data."""
+"""The exported file: it is complete, runs nothing but its own script, and keeps what the cluster says as data."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> N
 
 
 @pytest.mark.parametrize("script", ["x = '</script>'", "x = '</SCRIPT '", "x = '<!--'"])
-def test_a_bundle_that_would_end_its_own_tag_is_refused(tmp_path: Path, script: str) -> None:
-    with pytest.raises(ValueError, match="holds what ends its tag"):
+def test_a_script_that_would_end_its_own_tag_is_an_error(tmp_path: Path, script: str) -> None:
+    with pytest.raises(ValueError, match="would end its tag"):
         export(_hostile(), "cluster", bundle(tmp_path / "b", script))
 
 
-def test_a_page_that_was_not_built_cannot_be_exported(tmp_path: Path) -> None:
-    with pytest.raises(PageNotBuiltError, match="run make ui"):
+def test_a_missing_or_broken_page_cannot_be_exported(tmp_path: Path) -> None:
+    with pytest.raises(PageNotBuiltError, match="this installation has no page"):
         export(_hostile(), "cluster", Bundle(tmp_path))
     built = bundle(tmp_path / "b")
     (tmp_path / "b" / "index.html").write_text("<html></html>")
-    with pytest.raises(PageNotBuiltError, match="has not the one style sheet"):
+    with pytest.raises(PageNotBuiltError, match=r"does not load app\.css and app\.js once each"):
         export(_hostile(), "cluster", built)
 
 
@@ -149,12 +149,12 @@ def test_the_command_writes_the_file(
         (["--kubeconfig", "not-there"], "not-there"),
     ],
 )
-def test_what_cannot_be_shown_says_why(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_the_command(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ui", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from toposcope.ui.program import listening  # noqa: PLC0415 - for the one test that listens
 
     source = tmp_path / "cluster.json"
@@ -165,13 +165,13 @@ def test_a_port_that_is_taken_says_what_to_do(tmp_path: Path, capsys: pytest.Cap
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_port(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
     assert "is no port; give a number from 0 to 65535" in capsys.readouterr().err
 
 
-def test_keys_of_the_hardware_are_told_without_their_prefix() -> None:
+def test_hardware_labels_lose_their_prefix() -> None:
     found = document(snapshot(rack_nodes(1)), "files").nodes["n0"]
 
     assert found.hardware == {"gpus": "8", "nvlink-domain": "n0", "state": "ok"}

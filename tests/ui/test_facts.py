@@ -62,7 +62,7 @@ def test_dirt_is_told_once_with_what_was_before() -> None:
 
     count = len(calls)
     facts.put_node(view("a", ready=False), "")
-    facts.node_gone("never there")
+    facts.delete_node("never there")
     facts.put_pod("x", _pod("x", "b", 1))
     assert len(calls) == count
     assert not facts.take_changes()
@@ -80,31 +80,31 @@ def test_a_list_that_is_read_anew_says_only_what_differs() -> None:
 
 def test_nothing_is_complete_before_everything_was_read_once() -> None:
     facts, _ = _facts()
-    facts.heard("nodes")
-    facts.looked("nodes")
+    facts.mark_alive("nodes")
+    facts.mark_synced("nodes")
     assert not facts.complete
-    facts.failing("pods", "no answer")
+    facts.mark_failing("pods", "no answer")
     assert not facts.complete
-    facts.looked("pods")
+    facts.mark_synced("pods")
     assert facts.complete
 
 
 def test_it_is_stale_from_the_last_word_before_the_failure() -> None:
     clock = Ticks()
     facts, _ = _facts(clock)
-    facts.looked("nodes")
-    facts.looked("pods")
+    facts.mark_synced("nodes")
+    facts.mark_synced("pods")
     clock.now = 10
-    facts.heard("pods")
+    facts.mark_alive("pods")
     clock.now = 30
-    facts.failing("pods", "gone")
-    facts.heard("pods")  # a word of a stream that broke
-    facts.failing("nodes", "gone too")
+    facts.mark_failing("pods", "gone")
+    facts.mark_alive("pods")  # a word of a stream that broke
+    facts.mark_failing("nodes", "gone too")
     clock.now = 31
     assert facts.stale() == (31, ["pods: gone", "nodes: gone too"])
-    facts.looked("nodes")
+    facts.mark_synced("nodes")
     assert facts.stale() == (21, ["pods: gone"])
-    facts.looked("pods")
+    facts.mark_synced("pods")
     assert facts.stale() is None
 
 

@@ -1,4 +1,4 @@
-"""Every answer of the page's server, over real sockets."""
+"""Every response of the page's server, over real sockets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pytest
 
 from tests.support.saved import demo_nodes
 from tests.ui.serving import PAGE, Nodes, Served, facts_of, rack_nodes, served
+from toposcope import __version__
 from toposcope.kube.errors import UnreachableError
 from toposcope.snapshot.decode import Decoder
 from toposcope.ui import protocol, routes
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import LARGEST
+from toposcope.ui.checking import MAX_BYTES
 from toposcope.ui.guard import POLICY
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode
 
 EVERYWHERE = {
     "content-security-policy": POLICY,
@@ -39,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     whole = Decoder(lambda _name, _not_ok: True)
     documents = demo_nodes(most=20, faulty=("gb200-02",))
     nodes = [whole.node(partial(msgspec.convert, document)) for document in documents]
-    source = Nodes(seen={node.name: Seen(node, "2026-01-01T00:00:00Z") for node in nodes})
+    source = Nodes(seen={node.name: FullNode(node, "2026-01-01T00:00:00Z") for node in nodes})
     with served(tmp_path_factory.mktemp("page"), facts_of(nodes), source) as found:
         yield found
 
@@ -50,11 +51,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("/", 200),
         ("/assets/app.js", 200),
         ("/assets/app.css", 200),
-        ("/assets/nothing.js", 404),
+        ("/assets/missing.js", 404),
         ("/assets/..%2f..%2fwire.py", 404),
         ("/api/snapshot", 200),
         ("/api/node/gb200-01", 200),
-        ("/api/node/nobody", 404),
+        ("/api/node/missing", 404),
         ("/api/node/..%2f..%2fsecrets", 404),
         ("/api/search?q=gb200", 200),
         (f"/api/search?q={'x' * 300}", 400),
@@ -64,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ("/api/check", 405),
     ],
 )
-def test_every_answer_has_the_strict_headers_and_no_cookie(server: Served, path: str, status: int) -> None:
+def test_every_response_has_the_strict_headers_and_no_cookie(server: Served, path: str, status: int) -> None:
     found, headers, body = server.ask(path)
 
     assert found == status
@@ -75,7 +76,7 @@ def test_every_answer_has_the_strict_headers_and_no_cookie(server: Served, path:
         assert body["error"]
 
 
-def test_the_policy_lets_nothing_run_but_the_bundle() -> None:
+def test_the_content_security_policy() -> None:
     rules = dict(part.strip().partition(" ")[::2] for part in POLICY.split(";"))
 
     assert rules == {
@@ -104,27 +105,27 @@ def test_the_policy_lets_nothing_run_but_the_bundle() -> None:
         ("", 421),
     ],
 )
-def test_only_names_of_this_machine_are_answered(server: Served, host: str, status: int) -> None:
+def test_only_names_of_this_machine_are_served(server: Served, host: str, status: int) -> None:
     assert server.ask("/api/search?q=", Host=host)[0] == status
 
 
-def test_a_probe_may_ask_under_the_address_of_a_pod(server: Served) -> None:
+def test_probes_may_use_the_address_of_a_pod(server: Served) -> None:
     assert server.ask("/healthz", Host="10.1.2.3:8470")[0] == 200
     assert server.ask("/api/snapshot", Host="10.1.2.3:8470")[0] == 421
 
 
-def test_a_name_that_was_allowed_is_answered(tmp_path: Path) -> None:
+def test_an_allowed_host_name(tmp_path: Path) -> None:
     with served(tmp_path, hosts=("127.0.0.1", "ui.example.com")) as found:
         assert found.ask("/api/snapshot", Host="UI.example.com:443")[0] == 200
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "GARBAGE"])
-def test_nothing_but_reading_is_answered(server: Served, method: str) -> None:
+def test_only_reads_are_allowed(server: Served, method: str) -> None:
     assert server.ask("/api/snapshot", method)[0] == 405
     assert server.ask("/", method)[0] == 405
 
 
-def test_head_is_answered_without_a_body(server: Served) -> None:
+def test_head_has_no_body(server: Served) -> None:
     status, headers, body = server.ask("/api/node/gb200-01", "HEAD")
 
     assert (status, body) == (200, b"")
@@ -145,11 +146,11 @@ def test_head_is_answered_without_a_body(server: Served) -> None:
         ({"Content_Type": "application/json", "Sec_Fetch_Site": "same-origin"}, 200),
     ],
 )
-def test_a_check_is_for_this_page_alone(server: Served, headers: dict[str, str], status: int) -> None:
+def test_only_this_page_may_post_a_check(server: Served, headers: dict[str, str], status: int) -> None:
     assert server.ask("/api/check", "POST", POST, **headers)[0] == status
 
 
-def test_a_check_from_its_own_origin_is_answered(server: Served) -> None:
+def test_a_check_from_the_own_origin(server: Served) -> None:
     own = {"Content_Type": "application/json", "Origin": f"http://127.0.0.1:{server.port}"}
 
     assert server.ask("/api/check", "POST", POST, **own)[0] == 200
@@ -158,22 +159,22 @@ def test_a_check_from_its_own_origin_is_answered(server: Served) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"workload": 1}', b'{"workload": "", "more": 1}', b"\xff", b"[" * 100_000]
 )
-def test_a_check_of_nonsense_says_what_to_send(server: Served, body: bytes) -> None:
+def test_a_malformed_check_says_what_to_send(server: Served, body: bytes) -> None:
     status, _, found = server.ask("/api/check", "POST", body, Content_Type="application/json")
 
     assert status == 400
     assert found["error"].startswith('send {"workload": TEXT}')
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Served) -> None:
+def test_a_body_that_is_too_large_is_rejected_before_it_is_read(server: Served) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as raw:
         head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        raw.sendall(head + b"Content-Length: 9000000000\r\n\r\n" + b"x" * (LARGEST + 1))
+        raw.sendall(head + b"Content-Length: 9000000000\r\n\r\n" + b"x" * (MAX_BYTES + 1))
 
         assert raw.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_body_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "BODY_SECONDS", 0.05)
     with served(tmp_path) as found, socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
         head = b"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -183,17 +184,17 @@ def test_a_body_that_never_comes_is_given_up(tmp_path: Path, monkeypatch: pytest
         assert found.ask("/api/snapshot")[0] == 200
 
 
-def test_a_request_that_is_never_finished_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_request_loses_its_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toposcope.ui.server.HEADER_SECONDS", 0.05)
     with served(tmp_path) as found:
         for part in (b"", b"GET /api/snap", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /ag"):
             with socket.create_connection(("127.0.0.1", found.port), timeout=20) as raw:
                 raw.sendall(part)
                 while raw.recv(1 << 16):
-                    pass  # until it is closed
+                    pass  # until the server closes it
 
 
-def test_a_snapshot_is_small_on_the_wire_and_the_same_without_gzip(server: Served) -> None:
+def test_a_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
     _, plain_headers, plain = server.ask("/api/snapshot")
     status, headers, packed = server.ask("/api/snapshot", Accept_Encoding="gzip")
 
@@ -205,7 +206,7 @@ def test_a_snapshot_is_small_on_the_wire_and_the_same_without_gzip(server: Serve
     msgspec.convert(plain, protocol.Snapshot)  # every field as it is written down
 
 
-def test_a_snapshot_says_of_each_node_what_it_is_and_where(server: Served) -> None:
+def test_the_columns_of_a_snapshot(server: Served) -> None:
     found = server.ask("/api/snapshot")[2]
     nodes = found["nodes"]
     place = nodes["name"].index("gb200-02")
@@ -217,41 +218,46 @@ def test_a_snapshot_says_of_each_node_what_it_is_and_where(server: Served) -> No
     rack = nodes["labels"]["cloud.google.com/gce-topology-subblock"]
     assert rack["values"][rack["codes"][place]] == "rack-1"
     host = nodes["labels"]["kubernetes.io/hostname"]
-    assert (host["values"], set(host["codes"])) == ([], {protocol.ITS_NAME})
+    assert (host["values"], set(host["codes"])) == ([], {protocol.OWN_NAME})
 
 
-def test_a_node_is_told_in_full(server: Served) -> None:
+def test_a_node_in_full(server: Served) -> None:
     found = server.ask("/api/node/gb200-02")[2]
 
     msgspec.convert(found, protocol.Node)
     assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
     assert found["since"] == {"at": "2026-01-01T00:00:00Z", "exact": False}
-    assert [each["label"] for each in found["devices"] if each["kind"] == "gpu"] == ["GPU0", "GPU1", "GPU2", "GPU3"]
+    assert [device["label"] for device in found["devices"] if device["kind"] == "gpu"] == [
+        "GPU0",
+        "GPU1",
+        "GPU2",
+        "GPU3",
+    ]
     size = len(found["devices"])
     assert [len(row) for row in found["matrix"]] == [size] * size
-    assert {each["cell"] for each in found["classes"]} == {cell for row in found["matrix"] for cell in row}
+    assert {cell_class["cell"] for cell_class in found["classes"]} == {cell for row in found["matrix"] for cell in row}
     assert found["nvlinkDomains"] == [["GPU0", "GPU1", "GPU2", "GPU3"]]
     assert found["domains"]["cluster"][:3] == ["zone-1", "block-1", "rack-1"]
 
 
-def test_a_node_that_cannot_be_asked_for_is_shown_without_its_matrix(tmp_path: Path) -> None:
+def test_a_node_that_cannot_be_read_is_shown_without_its_matrix(tmp_path: Path) -> None:
     source = Nodes(broken=UnreachableError("https://cluster.test does not answer"))
     with served(tmp_path, source=source) as found:
         status, _, node = found.ask("/api/node/n1")
 
     assert status == 200
     assert node["matrix"] is None
-    assert node["problem"] == "its link matrix cannot be read just now: https://cluster.test does not answer"
+    assert node["problem"] == "its link matrix cannot be read right now: https://cluster.test does not answer"
     assert node["labels"]["kubernetes.io/hostname"] == "n1"
 
 
-def test_nobody_waits_for_a_server_that_is_known_not_to_answer(tmp_path: Path) -> None:
+def test_a_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
     facts = facts_of(rack_nodes())
     source = Nodes(broken=AssertionError("it was asked"))
-    facts.failing("nodes", "https://cluster.test does not answer")
+    facts.mark_failing("nodes", "https://cluster.test does not answer")
     with served(tmp_path, facts, source) as found:
         assert found.ask("/api/node/n1")[2]["problem"] == (
-            "its link matrix cannot be read just now: nodes: https://cluster.test does not answer"
+            "its link matrix cannot be read right now: nodes: https://cluster.test does not answer"
         )
 
 
@@ -268,18 +274,18 @@ def test_nobody_waits_for_a_server_that_is_known_not_to_answer(tmp_path: Path) -
 def test_a_search_finds_nodes_and_domains(server: Served, query: str, kinds: set[str], first: str | None) -> None:
     found = server.ask(f"/api/search?q={query.replace(' ', '%20')}")[2]
 
-    assert {each["kind"] for each in found["found"]} == kinds
+    assert {match["kind"] for match in found["found"]} == kinds
     assert (found["found"][0]["text"] if found["found"] else None) == first
 
 
 def test_a_search_finds_the_node_of_a_gpu(server: Served) -> None:
-    uuid = next(each["name"] for each in server.ask("/api/node/gb200-11")[2]["devices"] if each["kind"] == "gpu")
+    uuid = next(device["name"] for device in server.ask("/api/node/gb200-11")[2]["devices"] if device["kind"] == "gpu")
     found = server.ask(f"/api/search?q={uuid[:16]}")[2]["found"]
 
-    assert [(each["kind"], each["text"], each["node"]) for each in found] == [("gpu", uuid, "gb200-11")]
+    assert [(match["kind"], match["text"], match["node"]) for match in found] == [("gpu", uuid, "gb200-11")]
 
 
-def test_before_the_first_look_it_says_so(tmp_path: Path) -> None:
+def test_before_the_cluster_has_been_read(tmp_path: Path) -> None:
     facts = facts_of(rack_nodes())
     with served(tmp_path, facts, ready=False) as found:
         status, headers, body = found.ask("/api/snapshot")
@@ -287,7 +293,7 @@ def test_before_the_first_look_it_says_so(tmp_path: Path) -> None:
         assert body["error"] == "the cluster is being read for the first time; 4 nodes so far"
         assert found.ask("/readyz")[0] == 503
         assert found.ask("/healthz")[0] == 200
-        facts.failing("nodes", "https://cluster.test does not answer")
+        facts.mark_failing("nodes", "https://cluster.test does not answer")
         assert found.ask("/api/snapshot")[2]["error"] == (
             "the cluster cannot be read: nodes: https://cluster.test does not answer"
         )
@@ -298,7 +304,7 @@ def test_the_page_and_its_files_come_from_the_bundle(server: Served) -> None:
     assert server.ask("/assets/app.js")[1]["content-type"] == "text/javascript; charset=utf-8"
 
 
-def test_a_page_that_was_not_built_is_said_to_be(tmp_path: Path) -> None:
+def test_a_missing_page_says_how_to_get_it(tmp_path: Path) -> None:
     folder = tmp_path / "page"
     with served(folder) as found:
         (folder / "index.html").unlink()
@@ -306,3 +312,18 @@ def test_a_page_that_was_not_built_is_said_to_be(tmp_path: Path) -> None:
 
     assert status == 503
     assert body.decode().strip() == Bundle(folder).missing
+
+
+def test_where_the_page_comes_from_depends_on_the_installation(tmp_path: Path) -> None:
+    """A clone has its source beside it and can build it; an installation by pip from source has not."""
+    package = tmp_path / "toposcope" / "ui"
+    installed = Bundle(package / "static").missing
+    assert installed == (
+        "this installation has no page for toposcope ui: install the released wheel, "
+        f"toposcope-{__version__}-py3-none-any.whl, or use the image"
+    )
+    (package / "page").mkdir(parents=True)
+    (package / "page" / "package.json").write_text("{}")
+    cloned = Bundle(package / "static").missing
+    assert cloned == "the page of toposcope ui is not built: run make ui"
+    assert "\n" not in installed + cloned

@@ -65,7 +65,7 @@ def _degrade(server: Served, name: str, state: str = "degraded") -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, facts_of(rack_nodes()), most=3, status_seconds=0.05, send_seconds=0.2) as found:
+    with served(tmp_path, facts_of(rack_nodes()), max_streams=3, status_seconds=0.05, send_seconds=0.2) as found:
         yield found
 
 
@@ -102,7 +102,7 @@ def test_status_comes_even_when_nothing_happens_and_at_once_when_it_breaks(tmp_p
         assert [reader.next()["event"] for _ in range(3)] == ["status"] * 3
     with served(tmp_path / "again", status_seconds=1000) as server, Reader(server.port, "e1-0") as reader:
         assert reader.next()["data"]["stale"] is None
-        server.facts.failing("nodes", "gone")
+        server.facts.mark_failing("nodes", "gone")
         server.broadcaster.tick()
         assert reader.next()["data"]["stale"]["why"] == ["nodes: gone"]
 
@@ -121,7 +121,7 @@ def test_there_are_only_so_many_streams_and_a_place_becomes_free(server: Served)
 
 def test_a_page_that_reads_nothing_is_dropped_and_holds_nothing_up(tmp_path: Path) -> None:
     nodes = tuple(view(f"n{i}", "r0", labels={"example.com/long": "x" * 63}) for i in range(400))
-    with served(tmp_path, facts_of(nodes), most=1, status_seconds=1000, send_seconds=0.2) as server:
+    with served(tmp_path, facts_of(nodes), max_streams=1, status_seconds=1000, send_seconds=0.2) as server:
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.connect(("127.0.0.1", server.port))

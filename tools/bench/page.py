@@ -30,7 +30,7 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
 from toposcope.ui.program import address_of, listening
 from toposcope.ui.server import Server, application
-from toposcope.ui.source import Seen, Source
+from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
 
 _SIZES: Final = (5_000, 15_000, 100_000)
@@ -166,7 +166,7 @@ class _Nothing:
 
     def close(self) -> None: ...
 
-    def node(self, _name: str) -> Seen | None:
+    def node(self, _name: str) -> FullNode | None:
         return None
 
     def published(self) -> tuple[tuple[()], tuple[()]]:
@@ -192,7 +192,7 @@ def served(
     facts.replace_topologies({"cluster": read(topology)})
     facts.replace_nodes({node.name: (node, "") for node in nodes})
     facts.replace_pods(pods)
-    facts.looked("all")
+    facts.mark_synced("all")
     broadcaster = Broadcaster(facts, "cluster", "bench")
     broadcaster.tick()
     stream = Stream(broadcaster)

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.apiserver.build import cache_folder, is_built
-from tests.support.real_apiserver import RealApiServer, find_binaries
+from tools.apiserver.build import cache_folder, is_built
+from tools.apiserver.server import RealApiServer, find_binaries
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import MeasurementError, Program, pod_environment, program
@@ -89,7 +89,7 @@ def is_there() -> bool:
 @contextmanager
 def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
     """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
-    with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer.start(find_binaries()) as server:
+    with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer(find_binaries()) as server:
         folder = Path(name)
         (folder / "token").write_text(server.admin_token)
         (folder / "namespace").write_text("toposcope-system")

@@ -65,3 +65,26 @@ class Replay:
                 ctypes.memmove(ctypes.addressof(arguments[position]._obj), memory, len(memory))  # noqa: SLF001 - byref's target
                 return answer
         raise LookupError(f"the tape's entry for {name} is none that this class knows")
+
+
+class FaultyReplay(Replay):
+    """A machine on which the file `fault` says what is broken: `link` or `gpu`; read once in each probe."""
+
+    def __init__(self, tape: Path, fault: Path) -> None:
+        super().__init__(tape)
+        self._fault = fault
+        self._broken = ""
+
+    def nvmlEventSetWait_v2(self, events: Any, _milliseconds: int) -> None:  # noqa: N802 - NVML's name
+        """Nothing happens, and soon: a sync must not wait for it."""
+        super().nvmlEventSetWait_v2(events, 1)
+
+    def _answer(self, name: str, *arguments: Any) -> Any:
+        if name.startswith("nvmlDeviceGetCount"):
+            self._broken = self._fault.read_text(encoding="ascii") if self._fault.exists() else ""
+        if name == "nvmlDeviceGetNvLinkState":
+            if self._broken == "link" and arguments[1:] == (0,):
+                return 0  # down
+            if self._broken == "gpu":
+                raise self._pynvml.NVMLError(self._pynvml.NVML_ERROR_GPU_IS_LOST)
+        return super()._answer(name, *arguments)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.support.certificates import make_certificates
+from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 
@@ -137,14 +137,14 @@ def pod_environment(account: Path, host: str, port: str) -> dict[str, str]:
 @contextmanager
 def program(name: str, environment: Mapping[str, str], folder: Path, *arguments: str) -> Iterator[Program]:
     """Start one of `tools.bench.programs` as a console script would, and end it with its children."""
-    start = f"from tools.bench.programs.{name} import main; raise SystemExit(main())"
+    start = f"from tools.bench.programs import {name}; raise SystemExit({name}())"
     log = folder / f"{name}.log"
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", start, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             env=environment,
         )
     try:

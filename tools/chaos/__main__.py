@@ -15,15 +15,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from tests.support.real_apiserver import Binaries, UnavailableError, find_binaries
 from tools import figures
+from tools.apiserver.server import Binaries, ServerError, UnavailableError, find_binaries
 from tools.chaos import report
 from tools.chaos.actors import Scale
 from tools.chaos.faults import FAULTS
 from tools.chaos.planted_violations import sabotage
 from tools.chaos.rounds import Outcome, play
 from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
-from tools.chaos.servers import ServerError
 from tools.chaos.shrink import shrink
 from tools.chaos.world import NotSettledError, World
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.api import ApiUnderTest
-from tests.support.grove_operator import start_grove
+from tools.apiserver.client import AdminApi
+from tools.apiserver.grove_operator import start_grove
 from tools.chaos.cluster import GROVE, NODES, PUBLISHED, TOPOLOGIES, bare, crds, foreign_objects
 from tools.chaos.processes import ROOT
 from toposcope.simulator import manifests
@@ -22,15 +22,16 @@ _TURNS: Final = 3
 """Grove makes its part from the binding, and the controller then says so."""
 
 
-def desired(api: ApiUnderTest, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
+def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[str, Any]:
     """Path of each object to what it should say, from the Nodes and specs that the server of `api` has just now.
 
     With `late_grove` Grove came when KAI's Topologies had been made: they stay, and the bindings name them.
     """
     with EmbeddedApiServer() as server:
         server.load({"apiVersion": "v1", "kind": "Node", **node} for node in api.get(NODES)["items"])
-        copy = ApiUnderTest.of_embedded(server, folder)
-        kubeconfig = copy.kubeconfig
+        kubeconfig = folder / "desired.kubeconfig"
+        server.write_kubeconfig(kubeconfig)
+        copy = AdminApi("embedded", server.url, kubeconfig)
         kinds = crds()
         grove = kinds.pop("grove")
         for crd in (manifests.cluster_topology_crd(), *kinds.values(), *([] if late_grove else [grove])):
@@ -54,7 +55,7 @@ def desired(api: ApiUnderTest, folder: Path, *, late_grove: bool = False) -> dic
         return said(copy)
 
 
-def said(api: ApiUnderTest) -> dict[str, Any]:
+def said(api: AdminApi) -> dict[str, Any]:
     """Path of each object that Toposcope writes, or that follows from it, to what it says. Raises AssertionError."""
     found: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:

@@ -10,12 +10,12 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tests.support.api import MERGE
-from tests.support.grove_operator import GroveExitError, start_grove
+from tools.apiserver.client import MERGE
+from tools.apiserver.grove_operator import GroveExitError, start_grove
 from tools.chaos.cluster import BEAT, NODES, PUBLISHED, TOPOLOGIES
 
 if TYPE_CHECKING:
-    from tests.support.api import ApiUnderTest
+    from tools.apiserver.client import AdminApi
 
 _PAUSE: Final = 1.0
 _TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, GroveExitError, json.JSONDecodeError)
@@ -25,7 +25,7 @@ _TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, Gro
 class Neighbours:
     """A thread that does their work; a context manager."""
 
-    def __init__(self, api: ApiUnderTest, nodes: list[str], passing: dict[str, Any]) -> None:
+    def __init__(self, api: AdminApi, nodes: list[str], passing: dict[str, Any]) -> None:
         self._api = api
         self._nodes = nodes
         self._passing = passing
@@ -57,7 +57,7 @@ class Neighbours:
 
     def _come_and_go(self) -> None:
         path = f"{NODES}/{self._passing['metadata']['name']}"
-        there = self._api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
+        there = self._api.request("GET", path)[0] == 200
         wanted = self.here or (self.busy and not there)
         if there and not wanted:
             self._api.request("DELETE", path)
@@ -73,15 +73,15 @@ class Neighbours:
         self._thread.join()
 
 
-def collect_garbage(api: ApiUnderTest) -> None:
+def collect_garbage(api: AdminApi) -> None:
     """Delete what was published for a ClusterTopology that is gone."""
     code, topologies = api.request("GET", TOPOLOGIES)
     if code not in (200, 404):
         return
-    living = {item["metadata"]["uid"] for item in topologies["items"]} if code == 200 else set()  # noqa: PLR2004
+    living = {item["metadata"]["uid"] for item in topologies["items"]} if code == 200 else set()
     for collection in PUBLISHED:
         code, found = api.request("GET", collection)
-        for item in found["items"] if code == 200 else ():  # noqa: PLR2004 - HTTP's number
+        for item in found["items"] if code == 200 else ():
             owners = _owners(item)
             if owners and not owners & living:
                 api.request("DELETE", f"{collection}/{item['metadata']['name']}")

@@ -13,7 +13,7 @@ from tools.chaos.machines import PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.api import ApiUnderTest
+    from tools.apiserver.client import AdminApi
     from tools.chaos.machines import Machine
     from tools.chaos.violations import Findings
 
@@ -151,7 +151,7 @@ def _essence(document: dict[str, Any]) -> Any:
 class Observer:
     """Watches all collections; a context manager. Rules are called from one thread a collection."""
 
-    def __init__(self, api: ApiUnderTest, machines: list[Machine], findings: Findings) -> None:
+    def __init__(self, api: AdminApi, machines: list[Machine], findings: Findings) -> None:
         self._api = api
         self._stop = threading.Event()
         self.broken: Exception | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.api import MERGE, pod_token
+from tools.apiserver.client import MERGE, pod_token
 from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
 from tools.chaos.faults.model import Deed
 from tools.chaos.machines import PREFIX
@@ -30,7 +30,7 @@ _STATUS: Final = {
 
 def _patch(world: World, path: str, body: dict[str, Any], token: str | None = None) -> None:
     code, answer = world.api.request("PATCH", path, body, content_type=MERGE, token=token)
-    if code != 200:  # noqa: PLR2004 - HTTP's number
+    if code != 200:
         raise NotSettledError(f"the saboteur was not let near {path}: {answer}")
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import psutil
 
-from tests.support.http_client import HttpClient
+from tools.apiserver.client import HttpClient
 from toposcope.simulator.ports import free_port
 
 ROOT: Final = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ class Program:
                 answer = self._http.request("GET", path)
             except OSError as error:
                 return f"{self.name} {path}: {error}"
-            if answer.code != 200:  # noqa: PLR2004 - HTTP's number
+            if answer.code != 200:
                 return f"{self.name} {path}: {answer.body}"
         return ""
 

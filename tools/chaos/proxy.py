@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from tests.support.certificates import Certificates
+    from tools.apiserver.certificates import Certificates
 
 _PIECE: Final = 1 << 16
 _SLOW_PIECE: Final = 2048

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tools.apiserver.server import ServerError
 from tools.chaos.faults import FAULTS
-from tools.chaos.servers import ServerError
 from tools.chaos.world import NotSettledError
 
 if TYPE_CHECKING:

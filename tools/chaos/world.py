@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tests.support.api import CRDS, MERGE, pod_token
-from tests.support.real_apiserver import Binaries
+from tools.apiserver.client import CRDS, MERGE, pod_token
+from tools.apiserver.server import Binaries
 from tools.chaos.actors import Actor, Scale
 from tools.chaos.audit import AuditLog, Deeds, Turns
 from tools.chaos.cluster import (
@@ -84,7 +84,7 @@ class World:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             stack.callback(self._clean)
-            stack.callback(self.servers.stop)
+            stack.callback(self.servers.stop, keep_logs=True)
             self.servers.start()
             self._install()
             self.proxies = stack.enter_context(ProxyThread())
@@ -167,7 +167,7 @@ class World:
         self.add_topologies()
 
     def _is_served(self, path: str) -> bool:
-        return self.api.request("GET", path)[0] == 200  # noqa: PLR2004 - HTTP's number
+        return self.api.request("GET", path)[0] == 200
 
     def add_node(self, node: dict[str, Any]) -> None:
         """Create a Node, and have the observer know what others wrote on it."""
@@ -196,20 +196,20 @@ class World:
                 patience=patience,
             )
             code, found = self.api.request("POST", path, document)
-            while code == 409 and path.split("/")[2] in self.deeds.free:  # noqa: PLR2004 - HTTP's number
+            while code == 409 and path.split("/")[2] in self.deeds.free:
                 there = f"{path}/{document['metadata']['name']}"
                 if self._is_planted(there, document):
                     break
                 # The name was free, and Toposcope took it: whoever had it comes back and insists.
                 self.api.request("DELETE", there)
                 code, found = self.api.request("POST", path, document)
-            if code == 201:  # noqa: PLR2004 - HTTP's number
+            if code == 201:
                 self.observer.objects[path].plant(found)
 
     def _is_planted(self, path: str, document: dict[str, Any]) -> bool:
         """Whether what stands there is what others made, by its labels."""
         code, found = self.api.request("GET", path)
-        return code == 200 and found["metadata"].get("labels") == document["metadata"]["labels"]  # noqa: PLR2004 - HTTP's number
+        return code == 200 and found["metadata"].get("labels") == document["metadata"]["labels"]
 
     def add_topologies(self) -> None:
         """Create the ClusterTopologies, or give those that are there their specs."""
@@ -217,7 +217,7 @@ class World:
             body = {**document, "metadata": {"name": document["metadata"]["name"]}}
             path = f"{TOPOLOGIES}/{document['metadata']['name']}"
             code, answer = self.api.apply(path, body, "administrator", force=True)
-            if code >= 300:  # noqa: PLR2004 - HTTP's number
+            if code >= 300:
                 raise NotSettledError(f"{path}: {answer}")
 
     def _add(self, module: str, name: str, machine: Machine | None) -> None:
@@ -226,7 +226,7 @@ class World:
         proxy = self.proxies.add(("127.0.0.1", self.servers.port), self.servers.certificates)
         token, kubeconfig, wall = (self.folder / f"{full}.{end}" for end in ("token", "kubeconfig", "wall"))
         wall.write_text("0", encoding="ascii")
-        self.servers.write_kubeconfig(kubeconfig, proxy.port, token)
+        self.servers.write_kubeconfig(kubeconfig, {"tokenFile": str(token)}, proxy.port)
         arguments = ["--kubeconfig", str(kubeconfig)]
         if machine:
             arguments += ["--node-name", machine.node, "--profile", machine.profile]
@@ -312,7 +312,7 @@ class World:
         found = []
         for machine in self.machines:
             code, node = self.api.request("GET", f"{NODES}/{machine.node}")
-            if code != 200:  # noqa: PLR2004 - HTTP's number
+            if code != 200:
                 return [f"node {machine.node}: {code}"]
             labels = node["metadata"].get("labels") or {}
             now = {key: value for key, value in labels.items() if key.startswith(PREFIX)}
@@ -340,9 +340,9 @@ class World:
         """Create a CRD if it is not there, and wait until it is served."""
         name = crd["metadata"]["name"]
         code, found = self.api.request("GET", f"{CRDS}/{name}")
-        if code == 200 and found["metadata"].get("deletionTimestamp"):  # noqa: PLR2004 - HTTP's number
+        if code == 200 and found["metadata"].get("deletionTimestamp"):
             self.api.remove_crd(name)
-        if self.api.request("GET", f"{CRDS}/{name}")[0] != 200:  # noqa: PLR2004 - HTTP's number
+        if self.api.request("GET", f"{CRDS}/{name}")[0] != 200:
             self.api.create(CRDS, crd)
         self.api.settled_crd(name)
 

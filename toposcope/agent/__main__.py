@@ -17,7 +17,7 @@ def main() -> int:
     chosen = options(parser, arguments)
     with ProbeProcess(open_pynvml, arguments.sysfs) as probe:
         with loading():
-            from toposcope.agent.run import run  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.launch
+            from toposcope.agent.run import run  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.process
         return run(chosen, probe)
 
 

@@ -1,4 +1,4 @@
-"""The best that a node has shown: kept in an annotation of its own Node, so that a restarted agent knows it too.
+"""The best state that a node has shown, in an annotation of its own Node, so that a restarted agent knows it too.
 
     {"version":1,"product":"NVIDIA H200","gpus":{"0000:1b:00.0":18,...},"paths":["X","NV18 X",...],"fabric":true}
 
@@ -10,7 +10,7 @@ when hardware or firmware does. Deleting the annotation makes today's state the 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from toposcope.agent.typed import reader
+from toposcope.agent.raw import typed
 from toposcope.topology.hardware import Fabric, NodeTopology
 from toposcope.topology.matrix import SELF, nv_links
 from toposcope.topology.pci import NEAREST_FIRST, SYS
@@ -18,7 +18,7 @@ from toposcope.topology.text import compact, parse
 
 VERSION: Final = 1
 _LIMIT: Final = 16384
-"""A baseline of 16 GPUs is 1 kB; a longer text was not written by us."""
+"""A baseline of 16 GPUs is 1 kB; a longer text is not ours."""
 
 
 class Baseline(NamedTuple):
@@ -30,11 +30,11 @@ class Baseline(NamedTuple):
     paths: Mapping[tuple[str, str], str]
     """Pair of addresses (smaller first) to the cell of the link matrix."""
     fabric: bool = False
-    """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down says that it has none."""
+    """Whether the node was in a multi-node NVLink fabric. A tray whose fabric is down reports that it has none."""
 
 
 def observed(topology: NodeTopology) -> Baseline:
-    """Today's state as a baseline."""
+    """The present state as a baseline."""
     gpus = topology.gpus
     cells = topology.matrix.cells
     return Baseline(
@@ -48,11 +48,11 @@ def observed(topology: NodeTopology) -> Baseline:
 
 
 def best(baseline: Baseline | None, today: Baseline, present: frozenset[str]) -> Baseline:
-    """The baseline after today: for each GPU and pair the better of both.
+    """The new baseline: for each GPU and pair the better of both.
 
-    `present` are the addresses of the GPUs on the PCI bus. Other hardware has no past here: when the product changed,
-    or when none of the GPUs that are missing is where it was while as many others came (boards were moved, firmware
-    numbers buses anew), today's state is the baseline.
+    `present` are the addresses of the GPUs on the PCI bus. Other hardware starts anew: when the product changed, or
+    when GPUs are missing from the bus while as many others came (boards were moved, firmware renumbered the buses),
+    today's state is the baseline.
     """
     if baseline is None or baseline.product != today.product:
         return today
@@ -79,7 +79,7 @@ def _rank(cell: str) -> tuple[int, int]:
 
 
 def degradations(baseline: Baseline, topology: NodeTopology) -> list[str]:
-    """What the node has less of than it has shown before, in plain words."""
+    """What the node has less of than it has shown before, a reason each."""
     index = {gpu.pci: gpu.index for gpu in topology.gpus}
     today = observed(topology)
     reasons = [f"GPU {gpu} was here before and is gone" for gpu in sorted(baseline.links.keys() - index.keys())]
@@ -88,7 +88,7 @@ def degradations(baseline: Baseline, topology: NodeTopology) -> list[str]:
     weak = {gpu for gpu, count in today.links.items() if count < baseline.links.get(gpu, 0)}
     for (a, b), cell in sorted(today.paths.items()):
         before = baseline.paths.get((a, b), cell)
-        # A GPU with fewer links has worse paths to all others: it is told as such (see `toposcope.agent.nvlinks`).
+        # A GPU with fewer links has worse paths to all others: `nvlinks.weak_links` reports it.
         if _rank(cell) > _rank(before) and not weak & {a, b}:
             reasons.append(f"GPU {index[a]} to GPU {index[b]}: {cell}, was {before}")
     return reasons
@@ -110,12 +110,12 @@ def encode(baseline: Baseline) -> str:
 
 
 def decode(text: str | None) -> Baseline | None:
-    """The baseline in an annotation; None when there is none, or when it is not one of ours."""
+    """The baseline in an annotation; None when there is none, or when it is not ours."""
     if not text or len(text) > _LIMIT:
         return None
     try:
-        found = parse(text)
-        document: _Document = reader(_Document)([found.get(name) for name in _Document._fields])
+        content = parse(text)
+        document: _Document = typed([content.get(name) for name in _Document._fields], _Document)
     except (ValueError, AttributeError, RecursionError):  # the second: it is no object
         return None
     gpus = sorted(document.gpus)
@@ -131,7 +131,7 @@ def decode(text: str | None) -> Baseline | None:
 
 
 class _Document(NamedTuple):
-    """The annotation's fields; what is missing there is None here."""
+    """The annotation's fields; None for a field that is missing there."""
 
     version: int
     product: str | None

@@ -1,14 +1,17 @@
 """The agent's metrics as Prometheus reads them, each explained in docs/metrics.md.
 
-Loaded by the first scrape: the packages behind it cost 3 MB and a fifth of the agent's start, and an agent that nobody
-scrapes, or that has not labelled its node yet, has better things to do.
+Loaded by the first scrape: the packages behind it cost 4 MB and a fifth of the agent's start, which an agent that is
+not scraped, or has not labelled its node yet, does without.
 """
 
+import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import combinations
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
+import psutil
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -22,18 +25,17 @@ from toposcope import __version__
 from toposcope.agent.describe import Description
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
-from toposcope.agent.resource_usage import usage
-from toposcope.topology.hardware import Fabric, GpuFabric, NodeTopology, State
+from toposcope.topology.hardware import Fabric, Gpu, GpuFabric, NodeTopology, State
 from toposcope.topology.matrix import nv_links
 
 _PREFIX: Final = "toposcope_agent_"
 
 
 class AgentCollector(Collector):
-    """What one agent tells. A scrape makes its series anew: none outlives its GPU, none shows half a probe.
+    """The metrics of one agent. Each scrape builds its series anew: none outlives its GPU, none shows half a probe.
 
-    `worker` gives the worker's process id (None: there is none now). `pairs` adds one series for each pair of devices:
-    190 on a node with 8 GPUs and 12 NICs.
+    `worker` returns the worker's process id, None when there is no worker. `pairs` adds one series for each pair of
+    devices: 190 on a node with 8 GPUs and 12 NICs.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class AgentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families."""
         description = self._metrics.description
-        yield from _work(self._metrics)
+        yield from _activity(self._metrics)
         yield from _node(description)
         if self._pairs:
             yield _gauge(
@@ -58,8 +60,8 @@ class AgentCollector(Collector):
         yield from _processes(self._worker())
 
 
-def _work(metrics: AgentMetrics) -> Iterator[Metric]:
-    """What the agent did: its probes and its writes."""
+def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
+    """The agent's probes and writes."""
     yield _gauge(
         "last_successful_probe_timestamp_seconds",
         "When the hardware last answered, in Unix time; 0 until it has.",
@@ -68,7 +70,7 @@ def _work(metrics: AgentMetrics) -> Iterator[Metric]:
     )
     yield _gauge(
         "last_successful_publish_timestamp_seconds",
-        "When the Node was last known to carry what the hardware says, in Unix time; 0 until it was.",
+        "When the Node was last known to be up to date, in Unix time; 0 until it was.",
         (),
         [((), metrics.last_publish)],
     )
@@ -95,7 +97,7 @@ def _work(metrics: AgentMetrics) -> Iterator[Metric]:
 
 
 def _node(description: Description | None) -> Iterator[Metric]:
-    """The families without samples for what is not known: what was true before a failed probe may not be now."""
+    """The families of the node, without samples for what is unknown: facts from before a failed probe may be stale."""
     topology = description.topology if description else None
     expected = description.expected if description else None
     seen = len(topology.gpus) if topology else 0
@@ -126,50 +128,48 @@ def _state(description: Description | None) -> State | None:
     return State.UNKNOWN if description.problem else State.OK
 
 
-def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
-    """The families with a series, or several, for each GPU by its PCI address: the index changes as GPUs are lost."""
-    gpus = topology.gpus if topology else ()
-    by_gpu = ("gpu",)
-    yield _gauge("gpu_nvlinks", "NVLinks that the GPU has.", by_gpu, (((g.pci,), len(g.links)) for g in gpus))
-    yield _gauge(
+_PER_GPU: Final[tuple[tuple[str, str, Callable[[Gpu], float | None]], ...]] = (
+    ("gpu_nvlinks", "NVLinks that the GPU has.", lambda gpu: len(gpu.links)),
+    (
         "gpu_nvlinks_active",
         "NVLinks of the GPU that are up, those asleep to save power included.",
-        by_gpu,
-        (((g.pci,), g.links_active) for g in gpus),
-    )
-    yield _gauge(
+        lambda gpu: gpu.links_active,
+    ),
+    (
         "gpu_nvlinks_expected",
-        "NVLinks of the GPU that ought to be up: as many as its like, as its product, as it has shown before.",
-        by_gpu,
-        (((g.pci,), g.links_expected) for g in gpus),
-    )
-    yield _gauge(
+        "NVLinks of the GPU that should be up: as many as its peers, its product and its own past show.",
+        lambda gpu: gpu.links_expected,
+    ),
+    (
         "gpu_nvlink_bandwidth_bytes_per_second",
-        "What the GPU's active NVLinks give together, in each direction.",
-        by_gpu,
-        (
-            ((g.pci,), g.links_active * (g.link_mbps or 0) * 1_000_000)
-            for g in gpus
-            if g.link_mbps is not None or not g.links_active
-        ),
-    )
-    yield _gauge(
+        "Bandwidth of the GPU's active NVLinks together, in each direction.",
+        lambda gpu: gpu.links_active and (None if gpu.link_mbps is None else gpu.links_active * gpu.link_mbps * 10**6),
+    ),
+    (
         "gpu_numa_node",
         "NUMA node of the CPUs next to the GPU; -1 when not known.",
-        by_gpu,
-        (((g.pci,), -1 if g.numa is None else g.numa) for g in gpus),
-    )
-    yield _gauge(
+        lambda gpu: -1 if gpu.numa is None else gpu.numa,
+    ),
+    (
         "gpu_mig_devices",
         "MIG devices on a GPU whose product can be partitioned.",
-        by_gpu,
-        (((g.pci,), g.mig_devices) for g in gpus if g.mig is not None),
-    )
+        lambda gpu: None if gpu.mig is None else gpu.mig_devices,
+    ),
+)
+"""Metrics with one series per GPU: name, help text, value; a GPU whose value is None has no series."""
+
+
+def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
+    """The families with series for each GPU by its PCI address: the index changes when GPUs are lost."""
+    gpus = topology.gpus if topology else ()
+    for name, text, value in _PER_GPU:
+        values = ((gpu.pci, value(gpu)) for gpu in gpus)
+        yield _gauge(name, text, ("gpu",), (((pci,), number) for pci, number in values if number is not None))
     yield _gauge(
         "gpu_fabric_state",
         f"1 for how far the GPU's registration with the fabric is: {', '.join(GpuFabric)}.",
         ("gpu", "state"),
-        (((g.pci, state), g.fabric is state) for g in gpus for state in GpuFabric),
+        (((gpu.pci, state), gpu.fabric is state) for gpu in gpus for state in GpuFabric),
     )
     in_fabric = topology is not None and topology.fabric is not Fabric.NOT_SUPPORTED
     yield _gauge(
@@ -177,8 +177,8 @@ def _gpus(topology: NodeTopology | None) -> Iterator[Metric]:
         "1 for each bit of the GPU's fabric health that is bad; nothing where there is no fabric.",
         ("gpu", "bit"),
         (
-            ((g.pci, bit), g.registration is not None and bit in g.registration.health)
-            for g in gpus
+            ((gpu.pci, bit), gpu.registration is not None and bit in gpu.registration.health)
+            for gpu in gpus
             if in_fabric
             for bit in HEALTH_BITS
         ),
@@ -194,20 +194,44 @@ def _pairs(topology: NodeTopology) -> Iterator[tuple[tuple[str, ...], float]]:
         yield (a, b, "NV" if links else cell), links
 
 
+class Usage(NamedTuple):
+    """Resident memory in bytes, pages shared with other processes included, and CPU seconds since the process began."""
+
+    resident: int
+    cpu: float
+
+
+def usage(worker: int | None) -> dict[str, Usage]:
+    """What `agent` (this process) and `worker` use; one that is gone or unreadable is left out.
+
+    `worker` is the worker's process id.
+    """
+    used = {}
+    for name, pid in (("agent", os.getpid()), ("worker", worker)):
+        if pid is None:
+            continue
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            process = psutil.Process(pid)
+            with process.oneshot():  # one read of /proc for both
+                cpu = process.cpu_times()
+                used[name] = Usage(process.memory_info().rss, cpu.user + cpu.system)
+    return used
+
+
 def _processes(worker: int | None) -> Iterator[Metric]:
     """The agent's own processes."""
-    found = usage(worker)
+    processes = usage(worker)
     yield _gauge(
         "process_resident_memory_bytes",
         "Resident memory of the agent's processes; pages that they share count in each.",
         ("process",),
-        (((name,), used.resident) for name, used in found.items()),
+        (((name,), process.resident) for name, process in processes.items()),
     )
     yield _counter(
         "process_cpu_seconds",
         "CPU time of the agent's processes, user and system; a worker that is replaced begins at 0.",
         "process",
-        {name: used.cpu for name, used in found.items()},
+        {name: process.cpu for name, process in processes.items()},
     )
 
 
@@ -229,5 +253,5 @@ def _gauge(
 
 def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> GaugeMetricFamily:
     """A series for each state, 1 for the one that holds; none while no state is known."""
-    samples = [((each.value,), each is state) for each in states] if state is not None else []
+    samples = [((member.value,), member is state) for member in states] if state is not None else []
     return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)

@@ -1,4 +1,4 @@
-"""From raw answers to a `NodeTopology`: pure, so that every machine that was ever recorded is a test.
+"""From raw answers to a `NodeTopology`: pure, so that every machine that was ever recorded can be a test.
 
 The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 """
@@ -6,14 +6,13 @@ The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from toposcope.agent.container_runtime import withheld
 from toposcope.agent.fabric import fabric_reasons, gpu_fabric, node_fabric, registration
 from toposcope.agent.nvlinks import NvLinks, expected_links, weak_links
-from toposcope.agent.rails import aligned, rails
 from toposcope.agent.raw import RawGpu, RawNic, RawNode, RawPci
-from toposcope.agent.runtime import withheld
 from toposcope.topology import hardware as hw
-from toposcope.topology.matrix import SELF, LinkMatrix, nv_cell, nvlink_domains, shape
-from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, pci_level
+from toposcope.topology.matrix import SELF, LinkMatrix, near_cards, nv_cell, nvlink_domains, rail_aligned, shape
+from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS, card, pci_level
 from toposcope.topology.ranges import kernel_list
 
 _ANCESTOR: Final = {0: PIX, 10: PIX, 20: PXB, 30: PHB, 40: NODE, 50: SYS}
@@ -33,15 +32,17 @@ _ARCHITECTURE: Final[dict[int | None, str]] = {
 }
 """NVML_DEVICE_ARCH_*."""
 
+_NEAR: Final = (PIX, PXB)
+_INFINIBAND: Final = "InfiniBand"
 _NVIDIA_DRIVER: Final = "nvidia"
-_LENDING: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
-"""Drivers that hold a device for a virtual machine, beside the VFIO family."""
+_PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
+"""Drivers that hold a device for a VM, beside the VFIO ones."""
 
 
 def discover(raw: RawNode) -> hw.NodeTopology:
     """Understand one probe in which NVML answered.
 
-    A probe without NVML (see `RawNode.faults`) says nothing about links; call this only when NVML started.
+    A probe without NVML (see `RawNode.down`) has no links; call this only when NVML started.
     """
     numa = _Numa(raw)
     nvlinks = NvLinks(raw)
@@ -50,7 +51,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
     gpus = tuple(
         _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, near)
-        for gpu, links, near in zip(raw.gpus, expected, rails(matrix, nics), strict=True)
+        for gpu, links, near in zip(raw.gpus, expected, _rails(matrix, nics), strict=True)
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
@@ -69,14 +70,14 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         platform=_platform(raw.gpus),
         disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
-        rail_aligned=aligned(matrix, nics),
+        rail_aligned=_rail_aligned(matrix, nics),
         state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
         reasons=reasons,
     )
 
 
 class _Numa:
-    """NUMA nodes of devices: the kernel's word, else the node whose CPUs are local to the device."""
+    """NUMA nodes of devices: as the kernel reports them, else the node whose CPUs are local to the device."""
 
     def __init__(self, raw: RawNode) -> None:
         self._cpus = {node.id: kernel_list(node.cpus) for node in raw.numa}
@@ -90,7 +91,7 @@ class _Numa:
             return function.numa
         local = kernel_list(function.local_cpus)
         if not local or local >= self._all:
-            return None  # all CPUs are local to a device whose place the firmware does not tell
+            return None  # all CPUs are local to a device whose place the firmware does not report
         return next((node for node, cpus in self._cpus.items() if local <= cpus), None)
 
     def function(self, address: str) -> RawPci | None:
@@ -133,7 +134,7 @@ def _nic(raw: RawNic, numa: _Numa) -> hw.Nic:
 
 
 def _platform(gpus: Sequence[RawGpu]) -> hw.Platform | None:
-    """Where the node sits: what its GPUs agree on (they share the tray), None when they do not or cannot tell."""
+    """Where the node sits: what its GPUs agree on (they share the tray), None when they disagree or do not know."""
     places = {
         hw.Platform(p.chassis, p.slot, p.tray, p.host) for gpu in gpus if (p := gpu.platform) is not None and p.chassis
     }
@@ -177,26 +178,26 @@ def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], nvlinks: NvLi
 
 
 def expected_gpus(raw: RawNode) -> dict[str, str]:
-    """The GPUs that NVML ought to see: on the bus, and not held back for a virtual machine.
+    """The GPUs that NVML should see: on the bus, and not passed through to a VM.
 
-    From the address of each to what to call it: the address, with the driver that has it when that is not NVIDIA's.
+    From their address to how to name them: the address, and the driver that holds the GPU if it is not NVIDIA's.
     """
     return {
         function.address: function.address
         if function.driver in (None, _NVIDIA_DRIVER)
         else f"{function.address} (held by the driver {function.driver})"
         for function in raw.gpu_functions
-        if not _held_back(function)
+        if not _passed_through(function)
     }
 
 
-def _held_back(function: RawPci) -> bool:
-    """Whether a driver that lends devices to virtual machines has it. `nouveau` is no such: that is a fault."""
-    return function.driver in _LENDING or "vfio" in (function.driver or "")
+def _passed_through(function: RawPci) -> bool:
+    """Whether a driver that passes devices through to VMs holds it. `nouveau` does not: that is a fault."""
+    return function.driver in _PASSTHROUGH or "vfio" in (function.driver or "")
 
 
 def _missing(raw: RawNode) -> list[str]:
-    """GPUs that NVML ought to see and does not, by name."""
+    """GPUs that NVML should see and does not, by name."""
     seen = {gpu.pci for gpu in raw.gpus}
     lost = [
         f"GPU {named} is on the PCI bus but not in NVML" for gpu, named in expected_gpus(raw).items() if gpu not in seen
@@ -205,3 +206,42 @@ def _missing(raw: RawNode) -> list[str]:
         lost.append(why)
     # Without sysfs the index is all there is to name it by.
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
+
+
+def _rails(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> list[tuple[str, ...]]:
+    """For each GPU the names of the NICs nearest to it: all at PIX, else all at PXB; farther NICs are not rails."""
+    rows = _to_nics(matrix)
+    usable = _usable(rows, nics)
+    return [_nearest(row, nics, usable) for row in rows]
+
+
+def _rail_aligned(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> bool:
+    """Whether every GPU can have a rail of its own, on a card of its own: the ports of one card are one rail."""
+    usable = _usable(_to_nics(matrix), nics)
+    cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
+    return matrix.gpus > 0 and rail_aligned(near_cards(matrix, cards))
+
+
+def _to_nics(matrix: LinkMatrix) -> list[tuple[str, ...]]:
+    """For each GPU its cells to all NICs."""
+    gpus = matrix.gpus
+    return [row[gpus:] for row in matrix.cells[:gpus]]
+
+
+def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[str]:
+    """The NICs that can be a rail: near a GPU, up, and of the compute network.
+
+    A port that is down carries nothing. Where InfiniBand is near a GPU, Ethernet beside it is for storage or
+    management; where there is Ethernet only, that is RoCE.
+    """
+    near = [nic for i, nic in enumerate(nics) if not nic.down and any(row[i] in _NEAR for row in rows)]
+    infiniband = [nic for nic in near if any(port.link_layer == _INFINIBAND and port.up for port in nic.ports)]
+    return frozenset(nic.name for nic in infiniband or near)
+
+
+def _nearest(row: Sequence[str], nics: Sequence[hw.Nic], usable: frozenset[str]) -> tuple[str, ...]:
+    for level in _NEAR:
+        near = tuple(nic.name for nic, cell in zip(nics, row, strict=True) if cell == level and nic.name in usable)
+        if near:
+            return near
+    return ()

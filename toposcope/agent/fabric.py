@@ -58,7 +58,7 @@ def attached(fabric: RawFabric | None) -> bool:
 
 
 def completed(fabric: RawFabric) -> bool:
-    """Whether the registration has come to an end; only then `status`, `uuid` and `clique` mean something."""
+    """Whether the registration has completed; only then do `status`, `uuid` and `clique` mean anything."""
     return fabric.state == COMPLETED
 
 
@@ -79,7 +79,7 @@ def gpu_fabric(gpu: RawGpu) -> GpuFabric:
 
 
 def registration(fabric: RawFabric) -> Registration:
-    """What NVML says of one GPU's place in the fabric, decoded."""
+    """NVML's fabric information of one GPU, decoded."""
     return Registration(
         cluster_uuid=_dashed(fabric.uuid),
         clique=fabric.clique,
@@ -115,7 +115,7 @@ def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
 
 
 def fabric_reasons(gpus: Sequence[RawGpu]) -> list[str]:
-    """Everything about the fabric that is not as it should be, one sentence each."""
+    """What is wrong with the fabric, a reason each."""
     fabric, _ = node_fabric(gpus)
     reasons = [f"GPU {gpu.index}: fabric query failed: {gpu.fabric_error}" for gpu in gpus if gpu.fabric_error]
     cliques = set()

@@ -1,4 +1,4 @@
-"""Modules are loaded without the garbage collector: it would look at all of them a dozen times, and none is rubbish."""
+"""Loads modules without the garbage collector, which would look at all of them a dozen times and find nothing."""
 
 import contextlib
 import gc
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Load modules while the collector rests, and keep it from looking at them whenever it runs later.
+    """Load modules with the collector off, and exempt them from later collections.
 
-    A page that it looks at is written to, and shared with a forked worker no longer.
+    A page that the collector looks at is written to, and no longer shared with a forked worker.
     """
     gc.disable()
     try:

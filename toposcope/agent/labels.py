@@ -1,4 +1,4 @@
-"""From a `NodeTopology` to the labels of the Node: what each means is in the design's table and in docs/labels.md."""
+"""From a `NodeTopology` to the labels of the Node, whose meanings are in docs/labels.md."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from toposcope.topology.ranges import kernel_list
 
 
 class Labels(NamedTuple):
-    """What the Node should carry. A key in `unknown` keeps the value it has until the facts are known again."""
+    """What the Node should carry. A key in `unknown` keeps its value until the facts are known again."""
 
     known: dict[str, str]
     unknown: frozenset[str] = frozenset()
@@ -42,10 +42,10 @@ ALL = frozenset(
 """Every label that an agent can write."""
 
 NOTHING_KNOWN = Labels({label_keys.STATE: State.UNKNOWN}, ALL - {label_keys.STATE})
-"""NVML did not answer: whatever the Node says stands, and `state` says that nobody can vouch for it."""
+"""NVML did not answer: the Node keeps its labels, and `state` says that they are not verified."""
 
 NO_GPUS = Labels({})
-"""NVML and the PCI bus agree that there is none: the Node carries no label of ours."""
+"""NVML and the PCI bus agree that there are no GPUs: the Node carries no label of ours."""
 
 
 def labels_for(topology: NodeTopology, node_name: str) -> Labels:
@@ -101,7 +101,7 @@ def _numa(topology: NodeTopology) -> dict[str, str]:
     if not with_cpus:
         return {}
     labels = {label_keys.NUMA_NODES: str(len(with_cpus))}
-    # On a machine with one node there is no other place for a device whose place the firmware does not tell.
+    # On a machine with one NUMA node, a device whose node the firmware does not report can only be there.
     only = with_cpus[0] if len(with_cpus) == 1 else None
     count = Counter(only if gpu.numa is None else gpu.numa for gpu in topology.gpus)
     if set(count) <= set(with_cpus):

@@ -1,4 +1,4 @@
-"""What one agent counts; `agent.collector` shows it to Prometheus. Written by the agent's loop, read by scrapes."""
+"""What one agent counts; `agent.collector` exposes it to Prometheus. Written by the agent's loop, read by scrapes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -25,17 +25,17 @@ class Durations:
         self._counts = [0] * len(_BOUNDS)
 
     def observe(self, seconds: float) -> None:
-        """Count one."""
+        """Count one duration."""
         self._counts[bisect_left(_BOUNDS, seconds)] += 1
         self.sum += seconds
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """Each bound, and how many were not above it; the last bound is infinite."""
+        """The bounds, and how many durations were not above each; the last bound is infinite."""
         return zip(_BOUNDS, accumulate(self._counts), strict=True)
 
 
 class AgentMetrics:
-    """What one agent tells about its probes, its writes and its node; moments are in Unix time, 0 for never."""
+    """The numbers of an agent's probes, its writes and its node; times are Unix time, 0 for never."""
 
     def __init__(self) -> None:
         self.last_probe = 0.0
@@ -45,15 +45,15 @@ class AgentMetrics:
         self.failures = dict.fromkeys(REASONS, 0)
         self.publishes = dict.fromkeys(get_args(Outcome), 0)
         self.description: Description | None = None
-        """What the last probe said about the node."""
+        """What the last probe found."""
 
     def probe_succeeded(self, seconds: float, now: float) -> None:
-        """Count a probe that took `seconds` and that the hardware answered."""
+        """Count a probe that the hardware answered after `seconds`."""
         self.durations.observe(seconds)
         self.last_probe = now
 
     def probe_failed(self, reason: str, seconds: float) -> None:
-        """Count a probe that took `seconds` and gave nothing; a reason that is none of `REASONS` counts as other."""
+        """Count a probe that failed after `seconds`; a reason that is not in `REASONS` counts as other."""
         self.durations.observe(seconds)
         self.failures[reason if reason in self.failures else "other"] += 1
 

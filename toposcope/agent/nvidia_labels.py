@@ -43,7 +43,7 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
 def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
     """Those of `KEYS` that we own on the Node, and those that others do; a key can be in both.
 
-    A key with a value and without an owner was there before managedFields: it is somebody's too.
+    A key with a value but no owner predates managedFields: it belongs to others too.
     """
     ours: set[str] = set()
     theirs: set[str] = set()

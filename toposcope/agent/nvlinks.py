@@ -1,11 +1,4 @@
-"""Where every NVLink of a node ends: at another GPU, at an NVSwitch, at a CPU. Pure; NVIDIA's words are in nvml.h.
-
-How many NVLinks of a GPU ought to be up.
-
-A product counts where all of its links are wired: on the SXM boards that come with NVSwitches or a mesh. Only these: a
-PCIe card's links are up when somebody has plugged a bridge, and on POWER9 half of a V100's links go to the CPU.
-Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
-"""
+"""Where every NVLink of a node ends: at a GPU, an NVSwitch or a CPU; and how many should be up. Pure; see nvml.h."""
 
 import re
 from collections import Counter
@@ -24,12 +17,17 @@ _LINKS: Final = (
     (re.compile(r"H800$"), 8),
     (re.compile(r"\bG?B[23]00\b"), 18),
 )
+"""Links of the products whose boards wire all of them: SXM boards with NVSwitches or a mesh. Only these: a PCIe card's
+links are up when it has a bridge, and on POWER9 half of a V100's links go to the CPU.
+
+Sources: nvml.h's link counts, and `nvidia-smi nvlink -s` of the products.
+"""
 _BOARD: Final = 4
-"""A board has four or eight GPUs; fewer are a part of one, given to a virtual machine without its switches."""
+"""A board has four or eight GPUs; fewer are a part of one, passed through to a VM without its switches."""
 
 
 def expected_links(gpus: Sequence[tuple[str | None, int]]) -> list[int]:
-    """Active NVLinks that each GPU ought to have: as many as its like on this node, and as its product.
+    """Active NVLinks that each GPU should have: as many as its best peer on this node, and as its product has.
 
     `gpus` are pairs of product and active links.
     """
@@ -45,7 +43,7 @@ def _wired(product: str | None, active: int, gpus: int) -> int:
 
 
 def weak_links(gpus: Sequence[Gpu]) -> list[str]:
-    """GPUs with fewer active links than they ought to have: a dead link, or a GPU thrown out of the fabric."""
+    """GPUs with fewer active links than they should have: a dead link, or a GPU thrown out of the fabric."""
     return [
         f"GPU {gpu.index}: {gpu.links_active} of {gpu.links_expected} NVLinks active"
         for gpu in gpus
@@ -73,7 +71,7 @@ class _Ends(NamedTuple):
 
 
 class NvLinks:
-    """Where every NVLink of the node ends, by the GPU's PCI address. Only links that are up make a path."""
+    """The NVLinks of a node by their GPU's PCI address. Only links that are up make a path."""
 
     def __init__(self, raw: RawNode) -> None:
         self._gpus = {gpu.pci for gpu in raw.gpus} | {function.address for function in raw.gpu_functions}
@@ -122,7 +120,7 @@ class NvLinks:
         return any(ends.into_switches for ends in self._ends.values())
 
     def switches(self, on_bus: tuple[str, ...]) -> int | None:
-        """How many NVSwitches there are; None when links end in switches that show no address."""
+        """How many NVSwitches there are; None when links end in switches without an address."""
         into = [link for facts in self._facts.values() for link in facts if link.up and link.remote is LinkEnd.NVSWITCH]
         known = {link.remote_pci for link in into if link.remote_pci}.union(on_bus)
         nameless = any(link.remote_pci is None for link in into)
@@ -136,7 +134,7 @@ def _ends(facts: tuple[NvLink, ...]) -> _Ends:
 
 
 def _remote(link: RawLink) -> str | None:
-    """Address of the far end, None when the link does not tell it."""
+    """Address of the far end, None when the link has none."""
     if link.remote_pci is None or link.remote_pci.lower() == _NO_ADDRESS:
         return None
     try:
@@ -148,7 +146,7 @@ def _remote(link: RawLink) -> str | None:
 def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
     """Whether a link of unknown type (drivers before 470) leads to a switch that shows no address.
 
-    A POWER9 CPU at the far end looks just so; the count of switch links, where the driver gives one, tells them apart.
+    A POWER9 CPU at the far end looks the same; the count of switch links, where the driver gives one, tells them apart.
     """
     typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
     return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0

@@ -1,6 +1,6 @@
 """The agent's command line, shared by `toposcope agent` and `python -m agent`.
 
-It is read before the worker is forked (see `nvml.launch`), so what it loads is kept small: no dataclasses, no logging.
+Read before the worker is forked (see `nvml.process`), so it loads little: no dataclasses, no logging.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from toposcope.telemetry.logs import FORMATS
 
 
 class Options(NamedTuple):
-    """What an agent needs to know beside the hardware."""
+    """How the agent is configured."""
 
     node_name: str
     kubeconfig: str | None
@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="wait up to this long, by chance, before the first write, so that a roll-out is no stampede; default: 30",
+        help="wait a random time up to this before the first write, so that a roll-out does not stampede; default: 30",
     )
     parser.add_argument(
         "--accept-degraded",
         action="store_true",
-        help="make today's state what this node is measured against, then exit",
+        help="make the node's present state its baseline, then exit",
     )
     parser.add_argument(
         "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nvidia-labels",
         action="store_true",
-        help="also write nvidia.com/gpu.clique and its kin where nobody else does; the admission policy must allow it",
+        help="also write nvidia.com/gpu.clique and its kind where nobody else does; the admission policy must allow it",
     )
     parser.add_argument(
         "--pair-metrics", action="store_true", help="one more metric for each pair of devices: 190 on an 8-GPU node"
@@ -70,9 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> Options:
-    """The options in parsed arguments; ends the program with a clear error when one cannot be."""
+    """The options in parsed arguments; ends the program with an error for a bad value."""
     if not arguments.node_name:
-        parser.error("whose labels? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
+        parser.error("which node? pass --node-name NAME or set NODE_NAME (in a pod: fieldRef spec.nodeName)")
     if not arguments.interval > 0:
         parser.error(f"--interval {arguments.interval:g}: must be more than 0 seconds")
     if arguments.spread < 0:

@@ -1,7 +1,4 @@
-"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing.
-
-Which calls, their traps and since which driver they exist: nvml.h, and the remarks at each call below.
-"""
+"""One probe: asks NVML and sysfs for everything the agent uses, and concludes nothing. The calls are in nvml.h."""
 
 from itertools import combinations
 from typing import Any, Final
@@ -26,7 +23,7 @@ _INACTIVE: Final = 0
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
     """Ask the hardware once. `started` is what `nvml.start()` returned: with an `NvmlReturn` only sysfs is read.
 
-    A GPU that does not answer costs its own facts and nobody else's. `container` is passed on.
+    A GPU that does not answer costs only its own facts. `container` is passed on.
     """
     nvml.enter("sysfs")
     gpu_functions, switch_functions = sysfs.nvidia_functions()
@@ -119,8 +116,8 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
     if not mode or not mode[0]:
         return (None if mode is None else False), 0
     slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    found = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
-    return True, sum(device is not None for device in found)
+    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
+    return True, sum(device is not None for device in devices)
 
 
 def _string(value: bytes | str) -> str:

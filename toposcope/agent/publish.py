@@ -1,9 +1,7 @@
-"""Writes the description on the agent's own Node: server-side apply, only on a difference, guarded by the Node's uid.
+"""Writes the description to the agent's own Node: server-side apply, only on a difference, guarded by the Node's uid.
 
-An apply names every label that shall stay; one that it leaves out is removed. So a label whose truth is unknown is
-sent with the value that the Node has.
-
-Taking back what an agent has written on a Node: the requests, built from the Node's metadata.
+An apply removes every label of ours that it does not name. So a label whose value is unknown at the moment is sent with
+the value that the Node has.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,58 +19,28 @@ from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get
 from toposcope.topology.text import compact
 
-
-class Removal(NamedTuple):
-    """What has to be sent for one Node, in this order, and how many labels and annotations that removes."""
-
-    requests: tuple[Request, ...]
-    keys: int
-
-
-def removal(metadata: Mapping[str, Any]) -> Removal:
-    """Everything under our prefix, whoever else owns it too, and those labels under `nvidia.com/` that only we own."""
-    gone = {
-        field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
-        for field in ("labels", "annotations")
-    }
-    keys = sum(map(len, gone.values()))
-    requests = []
-    path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
-    if keys:
-        # A merge patch, because an apply cannot remove what another manager co-owns.
-        body = compact({"metadata": {"uid": uid, **gone}}).encode()
-        query = {"fieldManager": MANAGER}
-        requests.append(Request("PATCH", path, query, body, "application/merge-patch+json", METADATA))
-    ours, theirs = owners(metadata)
-    if ours:
-        # An apply that names none: the server removes those that nobody else owns, and only gives up the others.
-        nothing = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": metadata["name"], "uid": uid}}
-        requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))
-    return Removal(tuple(requests), keys + len(ours - theirs))
-
-
 MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"
 _ANNOTATIONS: Final = frozenset({MATRIX, REFERENCE})
 _UNPROCESSABLE: Final = 422
 
 
-class Ours(NamedTuple):
-    """What a Node carries, or shall carry, of ours."""
+class OwnedKeys(NamedTuple):
+    """The labels and annotations of ours on a Node, as they are or as they should be."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-def desired(description: Description, node: Ours) -> Ours:
-    """What the Node shall carry: what is known, and what it carries of what is not."""
+def desired(description: Description, node: OwnedKeys) -> OwnedKeys:
+    """What the Node should carry: the labels that are known, and the values that it has of those that are not."""
     kept = {key: value for key, value in node.labels.items() if key in description.labels.unknown}
     annotations = node.annotations if description.problem else description.annotations
-    return Ours({**kept, **description.labels.known}, dict(annotations))
+    return OwnedKeys({**kept, **description.labels.known}, dict(annotations))
 
 
 class Publisher:
-    """Keeps one Node's labels and annotations equal to the descriptions it is given."""
+    """Keeps the labels and annotations of one Node equal to the description last published."""
 
     def __init__(
         self, client: ApiClient, node_name: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -81,40 +49,34 @@ class Publisher:
         self._path = f"{NODES}/{node_name}"
         self._name = node_name
         self._now = now
-        self._uid = ""
-        self._node: Ours | None = None
-        self._baseline: str | None = None
+        self._node: OwnedKeys | None = None
+        self.baseline: str | None = None
+        """The annotation with the best that the node has shown, as last read or written."""
         self.metadata: Mapping[str, Any] = {}
         """The Node's metadata, as last read or written."""
 
-    @property
-    def baseline(self) -> str | None:
-        """The annotation with the best that the node has shown, as last read or written."""
-        return self._baseline
-
     def refresh(self) -> None:
-        """Read the Node, so that the next publish also repairs what others changed. Raises KubeError."""
-        self._take(self._client.call(get(self._path, metadata_only=True)))
+        """Read the Node, so that the next publish also reverts what others changed. Raises KubeError."""
+        self._cache(self._client.call(get(self._path, metadata_only=True)))
 
-    def _take(self, node: Any) -> Ours:
+    def _cache(self, node: Any) -> OwnedKeys:
         self.metadata = metadata = node["metadata"]
-        self._uid = metadata["uid"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        self._node = Ours(
+        self._node = OwnedKeys(
             {key: value for key, value in labels.items() if key in ALL},
             {key: value for key, value in annotations.items() if key in _ANNOTATIONS},
         )
-        self._baseline = self._node.annotations.get(REFERENCE)
+        self.baseline = self._node.annotations.get(REFERENCE)
         return self._node
 
     def pending(self, description: Description) -> bool:
-        """Whether the Node, as far as it is known, carries something else."""
+        """Whether the Node needs a write, as far as is known."""
         return self._node is None or desired(description, self._node) != self._node
 
     def publish(self, description: Description) -> list[NodeEvent] | None:
-        """Make the Node carry `description`; what is news about it, None when no write was needed. Raises KubeError.
+        """Make the Node carry `description`; the Events to record, or None if nothing had to change. Raises KubeError.
 
-        A Node that was deleted and made again under our name is another one: it is read anew and then written.
+        A Node that was deleted and recreated under the same name has another uid: it is read again and then written.
         """
         if self._node is None:
             self.refresh()
@@ -133,25 +95,58 @@ class Publisher:
         after = desired(description, before)
         if after == before:
             return None
-        metadata = {"name": self._name, "uid": self._uid, "labels": after.labels, "annotations": after.annotations}
+        metadata = {
+            "name": self._name,
+            "uid": self.metadata["uid"],
+            "labels": after.labels,
+            "annotations": after.annotations,
+        }
         body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         self._node = None  # what the Node carries is unknown until the server has answered
-        self._take(self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True)))
-        # A key that somebody else owns too stays although we dropped it; asking again would not change that.
+        self._cache(self._client.call(apply(self._path, body, MANAGER, force=True, metadata_only=True)))
+        # A co-owned key stays although we dropped it; another apply would not change that.
         self._node = after
         reasons = description.topology.reasons if description.topology else (description.problem,)
         return node_events(before.labels, after.labels, [reason for reason in reasons if reason])
 
-    def record_event(self, item: NodeEvent) -> None:
+    def record_event(self, node_event: NodeEvent) -> None:
         """Record an Event on the Node. Raises KubeError."""
-        regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self._uid}
-        self._client.call(event(regarding, item.kind, item.reason, item.note, REPORTER, self._name, self._now()))
+        regarding = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": self.metadata["uid"]}
+        details = (node_event.kind, node_event.reason, node_event.note)
+        self._client.call(event(regarding, *details, REPORTER, self._name, self._now()))
 
     def cleanup(self) -> int:
-        """Remove what this agent, or one before it, wrote on the Node; how many keys that were. Raises KubeError."""
-        from toposcope.agent.publish import removal  # noqa: PLC0415 - an agent that keeps labels never needs it
-
-        found = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
-        for request in found.requests:
+        """Remove what any agent wrote on the Node; how many labels and annotations that were. Raises KubeError."""
+        todo = removal(self._client.call(get(self._path, metadata_only=True))["metadata"])
+        for request in todo.requests:
             self._client.call(request)
-        return found.keys
+        return todo.keys
+
+
+class Removal(NamedTuple):
+    """The requests that clean one Node, in this order, and how many labels and annotations they remove."""
+
+    requests: tuple[Request, ...]
+    keys: int
+
+
+def removal(metadata: Mapping[str, Any]) -> Removal:
+    """How to remove the keys under our prefix, co-owned too, and the `nvidia.com/` labels that only we own."""
+    gone = {
+        field: {key: None for key in metadata.get(field) or {} if key.startswith(PREFIX)}
+        for field in ("labels", "annotations")
+    }
+    keys = sum(map(len, gone.values()))
+    requests = []
+    path, uid = f"{NODES}/{metadata['name']}", metadata["uid"]
+    if keys:
+        # A merge patch, because an apply cannot remove what another manager co-owns.
+        body = compact({"metadata": {"uid": uid, **gone}}).encode()
+        query = {"fieldManager": MANAGER}
+        requests.append(Request("PATCH", path, query, body, "application/merge-patch+json", METADATA))
+    ours, theirs = owners(metadata)
+    if ours:
+        # An apply without labels: the server removes those that only we own, and drops us as owner of the others.
+        nothing = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": metadata["name"], "uid": uid}}
+        requests.append(apply(path, nothing, NVIDIA_MANAGER, force=False, metadata_only=True))
+    return Removal(tuple(requests), keys + len(ours - theirs))

@@ -1,4 +1,4 @@
-"""Wires an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
+"""Puts an agent together and runs it: the program behind `toposcope agent` and `python -m agent`."""
 
 import contextlib
 import functools
@@ -28,7 +28,7 @@ log = logging.getLogger("agent")
 
 
 def run(options: Options, probe: ProbeProcess) -> int:
-    """Run an agent until it is told to end (or once); the program's exit code.
+    """Run an agent until a signal ends it (or once); the program's exit code.
 
     `probe` was made before anything here starts a thread, and before most of what is imported here was loaded.
     """
@@ -36,7 +36,7 @@ def run(options: Options, probe: ProbeProcess) -> int:
     try:
         client = ApiClient(load(options.kubeconfig), "toposcope-agent")
     except ConfigError as error:
-        log.error("%s", error)  # noqa: TRY400 - the message says it all, a traceback would hide it
+        log.error("%s", error)  # noqa: TRY400 - the message is enough, a traceback would hide it
         return 1
     publisher = Publisher(client, options.node_name)
     with contextlib.ExitStack() as stack:
@@ -48,15 +48,15 @@ def run(options: Options, probe: ProbeProcess) -> int:
         agent = Agent(options, probe, publisher, metrics, nvidia_labels)
         if options.metrics_port is not None:
             try:
-                scraped = functools.partial(_scraped, metrics, probe, pairs=options.pair_metrics)
-                server = TelemetryServer(options.metrics_port, scraped, agent.healthy, agent.ready)
+                scrape = functools.partial(_scrape, metrics, probe, pairs=options.pair_metrics)
+                server = TelemetryServer(options.metrics_port, scrape, agent.healthy, agent.ready)
             except OSError as error:
                 log.error("--metrics-port %d: %s", options.metrics_port, error.strerror)  # noqa: TRY400 - as above
                 return 1
             stack.callback(server.close)
         if options.once:
             return 0 if agent.sync() else 1
-        _live(agent, probe)
+        _run_forever(agent, probe)
     # The labels stay: they describe the node, not this process.
     return 0
 
@@ -69,31 +69,30 @@ def _nvidia_label_publisher(client: ApiClient, options: Options) -> "NvidiaLabel
     return NvidiaLabelPublisher(client, options.node_name)
 
 
-def _scraped(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":
+def _scrape(metrics: AgentMetrics, probe: ProbeProcess, *, pairs: bool) -> "Page":
     from toposcope.agent.collector import AgentCollector  # noqa: PLC0415 - see there
     from toposcope.telemetry.handler import page  # noqa: PLC0415 - same
 
     return page(AgentCollector(metrics, lambda: probe.worker, pairs=pairs))
 
 
-def _live(agent: Agent, probe: ProbeProcess) -> None:
-    """Turn, wait, turn again, until a signal says that it is enough."""
+def _run_forever(agent: Agent, probe: ProbeProcess) -> None:
+    """Sync and wait until a SIGTERM or SIGINT."""
     wake, waker = socket.socketpair()
-    told = False
+    stopping = False
 
-    def end(_number: int, _frame: FrameType | None) -> None:
-        nonlocal told
-        told = True
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
         waker.send(b"x")
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+        signal.signal(number, stop)
     with wake, waker:
-        while not told:
+        while not stopping:
             agent.sync()
-            happened = probe.wait(agent.seconds_until_sync(), wake)
-            if happened:
-                log.info("probing at once: %s", happened)
+            if event := probe.wait(agent.seconds_until_sync(), wake):
+                log.info("probing at once: %s", event)
                 select.select([wake], [], [], agent.min_pause())
 
 

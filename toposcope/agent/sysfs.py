@@ -17,16 +17,16 @@ _GPU_CLASSES: Final = ("0x0300", "0x0302")
 _SWITCH_CLASS: Final = "0x0680"
 _LARGEST: Final = 1 << 16
 _DELETED: Final = " (deleted)"
-"""What the kernel adds to the name of something that went away meanwhile."""
+"""What the kernel adds to the name of something that has gone."""
 _ROOT: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}", re.ASCII)
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})", re.ASCII)
 
 
 class Files:
-    """How a probe reads the tree: the file system, unless somebody who wants to watch the reads passes another."""
+    """How a probe reads the tree; `discover --record` passes one that remembers what was read."""
 
     def entries(self, folder: str) -> list[tuple[str, int]]:
-        """What is in a folder, in no order: names and inode numbers; nothing when it cannot be read."""
+        """The entries of a folder, unordered: names and inode numbers; none when it cannot be read."""
         try:
             with os.scandir(folder) as entries:
                 return [(entry.name, entry.inode()) for entry in entries]
@@ -34,11 +34,11 @@ class Files:
             return []
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, names alone."""
+        """The names in a folder."""
         return [name for name, _ in self.entries(folder)]
 
     def text(self, path: str) -> str:
-        """A file without the white space around it; nothing when it cannot be read."""
+        """A file without the white space around it; empty when it cannot be read."""
         try:
             # Without Python's file objects: they are more than half of what 200 small reads cost.
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -59,19 +59,19 @@ class Files:
         except OSError:
             return os.path.realpath(path)
         try:
-            found = os.readlink(f"/proc/self/fd/{descriptor}")
+            target = os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:  # no /proc
             return os.path.realpath(path)
         finally:
             os.close(descriptor)
-        return os.path.realpath(path) if found.endswith(_DELETED) else found
+        return os.path.realpath(path) if target.endswith(_DELETED) else target
 
     def exists(self, path: str) -> bool:
-        """Whether there is something at the end of the links."""
+        """Whether the path exists, links followed."""
         return os.path.exists(path)
 
     def lexists(self, path: str) -> bool:
-        """Whether there is something, were it a link that leads nowhere."""
+        """Whether the path exists, be it a dangling link."""
         return os.path.lexists(path)
 
 
@@ -86,8 +86,8 @@ class Sysfs:
     def nvidia_functions(self) -> tuple[tuple[RawPci, ...], tuple[str, ...]]:
         """The GPUs and the addresses of the NVSwitches on the PCI bus, by address.
 
-        Virtual functions are left out: on a host that lends its GPUs to virtual machines each GPU has dozens, and
-        NVML has no handle for them. Inside the machine they are lent to, they are functions like any other.
+        Virtual functions are left out: a GPU that is shared among VMs has dozens, and
+        NVML has no handle for them. Inside a VM they are functions like any other.
         """
         gpus, switches = [], []
         bus = f"{self._root}/bus/pci/devices"
@@ -125,15 +125,15 @@ class Sysfs:
 
     def nics(self) -> tuple[RawNic, ...]:
         """InfiniBand and RoCE devices as `nvidia-smi topo -m` numbers them, without virtual functions."""
-        found = []
+        nics = []
         for name in self._files.names(f"{self._root}/class/infiniband"):
             folder = f"{self._root}/class/infiniband/{name}"
             device = f"{folder}/device"
             if not self._files.exists(f"{device}/vendor") or self._files.lexists(f"{device}/physfn"):
                 continue
             guid = self._files.text(f"{folder}/node_guid")
-            found.append(RawNic(name, self._function(device), guid, self._ports(f"{folder}/ports")))
-        return tuple(sorted(found, key=lambda nic: _natural(nic.name)))
+            nics.append(RawNic(name, self._function(device), guid, self._ports(f"{folder}/ports")))
+        return tuple(sorted(nics, key=lambda nic: _natural(nic.name)))
 
     def _ports(self, folder: str) -> tuple[RawPort, ...]:
         return tuple(

@@ -21,7 +21,7 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     try:
         with hardware(arguments, chosen.node_name) as probe:
             with loading():
-                from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.launch
+                from toposcope.agent.run import run as run_agent  # noqa: PLC0415 - after the fork: see toposcope.agent.nvml.process
             return run_agent(chosen, probe)
     except HardwareError as error:
         print(f"toposcope agent: {error}", file=sys.stderr)

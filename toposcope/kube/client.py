@@ -94,6 +94,7 @@ class ApiClient:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
+        self._closed = False
 
     @property
     def server(self) -> str:
@@ -122,42 +123,51 @@ class ApiClient:
         Raises ApiError for an error Status, Unreachable when there is no answer. A request on a kept connection
         that the server closed meanwhile is sent once more: nothing was answered, and all our writes are idempotent.
         """
-        with self._lock:
-            reused = self._connection is not None
-            try:
-                return self._exchange(request)
-            except UnreachableError as error:
-                if not (reused and isinstance(error.__cause__, _CLOSED)):
-                    raise
-                return self._exchange(request)
+        try:
+            with self._lock:
+                reused = self._connection is not None
+                try:
+                    return self._exchange(request)
+                except UnreachableError as error:
+                    if not (reused and isinstance(error.__cause__, _CLOSED)):
+                        raise
+                    return self._exchange(request)
+        finally:
+            if self._closed:
+                self._drop_if_idle()
 
     def _exchange(self, request: Request) -> bytes:
         connection = self._kept()
         answered = self._observe(request)
+        response: http.client.HTTPResponse | None = None
         try:
             response = self._send(connection, request)
             body = _body(response)
-        except _TRANSPORT as error:
+        except BaseException as error:
+            # Half an answer may be left in it. The response holds the socket too, if the server ends the connection.
+            self._drop()
+            if response is not None:
+                response.close()
+            if not isinstance(error, _TRANSPORT):
+                raise
             answered(0)
-            self.close()
             raise _unreachable(self._cluster.server, error) from error
-        except BaseException:
-            self.close()  # half an answer may be left in it
-            raise
         answered(response.status)
         if response.will_close:
-            self.close()
+            self._drop()
         _check(self._cluster.server, response, body)
         return body
 
     def _kept(self) -> http.client.HTTPConnection:
-        """The kept connection, or a new one where there is none or certificates have changed since it was made.
+        """The kept connection, or a new one if there is none or the certificates have changed since.
 
         An API server checks at each request whether the client certificate of the connection has expired.
         """
+        if self._closed:
+            raise UnreachableError("this client is closed")
         kept = self._connection
         if isinstance(kept, _TlsConnection) and self._cluster.tls and kept.tls is not self._cluster.tls():
-            self.close()
+            self._drop()
         if self._connection is None:
             self._connection = self._connect(self._timeout)
         return self._connection
@@ -176,7 +186,27 @@ class ApiClient:
         )
 
     def close(self) -> None:
-        """Drop the kept connection; the next call makes a new one."""
+        """Close for good: a request in flight fails, and later ones do too. Streams end with their readers.
+
+        Threads that are about to end may still send a request; it must not open a connection that nobody closes.
+        """
+        self._closed = True
+        connection = self._connection
+        if not self._drop_if_idle() and connection is not None:
+            _shut_down(connection)  # and the thread that uses it drops it
+
+    def _drop_if_idle(self) -> bool:
+        """Drop the kept connection unless a request is in flight; whether that was so."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._drop()
+        finally:
+            self._lock.release()
+        return True
+
+    def _drop(self) -> None:
+        """Close the kept connection; the next request makes a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -269,7 +299,8 @@ class Stream:
         self._interrupted = False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Raises ApiError when the server refuses the watch, Unreachable when it breaks off."""
+        """Raises ApiError if the server refuses the watch, UnreachableError if it breaks off."""
+        response: http.client.HTTPResponse | None = None
         try:
             response = self._begin()
             if response.status != http.HTTPStatus.OK:
@@ -279,6 +310,8 @@ class Stream:
             raise _unreachable(self._server, error) from error
         finally:
             self._connection.close()
+            if response is not None:
+                response.close()  # holds the socket too, if the server ends the connection
 
     def _begin(self) -> http.client.HTTPResponse:
         answered = self._observe()
@@ -296,9 +329,14 @@ class Stream:
     def interrupt(self) -> None:
         """Cut the connection, from another thread: the reader sees it break off."""
         self._interrupted = True
-        with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
-            # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
-            socket.socket.shutdown(self._connection.sock, socket.SHUT_RDWR)
+        _shut_down(self._connection)
+
+
+def _shut_down(connection: http.client.HTTPConnection) -> None:
+    """Make whoever reads from the connection, in another thread, see it break off."""
+    with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
+        # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
 
 def _unreachable(server: str, error: BaseException) -> UnreachableError:

@@ -1,12 +1,13 @@
-"""The page as it was built: one page, one script, one style sheet, and nothing that is fetched from elsewhere."""
+"""The built page: one HTML file, one script, one style sheet, and nothing that is loaded from elsewhere."""
 
 from pathlib import Path
 from typing import Final
 
+from toposcope import __version__
 from toposcope.errors import ToposcopeError
 
 FOLDER: Final = Path(__file__).parent / "static"
-_KINDS: Final = {
+_TYPES: Final = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
@@ -19,19 +20,22 @@ SCRIPT: Final = '<script src="assets/app.js" defer></script>'
 
 
 class PageNotBuiltError(ToposcopeError):
-    """There is no page to show; the message says what to do."""
+    """The page is not there; the message says how to get it."""
 
 
 class Bundle:
-    """The files of a built page; read for each request, so that a page that is built anew is there at once."""
+    """The files of the built page; read for each request, so that a rebuilt page shows up at once."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
 
     @property
     def missing(self) -> str:
-        """What is to be said where the page was not built."""
-        return f"the page is not built ({self._folder} has no index.html): run make ui in the source tree"
+        """How to get the page where it was not built, in one line: from a clone, or where pip built the package."""
+        if (self._folder.parent / "page" / "package.json").is_file():
+            return "the page of toposcope ui is not built: run make ui"
+        wheel = f"toposcope-{__version__}-py3-none-any.whl"
+        return f"this installation has no page for toposcope ui: install the released wheel, {wheel}, or use the image"
 
     def page(self) -> str | None:
         """The page; None where it was not built."""
@@ -41,17 +45,17 @@ class Bundle:
             return None
 
     def asset(self, name: str) -> tuple[bytes, str] | None:
-        """A file beside the page and its content type; None where there is none of this name."""
-        kind = _KINDS.get(Path(name).suffix)
-        if kind is None or Path(name).name != name:
+        """A file beside the page and its content type; None where it does not exist."""
+        content_type = _TYPES.get(Path(name).suffix)
+        if content_type is None or Path(name).name != name:
             return None
         try:
-            return (self._folder / "assets" / name).read_bytes(), kind
+            return (self._folder / "assets" / name).read_bytes(), content_type
         except OSError:
             return None
 
     def parts(self) -> tuple[str, str, str]:
-        """Page, style sheet and script, for an export. Raises NotBuilt."""
+        """Page, style sheet and script, for an export. Raises PageNotBuiltError."""
         page = self.page()
         try:
             style, script = (
@@ -62,7 +66,5 @@ class Bundle:
         if page is None:
             raise PageNotBuiltError(self.missing)
         if page.count(STYLE) != 1 or page.count(SCRIPT) != 1:
-            raise PageNotBuiltError(
-                f"{self._folder}/index.html has not the one style sheet and the one script: run make ui again"
-            )
+            raise PageNotBuiltError(f"{self._folder}/index.html does not load app.css and app.js once each: rebuild it")
         return page, style, script

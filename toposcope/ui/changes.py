@@ -1,7 +1,7 @@
-"""What changed lately, out of what changed between two moments."""
+"""What changed recently, from what changed between two moments."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -12,28 +12,27 @@ from toposcope.snapshot.scope import Origin, Scope
 from toposcope.topology.hierarchy import some_names
 from toposcope.topology.levels import Level
 from toposcope.ui import protocol
-from toposcope.ui.views import View, levels_of
+from toposcope.ui.views import View
 
-KEPT: Final = 200
+MAX_CHANGES: Final = 200
 """Entries in the list of changes."""
-_NAMED: Final = 20
+_MAX_NAMES: Final = 20
 """Nodes named in one entry."""
-_WORSE: Final = frozenset({Kind.DOMAIN_GONE, Kind.NODE_GONE})
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a list of changes compares: the views, and the nodes that may differ."""
+    """What is compared: the views, and the nodes that may differ."""
 
     views: Sequence[View]
     nodes: Mapping[str, NodeView]
 
 
-class Lately:
-    """The newest `KEPT` changes."""
+class RecentChanges:
+    """The newest `MAX_CHANGES` changes."""
 
     def __init__(self) -> None:
-        self._kept: deque[protocol.Change] = deque(maxlen=KEPT)
+        self._kept: deque[protocol.Change] = deque(maxlen=MAX_CHANGES)
         self._number = 0
 
     @property
@@ -41,42 +40,43 @@ class Lately:
         """All that are kept."""
         return list(reversed(self._kept))
 
-    def note(self, before: Moment, after: Moment, at: str) -> list[protocol.Change]:
-        """What changed from one moment to the next, the newest first; it is kept."""
-        found = []
+    def record(self, before: Moment, after: Moment, at: str) -> list[protocol.Change]:
+        """Keep what changed from one moment to the next, and return it, the newest first."""
+        entries = []
         for view_id, change in _between(before, after):
             self._number += 1
-            found.append(_told(self._number, at, view_id, change, after))
-        self._kept.extend(found)
-        return found[::-1]
+            entries.append(_entry(self._number, at, view_id, change, after))
+        self._kept.extend(entries)
+        return entries[::-1]
 
 
 def _between(before: Moment, after: Moment) -> Iterator[tuple[str | None, Change]]:
-    """Levels and conditions of each view, then the nodes of the whole cluster, told by the levels of all views."""
-    was = {view.summary.id: view for view in before.views}
-    now = {view.summary.id: view for view in after.views}
-    for identity in [each for each in was if each in now]:
-        old, new = (_bare(views[identity].scope) for views in (was, now))
-        yield from ((identity, change) for change in changes(old, new))
-    yield from ((None, change) for change in changes(_whole(before), _whole(after)) if change.kind is not Kind.LEVEL)
+    """Levels and conditions of each view, then the nodes of the whole cluster, by the levels of all views."""
+    old_views = {view.id: view for view in before.views}
+    new_views = {view.id: view for view in after.views}
+    for view_id in [view_id for view_id in old_views if view_id in new_views]:
+        old, new = (_without_nodes(views[view_id].scope) for views in (old_views, new_views))
+        yield from ((view_id, change) for change in changes(old, new))
+    whole = changes(_whole_cluster(before), _whole_cluster(after))
+    yield from ((None, change) for change in whole if change.kind is not Kind.LEVEL)
 
 
-def _bare(scope: Scope) -> Scope:
-    """Levels and conditions, without the nodes."""
+def _without_nodes(scope: Scope) -> Scope:
+    """Levels and conditions only."""
     return Scope(scope.topology, scope.origin, scope.levels, (), scope.catalogue)
 
 
-def _whole(moment: Moment) -> Scope:
+def _whole_cluster(moment: Moment) -> Scope:
     levels: dict[str, Level] = {}
     for view in moment.views:
-        for level in levels_of(view):
+        for level in view.scope.levels:
             levels.setdefault(level.key, level)
     return Scope(None, Origin.INFERRED, tuple(levels.values()), tuple(moment.nodes.values()))
 
 
-def _told(number: int, at: str, view_id: str | None, change: Change, after: Moment) -> protocol.Change:
+def _entry(number: int, at: str, view_id: str | None, change: Change, after: Moment) -> protocol.Change:
     names = some_names(change.nodes)
-    about = f"{view_id}: " if view_id else ""
+    prefix = f"{view_id}: " if view_id else ""
     return protocol.Change(
         id=number,
         at=at,
@@ -86,13 +86,13 @@ def _told(number: int, at: str, view_id: str | None, change: Change, after: Mome
         before=change.before,
         after=change.after,
         count=len(change.nodes),
-        nodes=list(change.nodes[:_NAMED]),
-        text=about + words(change) + (f": {names}" if names else ""),
-        bad=_bad(change, after),
+        nodes=list(change.nodes[:_MAX_NAMES]),
+        text=prefix + words(change) + (f": {names}" if names else ""),
+        bad=_is_bad(change, after),
     )
 
 
-def _bad(change: Change, after: Moment) -> bool:
+def _is_bad(change: Change, after: Moment) -> bool:
     """Whether something is worse now."""
     match change.kind:
         case Kind.LEVEL:
@@ -102,12 +102,7 @@ def _bad(change: Change, after: Moment) -> bool:
         case Kind.MOVED:
             return not change.after
         case Kind.STATE:
-            return _troubled(after.nodes[name] for name in change.nodes if name in after.nodes)
-        case Kind.HARDWARE:
-            return False
+            nodes = (after.nodes[name] for name in change.nodes if name in after.nodes)
+            return any(not FAULTS.isdisjoint(marks(node)) for node in nodes)
         case _:
-            return change.kind in _WORSE
-
-
-def _troubled(nodes: Iterable[NodeView]) -> bool:
-    return any(not FAULTS.isdisjoint(marks(node)) for node in nodes)
+            return change.kind in (Kind.DOMAIN_GONE, Kind.NODE_GONE)

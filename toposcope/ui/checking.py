@@ -1,14 +1,15 @@
-"""A workload that somebody pasted, checked by the engine of `toposcope check`.
+"""A pasted workload, checked by the engine of `toposcope check`.
 
-The text is a stranger's: its size, its number of objects, what its YAML aliases stand for and the time that all of it
+The text is untrusted: its size, its number of objects, the expansion of its YAML aliases and the time that the check
 takes are bounded, and one check runs at a time.
 """
 
+import ctypes
 import io
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
@@ -19,34 +20,64 @@ from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.model import Published, Snapshot
 from toposcope.snapshot.problems import InputError, Problem
+from toposcope.topology.text import plural
 from toposcope.ui import protocol
-from toposcope.ui.deadline import DeadlineError, within
 from toposcope.ui.views import View
 
-LARGEST: Final = 256 << 10
-"""Bytes of a request."""
+MAX_BYTES: Final = 256 << 10
+"""Of a request."""
 SECONDS: Final = 20.0
-_MOST_OBJECTS: Final = 50
-_MOST_VALUES: Final = 100_000
-"""Values of one object when every alias is written out."""
-_MOST_FITS: Final = 500
-_MOST_NODES: Final = 2_000
+_MAX_OBJECTS: Final = 50
+_MAX_VALUES: Final = 100_000
+"""Values of one object with every alias expanded."""
+_MAX_FITS: Final = 500
+_MAX_NODES: Final = 2_000
 _NAMED: Final = 20
 _PASTED: Final = "pasted"
 
 Verdicts = Literal["fits", "full", "never", "unclear", "refused", "nothing"]
+T = TypeVar("T")
 
 
 class BusyError(ToposcopeError):
-    """Another check runs."""
+    """Another check is running."""
 
 
 class CheckTimeoutError(ToposcopeError):
-    """The check did not come to an end in time."""
+    """The check did not finish in time."""
+
+
+class DeadlineError(BaseException):
+    """The work took too long. Not an Exception: no handler on the way may take it for an error of its own."""
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """Do the work in this thread. Raises DeadlineError when it is not done in time.
+
+    A timer raises it in this thread, between two steps of the interpreter: a call of C code ends first.
+    """
+    thread = ctypes.c_ulong(threading.get_ident())
+    lock = threading.Lock()
+    over = False
+
+    def stop() -> None:
+        with lock:
+            if not over:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineError))
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        return work()
+    finally:
+        timer.cancel()
+        with lock:
+            over = True
 
 
 class Checks:
-    """Checks one text at a time against what is known just then."""
+    """Checks one text at a time against the cluster as it is then."""
 
     def __init__(
         self,
@@ -60,75 +91,75 @@ class Checks:
         self._lock = threading.Lock()
 
     def check(self, text: str, views: Sequence[View], as_of: str | None) -> protocol.CheckAnswer:
-        """What each system says of what is in the text. Raises Busy, TookTooLong and KubeError."""
+        """What each system says about the objects in the text. Raises BusyError, CheckTimeoutError and KubeError."""
         if not self._lock.acquire(blocking=False):
             raise BusyError
         try:
             published, warnings = self._published()
             snapshot = replace(self._snapshot(), published=published)
-            found = within(self._seconds, lambda: _checked(text, snapshot, views))
+            checks, problems = within(self._seconds, lambda: _checked(text, snapshot, views))
         except DeadlineError:
             raise CheckTimeoutError from None
         finally:
             self._lock.release()
-        return protocol.CheckAnswer(as_of, found[0], found[1], [*snapshot.warnings, *warnings])
+        return protocol.CheckAnswer(as_of, checks, problems, [*snapshot.warnings, *warnings])
 
 
 def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list[protocol.Check], list[str]]:
     problems: list[Problem] = []
-    wanted = list(_objects(text, problems))
-    checker = Checker(snapshot, [values for _, values in wanted])
-    view_ids = {view.summary.id for view in views}
+    objects = list(_objects(text, problems))
+    checker = Checker(snapshot, [values for _, values in objects])
+    view_ids = {view.id for view in views}
     answers: list[protocol.Check] = []
-    for document, values in wanted:
-        found = checker.check(values)
-        if not found and not document.kind:
+    for document, values in objects:
+        results = checker.check(values)
+        if not results and not document.kind:
             problems.append(kindless(document))
-        answers += [_told(checker, document, each, view_ids) for each in found]
-    told = [str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ") for problem in problems]
-    if not wanted and not told:
-        told = ["there is no object in the text; paste a workload as you would give it to kubectl apply"]
-    elif not answers and not told:
-        kinds = ", ".join(sorted({document.kind for document, _ in wanted}))
-        told = [f"nothing to check: no system that is known here asks for anything with {kinds}"]
-    return answers, told
+        answers += [_check_of(checker, document, checked, view_ids) for checked in results]
+    sentences = [str(problem).removeprefix(f"{_PASTED}: ").removeprefix("standard input, ") for problem in problems]
+    if not objects and not sentences:
+        sentences = ["there is no object in the text; paste a workload as for kubectl apply"]
+    elif not answers and not sentences:
+        kinds = ", ".join(sorted({document.kind for document, _ in objects}))
+        sentences = [f"nothing to check: no supported system requests placement with {kinds}"]
+    return answers, sentences
 
 
 def _objects(text: str, problems: list[Problem]) -> Iterator[tuple[Document, Mapping[str, Any]]]:
     """The objects in a text; what cannot be read goes to `problems`."""
     stream = io.BytesIO(text.encode(errors="replace"))
     for number, document in enumerate(all_documents(("-",), problems.append, stream)):
-        if number == _MOST_OBJECTS:
-            problems.append(Problem(document.place, "", f"only the first {_MOST_OBJECTS} objects are looked at"))
+        if number == _MAX_OBJECTS:
+            problems.append(Problem(document.place, "", f"only the first {_MAX_OBJECTS} objects are checked"))
             return
         try:
             values = document.read(dict)
         except InputError as error:
             problems.extend(error.problems)
             continue
-        if written_out(values) > _MOST_VALUES:
-            message = f"is more than {_MOST_VALUES:,} values when its YAML aliases are written out"
+        if expanded_size(values) > _MAX_VALUES:
+            message = f"has more than {_MAX_VALUES:,} values when its YAML aliases are expanded"
             problems.append(Problem(document.place, "", message))
             continue
         yield document, values
 
 
-def written_out(values: Any) -> float:
-    """How many values an object has when every alias is written out; infinite for one that holds itself."""
+def expanded_size(values: Any) -> float:
+    """How many values an object has with every alias expanded; infinite for one that contains itself."""
     known: dict[int, float] = {}
-    open_: set[int] = set()
+    in_progress: set[int] = set()
 
     def size(value: Any) -> float:
         if not isinstance(value, dict | list):
             return 1
         number = id(value)
-        if number in open_:
+        if number in in_progress:
             return float("inf")
         if number not in known:
-            open_.add(number)
+            in_progress.add(number)
             parts = value.values() if isinstance(value, dict) else value
             known[number] = 1 + sum(map(size, parts))
-            open_.discard(number)
+            in_progress.discard(number)
         return known[number]
 
     try:
@@ -137,11 +168,11 @@ def written_out(values: Any) -> float:
         return float("inf")
 
 
-def _told(checker: Checker, document: Document, checked: Checked, view_ids: set[str]) -> protocol.Check:
+def _check_of(checker: Checker, document: Document, checked: Checked, view_ids: set[str]) -> protocol.Check:
     workload, verdict = checked.reading.workload, checked.verdict
-    found = checker.fittings(workload) if workload and verdict else None
+    fittings = checker.fittings(workload) if workload and verdict else None
     topology = workload.topology if workload else None
-    fits = found.found if found else ()
+    fits = fittings.found if fittings else ()
     return protocol.Check(
         workload=workload.handle if workload else document.kind,
         system=workload.system if workload else checked.reading.subject,
@@ -155,18 +186,18 @@ def _told(checker: Checker, document: Document, checked: Checked, view_ids: set[
         demands=list(demands(workload)) if workload else [],
         findings=findings_of(document, checked),
         notes=list(workload.notes) if workload else [],
-        level=found.level.domain if found else "",
-        group=found.group.name if found else "",
-        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MOST_FITS]],
-        fits_exact=found.exact if found else True,
-        more_fits=len(fits) > _MOST_FITS,
+        level=fittings.level.domain if fittings else "",
+        group=fittings.group.name if fittings else "",
+        fits=[protocol.Fit(list(fit.domain), fit.nodes, fit.free) for fit in fits[:_MAX_FITS]],
+        fits_exact=fittings.exact if fittings else True,
+        more_fits=len(fits) > _MAX_FITS,
         placement=_placement(verdict) if verdict else {},
         left_out={reason: list(names[:_NAMED]) for reason, names in verdict.excluded} if verdict else {},
     )
 
 
 def _view(topology: str | None, view_ids: set[str]) -> str | None:
-    """The view that a topology is; without any ClusterTopology what labels say goes by the name `cluster`."""
+    """The view of a topology; without any ClusterTopology, what the labels suggest goes by the name `cluster`."""
     if topology in view_ids:
         return topology
     return "" if topology == "cluster" and "" in view_ids else None
@@ -180,16 +211,16 @@ def _verdict(checked: Checked) -> Verdicts:
 
 def _placement(verdict: Verdict) -> dict[str, int]:
     """Pods by node, for as many nodes as the page takes."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for placed in verdict.placed:
         for name, count in placed.nodes:
-            if name in found or len(found) < _MOST_NODES:
-                found[name] = found.get(name, 0) + count
-    return found
+            if name in counts or len(counts) < _MAX_NODES:
+                counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def demands(workload: Workload) -> Iterator[str]:
-    """What a workload asks for, a line a group."""
+    """What a workload asks for, one line per group."""
     for group in simplified(workload.groups):
         yield from _lines(group, 0)
 
@@ -213,6 +244,6 @@ def _amounts(group: Group) -> str:
     """Pods and accelerators of one copy."""
     total = group.total()
     pods = total.get("pods", 0)
-    parts = [f"{pods} {'pod' if pods == 1 else 'pods'}"]
+    parts = [f"{pods} {plural(pods, 'pod')}"]
     parts += [f"{count} {unit(name, count)}" for name, count in sorted(total.items()) if "/" in name and count]
     return " with ".join((parts[0], ", ".join(parts[1:]))) if parts[1:] else parts[0]

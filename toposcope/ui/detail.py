@@ -1,4 +1,4 @@
-"""One node in full: its devices, how they are linked, what is wrong with it and since when."""
+"""One node in full: its devices, how they are connected, what is wrong with it and since when."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, cast
@@ -14,24 +14,24 @@ from toposcope.topology.pci import NEAREST_FIRST
 from toposcope.ui import protocol
 from toposcope.ui.facts import left
 from toposcope.ui.nodes import domain_path
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode
 from toposcope.ui.views import View
 
 _Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
 _NO_ANNOTATION: Final = (
-    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or found no GPU; look at the agent's pod "
+    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or found no GPU; check the agent's pod "
     "on this node"
 )
-_TOO_LARGE: Final = "the matrix was too large for the annotation; toposcope discover on the node shows it"
+_TOO_LARGE: Final = "the matrix was too large for the annotation; run toposcope discover on the node to see it"
 
 
 def detail(
-    seen: Seen, views: Sequence[View], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
+    full: FullNode, views: Sequence[View], pods: Sequence[PodView] | None, as_of: str | None, since: str | None
 ) -> protocol.Node:
-    """All about one node. `pods` are its own, None where nobody knows; `since`: when its state was seen to change."""
-    node = seen.node
-    found, problem = _matrix(node)
-    links = found.links if found else None
+    """All about one node. `pods` are its own, None where unknown; `since` is when its state was seen to change."""
+    node = full.node
+    parsed, problem = _matrix(node)
+    links = parsed.links if parsed else None
     mine = [view for view in views if view.takes(node)]
     return protocol.Node(
         name=node.name,
@@ -39,7 +39,7 @@ def detail(
         ready=node.ready,
         schedulable=node.schedulable,
         state=cast("Literal['ok', 'degraded', 'unknown'] | None", node.state and node.state.value),
-        since=_since(node, since, seen.written),
+        since=_since(node, since, full.written),
         marks=list(marks(node)),
         gpus=node.gpus,
         free=_free(node, pods),
@@ -52,16 +52,16 @@ def detail(
         labels=node.labels,
         taints=[f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in node.taints],
         conditions=dict(node.conditions),
-        domains={view.summary.id: list(domain_path(node, view)) for view in mine},
-        lacking=[each for view in mine for each in _lacking(node, view)],
-        devices=_devices(found.devices) if found else [],
+        domains={view.id: list(domain_path(node, view)) for view in mine},
+        lacking=[level for view in mine for level in _lacking(node, view)],
+        devices=_devices(parsed.devices) if parsed else [],
         matrix=[list(row) for row in links.cells] if links else None,
         classes=_classes(links) if links else [],
-        numa=_numa(found.devices) if found else [],
+        numa=_numa(parsed.devices) if parsed else [],
         nvswitches=_number(node.label(label_keys.NVSWITCHES)),
         nvlink_domains=[[links.devices[i] for i in domain] for domain in nvlink_domains(links)] if links else [],
-        reasons=list(found.reasons) if found else [],
-        disputes=list(found.disputes) if found else [],
+        reasons=list(parsed.reasons) if parsed else [],
+        disputes=list(parsed.disputes) if parsed else [],
         problem=problem,
     )
 
@@ -70,10 +70,10 @@ def _matrix(node: NodeView) -> tuple[NodeMatrix | None, str]:
     if node.matrix is None:
         return None, _NO_ANNOTATION
     try:
-        found = parse(node.matrix)
+        matrix = parse(node.matrix)
     except MatrixError as error:
         return None, str(error)
-    return found, "" if found.links else _TOO_LARGE
+    return matrix, "" if matrix.links else _TOO_LARGE
 
 
 def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | None:
@@ -81,7 +81,7 @@ def _since(node: NodeView, seen: str | None, written: str) -> protocol.Since | N
         return None
     if seen:
         return protocol.Since(seen, exact=True)
-    # An agent writes only what changed, so its last write is not older than its last change of state.
+    # An agent writes only changes, so its last write is not older than its last change of state.
     return protocol.Since(written, exact=False) if written and node.state is not State.OK else None
 
 
@@ -107,7 +107,7 @@ def _lacking(node: NodeView, view: View) -> Iterator[protocol.Lacking]:
         if level.domain in missing:
             value = node.label(level.key)
             why = f"it has no label {level.key}" if value is None else f"its label {level.key} says {value!r}"
-            yield protocol.Lacking(view.summary.id, level.domain, level.key, why)
+            yield protocol.Lacking(view.id, level.domain, level.key, why)
 
 
 def _devices(devices: Sequence[Device]) -> list[protocol.Device]:
@@ -155,7 +155,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
 
 
 def _classes(links: LinkMatrix) -> list[protocol.CellClass]:
-    """Each different cell with its meaning: NVLinks first, the most links before fewer, then as PCIe has them."""
+    """Each different cell with its meaning: NVLinks first, most links first, then PCIe paths, nearest first."""
     cells = {cell for row in links.cells for cell in row}
     return [_class(cell) for cell in sorted(cells, key=_rank)]
 

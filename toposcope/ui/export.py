@@ -1,7 +1,7 @@
-"""One file to attach to a ticket: the page, its script and its style, and what the cluster was like.
+"""One file to attach to a ticket: the page, its script and style, and the state of the cluster.
 
-Nothing in it asks anybody for anything: its own policy allows the one script and the one style sheet by their hashes.
-What comes from the cluster stands in a data block, in which no `<` is left that could end it.
+It loads nothing: its own policy allows the one script and the one style sheet by their hashes. What comes from the
+cluster is in a data block, in which no `<` is left that could end it.
 """
 
 import base64
@@ -19,18 +19,18 @@ from toposcope.ui.bundle import SCRIPT, STYLE, Bundle
 from toposcope.ui.detail import detail
 from toposcope.ui.facts import Facts
 from toposcope.ui.saved import fill
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode
 
-_LARGEST_DETAILS: Final = 20 << 20
-"""Bytes of nodes in full: what a browser and a ticket system still take."""
+_MAX_DETAILS: Final = 20 << 20
+"""Bytes of nodes in full: what a browser and a ticket system still accept."""
 DATA: Final = "toposcope-export"
 _ESCAPES: Final = (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 
 
-def export(snapshot: Snapshot, kind: str, bundle: Bundle, largest: int = _LARGEST_DETAILS) -> str:
-    """The whole file. `snapshot` has the matrices of all nodes. Raises NotBuilt."""
+def export(snapshot: Snapshot, kind: str, bundle: Bundle, max_bytes: int = _MAX_DETAILS) -> str:
+    """The whole file. `snapshot` has the matrices of all nodes. Raises PageNotBuiltError."""
     page, style, script = bundle.parts()
-    data = escaped(msgspec.json.encode(document(snapshot, kind, largest)).decode())
+    data = escaped(msgspec.json.encode(document(snapshot, kind, max_bytes)).decode())
     style_tag = f"<style>{_inside(style, 'style')}</style>"
     script_text = _inside(script, "script")
     policy = (
@@ -39,14 +39,14 @@ def export(snapshot: Snapshot, kind: str, bundle: Bundle, largest: int = _LARGES
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     page = page.replace(SCRIPT, "").replace(STYLE, style_tag)
-    head, found, rest = page.partition("<head>")
+    head, opening, rest = page.partition("<head>")
     body, end, tail = rest.rpartition("</body>")
     block = f'<script type="application/json" id="{DATA}">{data}</script><script>{script_text}</script>'
-    return f"{head}{found}{meta}{body}{block}{end}{tail}"
+    return f"{head}{opening}{meta}{body}{block}{end}{tail}"
 
 
-def document(snapshot: Snapshot, kind: str, largest: int = _LARGEST_DETAILS) -> protocol.Export:
-    """What the file carries: those nodes in full that are not well, then the others, as many as there is room for."""
+def document(snapshot: Snapshot, kind: str, max_bytes: int = _MAX_DETAILS) -> protocol.Export:
+    """What the file holds: all nodes, and as many in full as fit, those with problems first."""
     facts = Facts(snapshot.source, (), lambda: None)
     facts.taken_at = snapshot.taken_at
     facts.catalogue = snapshot.catalogue
@@ -55,41 +55,41 @@ def document(snapshot: Snapshot, kind: str, largest: int = _LARGEST_DETAILS) -> 
     broadcaster.tick()
     nodes: dict[str, protocol.Node] = {}
     left_out = 0
-    room = largest
-    for node in _unwell_first(snapshot.nodes):
-        found = detail(
-            Seen(node, ""),
+    room = max_bytes
+    for node in _problems_first(snapshot.nodes):
+        node_detail = detail(
+            FullNode(node, ""),
             broadcaster.views,
             facts.pods_on(node.name) if facts.pods_known else None,
             broadcaster.status().as_of,
             None,
         )
-        room -= len(msgspec.json.encode(found))
+        room -= len(msgspec.json.encode(node_detail))
         if room < 0:
             left_out += 1
         else:
-            nodes[node.name] = found
+            nodes[node.name] = node_detail
     shown = broadcaster.snapshot()
     shown.source = "files" if kind == "files" else "cluster"
     return protocol.Export(protocol.VERSION, shown, nodes, left_out)
 
 
-def _unwell_first(nodes: Iterable[NodeView]) -> Sequence[NodeView]:
+def _problems_first(nodes: Iterable[NodeView]) -> Sequence[NodeView]:
     return sorted((node for node in nodes if node.has_gpus), key=lambda node: not marks(node))
 
 
 def escaped(json: str) -> str:
-    """JSON that means the same and holds nothing that HTML or JavaScript could take for their own."""
+    """Equivalent JSON without anything that HTML or JavaScript would interpret."""
     for character, instead in _ESCAPES:
         json = json.replace(character, instead)
     return json
 
 
 def _inside(text: str, tag: str) -> str:
-    """The bundle's own text, as it may stand in its tag. Raises ValueError when it would end it: a bad build."""
+    """The bundle's own text, safe inside its tag. Raises ValueError when it would end the tag: a bad build."""
     lower = text.lower()
     if f"</{tag}" in lower or "<!--" in lower:
-        raise ValueError(f"the bundle's {tag} holds what ends its tag (</{tag} or <!--): it cannot be put into a page")
+        raise ValueError(f"the bundle's {tag} contains </{tag} or <!--, which would end its tag")
     return text
 
 

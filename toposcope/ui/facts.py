@@ -1,4 +1,4 @@
-"""What is known of the cluster just now: filled by a source from its threads, read by the `Broadcaster`.
+"""What is known of the cluster right now: filled by a source from its threads, read by the `Broadcaster`.
 
 Pods are kept by node, so that what is free on one node is a sum over its own pods.
 """
@@ -15,19 +15,17 @@ from toposcope.kube.pod_resources import gpu_count
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.catalogue import BUILT_IN
 
-Pods = Mapping[str, PodView]
-
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has changed since somebody asked last."""
+    """What has changed since the last call of `Facts.take_changes`."""
 
     before: Mapping[str, NodeView | None]
-    """Nodes that came, went or changed, each as it was before (None: it was not there)."""
+    """Nodes that were added, deleted or changed, each as it was before (None: it did not exist)."""
     nodes: Mapping[str, NodeView]
     """All nodes as they are now, when any of them or a topology changed; else empty."""
     pods: frozenset[str]
-    """Nodes on which pods came or went."""
+    """Nodes on which pods were added, changed or deleted."""
     topologies: bool
     health: bool
     """Whether something can be read again, or no longer."""
@@ -39,7 +37,7 @@ class Changes:
 class Facts:
     """The nodes, pods and topologies of one cluster, behind one lock. `changed` is called after each change.
 
-    `monotonic` tells seconds.
+    `monotonic` returns seconds.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class Facts:
         changed: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`expected` are the collections without which nothing is shown; see `looked`."""
+        """`expected` are the collections without which nothing is shown; see `mark_synced`."""
         self.source = source
         self._expected = frozenset(expected)
         self._changed = changed
@@ -57,194 +55,179 @@ class Facts:
         self._lock = threading.Lock()
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[str, PodView] = {}
-        self._by_node: dict[str, dict[str, PodView]] = {}
+        self._pods_by_node: dict[str, dict[str, PodView]] = {}
         self._topologies: dict[str, Topology] = {}
         self._uuids: dict[str, str] = {}
         self._pods_known = True
-        self._was: dict[str, NodeView | None] = {}
-        self._touched: set[str] = set()
-        self._topologies_moved = False
-        self._health_moved = False
+        self._before: dict[str, NodeView | None] = {}
+        self._nodes_with_new_pods: set[str] = set()
+        self._topologies_changed = False
+        self._health_changed = False
         self._failing: dict[str, tuple[str, float]] = {}
-        self._looked: dict[str, float] = {}
+        self._synced: dict[str, float] = {}
         self._warnings: dict[str, str] = {}
         self.catalogue = BUILT_IN
         """Which label is which level."""
         self.taken_at: datetime | None = None
         """When files were taken, where that is known."""
 
-    # Told by a source
+    # Called by a source
 
     def put_node(self, node: NodeView, uuids: str) -> None:
-        """A node came or changed; `uuids` are those of its GPUs, a line each."""
+        """A node was added or changed; `uuids` are those of its GPUs, one per line."""
         with self._lock:
-            before = self._nodes.get(node.name)
             self._uuids[node.name] = uuids
-            same = before == node
-            if not same:
-                self._nodes[node.name] = node
-                self._was.setdefault(node.name, before)
-        if not same:
-            self._changed()
+            before = self._nodes.get(node.name)
+            if before == node:
+                return
+            self._nodes[node.name] = node
+            self._before.setdefault(node.name, before)
+        self._changed()
 
-    def node_gone(self, name: str) -> None:
+    def delete_node(self, name: str) -> None:
         """A node was deleted."""
         with self._lock:
-            before = self._nodes.pop(name, None)
             self._uuids.pop(name, None)
-            if before is not None:
-                self._was.setdefault(name, before)
-        if before is not None:
-            self._changed()
+            before = self._nodes.pop(name, None)
+            if before is None:
+                return
+            self._before.setdefault(name, before)
+        self._changed()
 
     def replace_nodes(self, nodes: Mapping[str, tuple[NodeView, str]]) -> None:
-        """All nodes there are, with their GPUs' UUIDs."""
+        """All existing nodes, with their GPUs' UUIDs."""
         with self._lock:
             before = self._nodes
-            self._nodes = {name: each for name, (each, _) in nodes.items()}
+            self._nodes = {name: node for name, (node, _) in nodes.items()}
             self._uuids = {name: uuids for name, (_, uuids) in nodes.items()}
-            for name in before.keys() - self._nodes.keys():
-                self._was.setdefault(name, before[name])
-            for name, node in self._nodes.items():
-                old = before.get(name)
-                if old != node:
-                    self._was.setdefault(name, old)
+            for name in before.keys() | self._nodes.keys():
+                if before.get(name) != self._nodes.get(name):
+                    self._before.setdefault(name, before.get(name))
         self._changed()
 
     def put_pod(self, key: str, pod: PodView | None) -> None:
-        """A pod came or changed; None: it has finished or is gone."""
+        """A pod was added or changed; None: it has finished or was deleted."""
         with self._lock:
-            before = self._pods.get(key)
-            same = before == pod
-            if not same:
-                self._place(key, before, pod)
-        if not same:
-            self._changed()
+            if self._pods.get(key) == pod:
+                return
+            self._place(key, pod)
+        self._changed()
 
     def replace_pods(self, pods: Mapping[str, PodView | None] | None) -> None:
-        """All pods there are; None: nobody knows."""
+        """All existing pods; None: they are unknown."""
         with self._lock:
             known = pods is not None
-            self._topologies_moved |= known != self._pods_known
+            self._topologies_changed |= known != self._pods_known
             self._pods_known = known
             pods = pods or {}
-            for key in [key for key in self._pods if pods.get(key) is None]:
-                self._place(key, self._pods[key], None)
-            for key, pod in pods.items():
-                before = self._pods.get(key)
-                if pod != before:
-                    self._place(key, before, pod)
+            for key in (*self._pods, *pods):
+                if pods.get(key) != self._pods.get(key):
+                    self._place(key, pods.get(key))
         self._changed()
 
-    def _place(self, key: str, before: PodView | None, after: PodView | None) -> None:
-        """Put a pod where it is now. The lock is held."""
+    def _place(self, key: str, pod: PodView | None) -> None:
+        """Move a pod to where it is now. The lock is held."""
+        before = self._pods.get(key)
         if before is not None:
-            self._touched.add(before.node)
-            there = self._by_node.get(before.node, {})
-            there.pop(key, None)
-            if not there:
-                self._by_node.pop(before.node, None)
-        if after is None:
+            self._nodes_with_new_pods.add(before.node)
+            others = self._pods_by_node.get(before.node, {})
+            others.pop(key, None)
+            if not others:
+                self._pods_by_node.pop(before.node, None)
+        if pod is None:
             self._pods.pop(key, None)
         else:
-            self._pods[key] = after
-            self._by_node.setdefault(after.node, {})[key] = after
-            self._touched.add(after.node)
+            self._pods[key] = pod
+            self._pods_by_node.setdefault(pod.node, {})[key] = pod
+            self._nodes_with_new_pods.add(pod.node)
 
     def put_topology(self, topology: Topology) -> None:
-        """A ClusterTopology came or changed."""
-        with self._lock:
-            same = self._topologies.get(topology.name) == topology
-            self._topologies[topology.name] = topology
-            self._topologies_moved |= not same
-        if not same:
-            self._changed()
+        """A ClusterTopology was added or changed."""
+        self._set_topologies({**self._topologies, topology.name: topology})
 
-    def topology_gone(self, name: str) -> None:
+    def delete_topology(self, name: str) -> None:
         """A ClusterTopology was deleted."""
-        with self._lock:
-            self._topologies_moved |= self._topologies.pop(name, None) is not None
-        self._changed()
+        self._set_topologies({other: topology for other, topology in self._topologies.items() if other != name})
 
     def replace_topologies(self, topologies: Mapping[str, Topology]) -> None:
-        """All ClusterTopologies there are."""
+        """All existing ClusterTopologies."""
+        self._set_topologies(dict(topologies))
+
+    def _set_topologies(self, topologies: dict[str, Topology]) -> None:
+        """Called from one thread only: that of the topologies' reflector, or of the files."""
         with self._lock:
-            self._topologies_moved |= self._topologies != topologies
-            self._topologies = dict(topologies)
+            if self._topologies == topologies:
+                return
+            self._topologies_changed = True
+            self._topologies = topologies
         self._changed()
 
-    def looked(self, what: str) -> None:
-        """A collection (`nodes`, `pods`, ...) is known as it is now, and can be read."""
+    def mark_synced(self, collection: str) -> None:
+        """A collection (`nodes`, `pods`, ...) was read as it is now."""
         with self._lock:
-            new = what not in self._looked
-            self._looked[what] = self._monotonic()
-            healed = self._failing.pop(what, None) is not None
-            self._health_moved |= healed
-        if healed or new:
+            first = collection not in self._synced
+            self._synced[collection] = self._monotonic()
+            recovered = self._failing.pop(collection, None) is not None
+            self._health_changed |= recovered
+        if recovered or first:
             self._changed()
 
-    def failing(self, what: str, why: str) -> None:
-        """A collection cannot be read just now; what was known still stands."""
+    def mark_failing(self, collection: str, why: str) -> None:
+        """A collection cannot be read right now; what was known still stands."""
         with self._lock:
-            _, since = self._failing.get(what, ("", self._looked.get(what, self._monotonic())))
-            moved = self._failing.get(what, ("",))[0] != why
-            self._failing[what] = (why, since)
-            self._health_moved |= moved
-        if moved:
+            last_why, since = self._failing.get(collection, ("", self._synced.get(collection, self._monotonic())))
+            self._failing[collection] = (why, since)
+            self._health_changed |= last_why != why
+        if last_why != why:
             self._changed()
 
-    def warn(self, what: str, warning: str) -> None:
-        """Something cannot be seen at all; empty: it can."""
+    def warn(self, collection: str, warning: str) -> None:
+        """A collection cannot be read at all; empty: it can."""
         with self._lock:
-            moved = self._warnings.get(what, "") != warning
-            self._warnings[what] = warning
-            self._health_moved |= moved
-        if moved:
+            new = self._warnings.get(collection, "") != warning
+            self._warnings[collection] = warning
+            self._health_changed |= new
+        if new:
             self._changed()
 
-    def heard(self, what: str) -> None:
-        """The server spoke of a collection: all that is known of it holds."""
-        if what in self._looked and what not in self._failing:
-            self._looked[what] = self._monotonic()
+    def mark_alive(self, collection: str) -> None:
+        """The server sent an event or a bookmark for a collection: all that is known of it holds."""
+        if collection in self._synced and collection not in self._failing:
+            self._synced[collection] = self._monotonic()
 
-    # Asked by others
+    # Called by others
 
     @property
     def complete(self) -> bool:
         """Whether everything has been read once."""
-        return self._expected <= self._looked.keys()
+        return self._expected <= self._synced.keys()
 
     @property
-    def seen(self) -> int:
+    def node_count(self) -> int:
         """How many nodes are known so far."""
         return len(self._nodes)
 
     def take_changes(self) -> Changes:
         """What has changed since the last call."""
         with self._lock:
-            self._touched.discard("")
-            moved = self._was or self._topologies_moved
-            now = dict(self._nodes) if moved else {}
-            found = Changes(self._was, now, frozenset(self._touched), self._topologies_moved, self._health_moved)
-            self._was, self._touched = {}, set()
-            self._topologies_moved = self._health_moved = False
-        return found
+            self._nodes_with_new_pods.discard("")
+            now = dict(self._nodes) if self._before or self._topologies_changed else {}
+            pods = frozenset(self._nodes_with_new_pods)
+            changes = Changes(self._before, now, pods, self._topologies_changed, self._health_changed)
+            self._before, self._nodes_with_new_pods = {}, set()
+            self._topologies_changed = self._health_changed = False
+        return changes
 
     def node(self, name: str) -> NodeView | None:
-        """One node; None where it is not there."""
+        """One node; None where it does not exist."""
         with self._lock:
             return self._nodes.get(name)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """All nodes by name."""
         with self._lock:
-            found = list(self._nodes.values())
-        return tuple(sorted(found, key=attrgetter("name")))
-
-    def names(self) -> list[str]:
-        """The names of all nodes, in no order."""
-        with self._lock:
-            return list(self._nodes)
+            nodes = list(self._nodes.values())
+        return tuple(sorted(nodes, key=attrgetter("name")))
 
     def topologies(self) -> tuple[Topology, ...]:
         """All ClusterTopologies by name."""
@@ -252,35 +235,34 @@ class Facts:
             return tuple(sorted(self._topologies.values(), key=attrgetter("name")))
 
     def uuids(self) -> list[tuple[str, str]]:
-        """Each node's name with the UUIDs of its GPUs, a line each."""
+        """Each node's name with the UUIDs of its GPUs, one per line; the nodes in no order."""
         with self._lock:
             return list(self._uuids.items())
 
     @property
     def pods_known(self) -> bool:
-        """Whether anything is known to be free."""
+        """Whether pods are known, and with them what is free."""
         return self._pods_known
 
     def free_gpus(self, node: NodeView) -> int | None:
-        """Whole GPUs that a pod could get on a node, as `Snapshot.free_gpus`; None: not known."""
+        """Whole GPUs that a pod could get on a node, as `Snapshot.free_gpus`; None: unknown."""
         if not self._pods_known:
             return None
         if not node.usable:
             return 0
-        with self._lock:
-            pods = list(self._by_node.get(node.name, {}).values())
-        return gpu_count(left(node, pods)) if pods else gpu_count(node.allocatable)
+        pods = self.pods_on(node.name)
+        return gpu_count(left(node, pods) if pods else node.allocatable)
 
     def pods_on(self, name: str) -> list[PodView]:
         """The pods of a node."""
         with self._lock:
-            return list(self._by_node.get(name, {}).values())
+            return list(self._pods_by_node.get(name, {}).values())
 
     def snapshot(self) -> Snapshot:
-        """Everything, as the other commands look at it."""
+        """Everything, as the other commands use it."""
         with self._lock:
             pods = tuple(self._pods.values()) if self._pods_known else None
-            warnings = tuple(filter(None, self._warnings.values()))
+        warnings = tuple(self.warnings())
         return Snapshot(self.source, self.taken_at, self.nodes(), pods, self.topologies(), (), warnings, self.catalogue)
 
     def stale(self) -> tuple[float, list[str]] | None:
@@ -292,12 +274,12 @@ class Facts:
             return self._monotonic() - since, [f"{what}: {why}" for what, (why, _) in self._failing.items()]
 
     def age(self) -> float:
-        """Seconds since the server last spoke: as long as nothing fails, all that is known holds until then."""
+        """Seconds since the server last sent something: as long as nothing fails, everything known holds until then."""
         with self._lock:
-            return min((self._monotonic() - each for each in self._looked.values()), default=0.0)
+            return min((self._monotonic() - synced for synced in self._synced.values()), default=0.0)
 
     def warnings(self) -> list[str]:
-        """What cannot be seen at all."""
+        """What cannot be read at all."""
         with self._lock:
             return [warning for warning in self._warnings.values() if warning]
 

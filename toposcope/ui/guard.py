@@ -1,10 +1,11 @@
-"""What every answer and every request has to be: headers that let nothing else run, and only reads from this page."""
+"""What every response carries and every request must satisfy: strict headers, and only reads from this page."""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
 import msgspec
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toposcope.ui.protocol import Problem
@@ -27,15 +28,20 @@ _HEADERS: Final = tuple(
 )
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _PROBES: Final = ("/healthz", "/readyz")
-"""Asked by a kubelet under the pod's address; they tell nothing of the cluster."""
+"""Requested by a kubelet under the pod's address; they reveal nothing about the cluster."""
 _CHECK: Final = "/api/check"
 
 
-class Guard:
-    """Stands before the application: hosts, methods, the one POST, and the headers of every answer.
+def problem(status: int, error: str, headers: "dict[str, str] | None" = None) -> Response:
+    """The response to a request that failed: one sentence."""
+    return Response(msgspec.json.encode(Problem(error)), status, headers, "application/json")
 
-    `hosts` are the names under which the page may be asked for, without a port: another one is a stranger's name that
-    was made to point here (DNS rebinding), and its pages would be of the same origin as ours.
+
+class Guard:
+    """Wraps the application: checks hosts, methods and the one POST, and adds headers to every response.
+
+    `hosts` are the names under which the page is served, without a port: any other name may be one that an attacker
+    has made to point here (DNS rebinding), and the attacker's pages would then share our origin.
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = LOCAL) -> None:
@@ -43,7 +49,7 @@ class Guard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
+        """Reject the request or pass it on."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
@@ -56,38 +62,39 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
             await send(message)
 
-        refusal = self._refusal(scope)
-        if refusal:
-            await _answer(guarded, *refusal)
+        rejection = self._rejection(scope)
+        if rejection:
+            # Else the unread rest of the request would be taken for the next one.
+            await problem(*rejection, {"connection": "close"})(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
 
-    def _refusal(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
+    def _rejection(self, scope: Scope) -> tuple[HTTPStatus, str] | None:
         headers = scope["headers"]
         path: str = scope["path"]
         hosts = _values(headers, b"host")
         if path not in _PROBES and (len(hosts) != 1 or _name(hosts[0]) not in self._hosts):
             return HTTPStatus.MISDIRECTED_REQUEST, (
-                "this page is not served under that name; ask for 127.0.0.1 or localhost, or start toposcope ui with "
+                "this page is not served under that name; use 127.0.0.1 or localhost, or start toposcope ui with "
                 "--allow-host NAME"
             )
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
         if method != "POST" or path != _CHECK:
-            return HTTPStatus.METHOD_NOT_ALLOWED, f"only GET and HEAD are answered, and POST of {_CHECK}"
-        return _check_refusal(headers, hosts[0])
+            return HTTPStatus.METHOD_NOT_ALLOWED, f"only GET and HEAD are allowed, and POST to {_CHECK}"
+        return _check_rejection(headers, hosts[0])
 
 
-def _check_refusal(headers: Sequence[tuple[bytes, bytes]], host: str) -> tuple[HTTPStatus, str] | None:
-    """Whether the one POST comes from this page: other sites' pages cannot send JSON without being asked back."""
-    kind = _values(headers, b"content-type")
-    if len(kind) != 1 or kind[0].partition(";")[0].strip().lower() != "application/json":
+def _check_rejection(headers: Sequence[tuple[bytes, bytes]], host: str) -> tuple[HTTPStatus, str] | None:
+    """Why the one POST does not come from this page: pages of other sites cannot send JSON without a preflight."""
+    content_types = _values(headers, b"content-type")
+    if len(content_types) != 1 or content_types[0].partition(";")[0].strip().lower() != "application/json":
         return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the workload with Content-Type: application/json"
     origins = _values(headers, b"origin")
     sites = _values(headers, b"sec-fetch-site")
-    strange = any(origin.partition("://")[2].lower() != host.lower() for origin in origins)
-    if strange or any(site not in ("same-origin", "none") for site in sites):
+    foreign = any(origin.partition("://")[2].lower() != host.lower() for origin in origins)
+    if foreign or any(site not in ("same-origin", "none") for site in sites):
         return HTTPStatus.FORBIDDEN, "the request comes from another site's page"
     return None
 
@@ -100,12 +107,3 @@ def _name(host: str) -> str:
     """The name in a Host header, without the port."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()
-
-
-async def _answer(send: Send, status: HTTPStatus, error: str) -> None:
-    body = msgspec.json.encode(Problem(error))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    # What is left of a request that nobody reads would be taken for the next one.
-    headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": status.value, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
@@ -16,28 +17,22 @@ from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published
 from toposcope.snapshot.model import NodeView, PodView, Published
-from toposcope.topology.hardware import State
-from toposcope.ui.annotations import gpu_uuids, last_write, without_matrix
 from toposcope.ui.facts import Facts
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode, cached_view, gpu_uuids, last_write
 
-_NODES: Final = "nodes"
-_PODS: Final = "pods"
 _TOPOLOGIES: Final = "ClusterTopologies"
-EXPECTED: Final = (_NODES, _PODS, _TOPOLOGIES)
-_MOST_DECODED: Final = 200_000
+EXPECTED: Final = ("nodes", "pods", _TOPOLOGIES)
+_MAX_DECODED: Final = 200_000
 """After so many objects a decoder is replaced: what it shares of pods long gone must not pile up."""
-_ENDING: Final = 5.0
-"""Seconds to wait for a thread that reads a list."""
-_MISSING: Final[Mapping[str, str]] = {
-    _PODS: "pods may not be watched with these credentials, so what is free is not known; "
+_JOIN_SECONDS: Final = 5.0
+"""How long to wait for a thread that reads a list."""
+_WITHOUT: Final[Mapping[str, str]] = {
+    "pods": "pods may not be watched with these credentials, so what is free is not known; "
     "grant list and watch on pods in all namespaces",
     _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, so levels are told from the nodes "
     "alone; grant list and watch on clustertopologies in gpu.topology",
 }
-"""What is lost without a collection: the page does without it and says so."""
-
-_Item = tuple[NodeView, str]
+"""What is lost without a collection: the page does without it and shows this."""
 
 
 class GetClient(ApiClient):
@@ -56,61 +51,86 @@ class LiveSource:
 
     def __init__(self, cluster: Cluster, facts: Facts) -> None:
         self._cluster = cluster
-        self._asking = GetClient(cluster, "toposcope-ui")
+        self._client = GetClient(cluster, "toposcope-ui")
         self._facts = facts
         self._stop = threading.Event()
         self._restores = EtcdRestores()
-        self._nodes, self._pods = _Fresh(), _Fresh()
-        self._following: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
+        self._watches: list[tuple[threading.Thread, Reflector[Any], GetClient]] = []
 
     def start(self) -> None:
-        """Begin to watch, in threads that end with the program."""
-        self._follow(_NODES, NODES, self._node, _Nodes(self._facts, _NODES))
-        self._follow(_PODS, PODS, self._pod, _Pods(self._facts, _PODS))
-        self._follow(_TOPOLOGIES, PATH, _topology, _Topologies(self._facts, _TOPOLOGIES))
+        """Start to watch, in threads that end with the program."""
+        facts, nodes, pods = self._facts, _RenewedDecoder(), _RenewedDecoder()
 
-    def _follow(self, what: str, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
+        def node(raw: Raw) -> tuple[str, str, tuple[NodeView, str]]:
+            view = nodes.get().node(_reader(raw))
+            return view.name, _OBJECT.decode(raw).metadata.resource_version, (cached_view(view), gpu_uuids(view.matrix))
+
+        def pod(raw: Raw) -> tuple[str, str, PodView | None]:
+            meta = _OBJECT.decode(raw).metadata
+            return key(meta.namespace, meta.name), meta.resource_version, pods.get().pod(_reader(raw))
+
+        def put_node(_name: str, item: tuple[NodeView, str]) -> None:
+            facts.put_node(*item)
+
+        def put_topology(_name: str, topology: Topology) -> None:
+            facts.put_topology(topology)
+
+        def delete_pod(name: str) -> None:
+            facts.put_pod(name, None)
+
+        self._watch(NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node))
+        self._watch(
+            PODS,
+            pod,
+            _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, lambda: facts.replace_pods(None)),
+        )
+        self._watch(
+            PATH,
+            _topology,
+            _Handler(
+                facts,
+                _TOPOLOGIES,
+                facts.replace_topologies,
+                put_topology,
+                facts.delete_topology,
+                lambda: facts.replace_topologies({}),
+            ),
+        )
+
+    def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.
         client = GetClient(self._cluster, "toposcope-ui")
         reflector: Reflector[Any] = Reflector(
             client, path, decode, handler, self._stop, observer=handler, restores=self._restores
         )
-        thread = threading.Thread(target=reflector.run, name=what, daemon=True)
+        thread = threading.Thread(target=reflector.run, name=handler.collection, daemon=True)
         thread.start()
-        self._following.append((thread, reflector, client))
+        self._watches.append((thread, reflector, client))
 
     def close(self) -> None:
         """End the threads and close the connections."""
         self._stop.set()
-        for _, reflector, _ in self._following:
+        for _, reflector, _ in self._watches:
             reflector.relist()  # cuts its stream
-        for thread, _, client in self._following:
-            thread.join(_ENDING)
+        for thread, _, client in self._watches:
+            thread.join(_JOIN_SECONDS)
             client.close()
-        self._asking.close()
+        self._client.close()
 
-    def node(self, name: str) -> Seen | None:
-        """One node with its matrix, asked for now. Raises KubeError."""
+    def node(self, name: str) -> FullNode | None:
+        """One node with its matrix, read now. Raises KubeError."""
         try:
-            raw = self._asking.read(Request("GET", f"{NODES}/{name}", {}))
+            raw = self._client.read(Request("GET", f"{NODES}/{name}", {}))
         except ApiError as error:
             if error.not_found:
                 return None
             raise
-        return Seen(Decoder(_keep).node(_reader(raw)), last_write(_WRITTEN.decode(raw).metadata.managed_fields))
+        managed = _WRITTEN.decode(raw).metadata.managed_fields
+        return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
 
     def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        """What schedulers have been given, and what of it may not be read. Raises KubeError."""
-        return load_published(self._asking)
-
-    def _node(self, raw: Raw) -> tuple[str, str, _Item]:
-        node = self._nodes.decoder().node(_reader(raw))
-        kept = node if node.state not in (State.OK, None) else without_matrix(node)
-        return node.name, _OBJECT.decode(raw).metadata.resource_version, (kept, gpu_uuids(node.matrix))
-
-    def _pod(self, raw: Raw) -> tuple[str, str, PodView | None]:
-        meta = _OBJECT.decode(raw).metadata
-        return key(meta.namespace, meta.name), meta.resource_version, self._pods.decoder().pod(_reader(raw))
+        """The schedulers' topology resources, and what of them cannot be read. Raises KubeError."""
+        return load_published(self._client)
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -136,117 +156,71 @@ _WRITTEN: Final = msgspec.json.Decoder(_Written)
 
 
 def _topology(raw: Raw) -> tuple[str, str, Topology]:
-    found = topology_of(msgspec.json.decode(raw))
-    return found.name, _OBJECT.decode(raw).metadata.resource_version, found
+    topology = topology_of(msgspec.json.decode(raw))
+    return topology.name, _OBJECT.decode(raw).metadata.resource_version, topology
 
 
 def _reader(raw: Raw) -> Callable[[type[Any]], Any]:
     return lambda kind: msgspec.json.decode(raw, type=kind)
 
 
-def _keep(_name: str, _not_ok: bool) -> bool:
+def _keep_matrix(_name: str, _not_ok: bool) -> bool:
     return True
 
 
-class _Fresh:
-    """A decoder that is made anew now and then. For one thread."""
+class _RenewedDecoder:
+    """A decoder that is replaced now and then. For one thread."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._decoder = Decoder(_keep)
+        self._decoder = Decoder(_keep_matrix)
 
-    def decoder(self) -> Decoder:
+    def get(self) -> Decoder:
         self._count += 1
-        if not self._count % _MOST_DECODED:
-            self._decoder = Decoder(_keep)
+        if not self._count % _MAX_DECODED:
+            self._decoder = Decoder(_keep_matrix)
         return self._decoder
 
 
+@dataclass(frozen=True, slots=True)
 class _Handler:
-    """What the handlers and observers of all collections share; see `toposcope.kube.reflector`."""
+    """Puts one collection into the facts: handler and observer of its reflector, see `toposcope.kube.reflector`."""
 
-    def __init__(self, facts: Facts, what: str) -> None:
-        self._facts = facts
-        self._what = what
-
-    def listed(self, path: str, reason: str) -> None:
-        """No news for the page."""
-
-    def heard(self, path: str) -> None:  # noqa: ARG002 - the protocol's
-        self._facts.heard(self._what)
-
-    def ended(self, path: str) -> None:
-        """Nor is that."""
-
-    def failing(self, error: KubeError | None) -> None:
-        """The collection cannot be read just now; without some of them the page does."""
-        status = error.status if isinstance(error, ApiError) else None
-        if error is None:
-            self._facts.warn(self._what, "")
-            self._facts.looked(self._what)
-        elif status == HTTPStatus.NOT_FOUND and self._what == _TOPOLOGIES:  # no CRD: no controller has been here
-            self._without("")
-        elif status == HTTPStatus.FORBIDDEN and self._what in _MISSING:
-            self._without(f"{_MISSING[self._what]} ({error})")
-        else:
-            self._facts.failing(self._what, str(error))
-
-    def _without(self, warning: str) -> None:
-        self._facts.warn(self._what, warning)
-        self._lost()
-        self._facts.looked(self._what)
-
-    def _lost(self) -> None:
-        """The collection may not be read, or is not there."""
+    facts: Facts
+    collection: str
+    replace_all: Callable[[Mapping[str, Any]], None]
+    put: Callable[[str, Any], None]
+    gone: Callable[[str], None]
+    forget: Callable[[], None] = lambda: None
+    """Called where the collection cannot be read or does not exist."""
 
     def replace(self, items: Mapping[str, Any]) -> None:
-        """As in `toposcope.kube.reflector.Handler`, like the two that follow."""
-        raise NotImplementedError
+        self.replace_all(items)
+        self.facts.mark_synced(self.collection)
 
-    def put(self, name: str, item: Any) -> None:
-        raise NotImplementedError
+    def listed(self, path: str, reason: str) -> None:
+        """Of no interest to the page."""
 
-    def gone(self, name: str) -> None:
-        raise NotImplementedError
+    def heard(self, path: str) -> None:  # noqa: ARG002 - the protocol's
+        self.facts.mark_alive(self.collection)
 
+    def ended(self, path: str) -> None:
+        """Of no interest either."""
 
-class _Nodes(_Handler):
-    def replace(self, items: Mapping[str, _Item]) -> None:
-        self._facts.replace_nodes(items)
-        self._facts.looked(self._what)
+    def failing(self, error: KubeError | None) -> None:
+        """The collection cannot be read right now; the page does without some of them."""
+        status = error.status if isinstance(error, ApiError) else None
+        if error is None:
+            self.facts.warn(self.collection, "")
+            self.facts.mark_synced(self.collection)
+        elif status == HTTPStatus.NOT_FOUND and self.collection == _TOPOLOGIES:  # no CRD: no controller has been here
+            self._do_without("")
+        elif status == HTTPStatus.FORBIDDEN and self.collection in _WITHOUT:
+            self._do_without(f"{_WITHOUT[self.collection]} ({error})")
+        else:
+            self.facts.mark_failing(self.collection, str(error))
 
-    def put(self, _name: str, item: _Item) -> None:
-        self._facts.put_node(*item)
-
-    def gone(self, name: str) -> None:
-        self._facts.node_gone(name)
-
-
-class _Pods(_Handler):
-    def replace(self, items: Mapping[str, PodView | None]) -> None:
-        self._facts.replace_pods(items)
-        self._facts.looked(self._what)
-
-    def put(self, name: str, item: PodView | None) -> None:
-        self._facts.put_pod(name, item)
-
-    def gone(self, name: str) -> None:
-        self._facts.put_pod(name, None)
-
-    def _lost(self) -> None:
-        self._facts.replace_pods(None)
-
-
-class _Topologies(_Handler):
-    def replace(self, items: Mapping[str, Topology]) -> None:
-        self._facts.replace_topologies(items)
-        self._facts.looked(self._what)
-
-    def put(self, _name: str, item: Topology) -> None:
-        self._facts.put_topology(item)
-
-    def gone(self, name: str) -> None:
-        self._facts.topology_gone(name)
-
-    def _lost(self) -> None:
-        self._facts.replace_topologies({})
+    def _do_without(self, warning: str) -> None:
+        self.facts.warn(self.collection, warning)
+        self.forget()
+        self.facts.mark_synced(self.collection)

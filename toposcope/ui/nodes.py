@@ -1,4 +1,4 @@
-"""Nodes as the page is told of them: one by one in a delta, column by column in a snapshot."""
+"""Nodes as the page receives them: row by row in a delta, column by column in a snapshot."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -21,10 +21,10 @@ FACTS: Final[Mapping[str, str]] = {
     "nvlinkDomainSize": label_keys.NVLINK_DOMAIN_SIZE,
     "nvlinkLinks": label_keys.NVLINK_LINKS,
 }
-"""Name on the wire to label key."""
+"""Name in the protocol to label key."""
 
 NO_AGENT: Final = (
-    f"no agent has labelled it (no label {label_keys.GPUS}): see that the agent's DaemonSet has a pod on this node, "
+    f"no agent has labelled it (no label {label_keys.GPUS}): check that the agent's DaemonSet has a pod on this node, "
     "and read that pod's log"
 )
 NOT_SELECTED: Final = "no ClusterTopology selects it: compare its labels with spec.nodeSelector of each"
@@ -32,7 +32,7 @@ NOT_SELECTED: Final = "no ClusterTopology selects it: compare its labels with sp
 Free = Callable[[NodeView], int | None]
 
 
-class Describer:
+class RowBuilder:
     """Describes nodes for one set of views."""
 
     def __init__(self, views: Sequence[View]) -> None:
@@ -40,8 +40,8 @@ class Describer:
         self._placeholders = (views[0].scope.catalogue if views else BUILT_IN).placeholders
         self.keys = keys_of(views)
 
-    def concerns(self, node: NodeView) -> bool:
-        """Whether the node is on the page at all: it has GPUs, or a view takes it."""
+    def shows(self, node: NodeView) -> bool:
+        """Whether the node is on the page at all: it has GPUs, or is in a view."""
         return node.has_gpus or any(view.takes(node) for view in self._views)
 
     def row(self, node: NodeView, free: int | None) -> protocol.Row:
@@ -60,15 +60,15 @@ class Describer:
         )
 
     def columns(self, nodes: Iterable[NodeView], free: Free) -> tuple[protocol.Nodes, int]:
-        """All nodes that concern the page, and how many others there are."""
+        """All nodes on the page, and how many others there are."""
         shown: list[NodeView] = []
         in_views: list[tuple[str, ...]] = []
         others = 0
         for node in nodes:
-            found = self._views_of(node)
-            if found or node.has_gpus:
+            ids = self._views_of(node)
+            if ids or node.has_gpus:
                 shown.append(node)
-                in_views.append(found)
+                in_views.append(ids)
             else:
                 others += 1
         frees = [free(node) for node in shown]
@@ -77,46 +77,46 @@ class Describer:
             protocol.Nodes(
                 name=[node.name for node in shown],
                 gpus=[node.gpus for node in shown],
-                free=None if None in frees else [each or 0 for each in frees],
+                free=None if None in frees else [count or 0 for count in frees],
                 marks=_lists(map(marks, shown)),
                 views=_lists(in_views),
                 facts={name: _column(shown, names, key, frozenset()) for name, key in FACTS.items()},
                 labels={key: _column(shown, names, key, self._placeholders) for key in self.keys},
-                reasons={str(i): list(found) for i, node in enumerate(shown) if (found := reasons(node.matrix))},
+                reasons={str(i): list(why) for i, node in enumerate(shown) if (why := reasons(node.matrix))},
                 apart={str(i): self._apart(node) for i, node in enumerate(shown) if not in_views[i]},
             ),
             others,
         )
 
     def _views_of(self, node: NodeView) -> tuple[str, ...]:
-        return tuple([view.summary.id for view in self._views if view.takes(node)])
+        return tuple([view.id for view in self._views if view.takes(node)])
 
     def _apart(self, node: NodeView) -> str:
         return NO_AGENT if node.label(label_keys.GPUS) is None else NOT_SELECTED
 
 
 def _value(node: NodeView, key: str, placeholders: frozenset[str]) -> str | None:
-    """A domain value; what some tools write for "unknown" is none."""
+    """A domain value; None also for what some tools write for "unknown"."""
     value = node.label(key)
     return None if value in placeholders else value
 
 
-def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, none: frozenset[str]) -> protocol.Column:
-    """One label of every node (`names` are those of all); values in `none` count as absent."""
+def _column(nodes: Sequence[NodeView], names: Collection[str], key: str, absent: frozenset[str]) -> protocol.Column:
+    """One label of every node (`names` are those of all); values in `absent` count as absent."""
     # Nodes with equal label keys share one mapping.
     carried = {id(node.places): node.places.get(key) for node in nodes}
     values = [None if (place := carried[id(node.places)]) is None else node.values[place] for node in nodes]
-    found = dict.fromkeys(values)
-    own = not found.keys().isdisjoint(names)
-    if own:  # a node's own name is told by a number, so that the names are not told twice
+    different = dict.fromkeys(values)
+    own = not different.keys().isdisjoint(names)
+    if own:  # a number stands for a node's own name, so that the names are not sent twice
         values = [OWN_NAME if value == node.name else value for node, value in zip(nodes, values, strict=True)]
-        found = dict.fromkeys(values)
-    told = [value for value in found if value is not None and value != OWN_NAME and value not in none]
-    codes: dict[str | None, int] = dict.fromkeys(found, protocol.ABSENT)
-    codes.update((value, code) for code, value in enumerate(told))
+        different = dict.fromkeys(values)
+    sent = [value for value in different if value is not None and value != OWN_NAME and value not in absent]
+    codes: dict[str | None, int] = dict.fromkeys(different, protocol.ABSENT)
+    codes.update((value, code) for code, value in enumerate(sent))
     if own:
-        codes[OWN_NAME] = protocol.ITS_NAME
-    return protocol.Column(told, list(map(codes.__getitem__, values)))
+        codes[OWN_NAME] = protocol.OWN_NAME
+    return protocol.Column(sent, list(map(codes.__getitem__, values)))
 
 
 def _lists(lists: Iterable[Sequence[str]]) -> protocol.ListColumn:

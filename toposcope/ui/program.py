@@ -1,4 +1,4 @@
-"""Wires a source, a broadcaster and a server together and runs them: the program behind `toposcope ui`."""
+"""Connects a source, a broadcaster and a server and runs them: the program behind `toposcope ui`."""
 
 import logging
 import secrets
@@ -31,9 +31,9 @@ class Program:
     def serve(
         self, listener: socket.socket, names: Iterable[str] = (), started: Callable[[], None] = lambda: None
     ) -> None:
-        """Serve until a signal ends it. `names` are those under which browsers may ask, beside localhost.
+        """Serve until a signal. `names` are those under which browsers may open the page, besides localhost.
 
-        Raises BadInput where files cannot be read.
+        Raises InputError where files cannot be read.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self._source.start()
@@ -50,7 +50,7 @@ class Program:
 
 
 def of_cluster(kubeconfig: str | None, context: str | None = None) -> Program:
-    """The program for a running cluster. Raises KubeError for a kubeconfig that is none."""
+    """The program for a running cluster. Raises KubeError for an invalid kubeconfig."""
     cluster = load(kubeconfig, context=context)
     wake = threading.Event()
     facts = Facts(cluster.server, live.EXPECTED, wake.set)
@@ -65,7 +65,7 @@ def of_files(names: Sequence[str]) -> Program:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one, and `::` means IPv4 too. Raises OSError."""
+    """A listening socket; port 0 takes a free one, and `::` includes IPv4. Raises OSError."""
     if host == "::" and not socket.has_dualstack_ipv6():  # a kernel without IPv6
         host = "0.0.0.0"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -73,7 +73,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where a browser on this machine finds what listens there."""
+    """The URL of a listening socket for a browser on this machine."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}/"

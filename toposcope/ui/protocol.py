@@ -1,35 +1,35 @@
-"""What the server tells the page, in JSON: the one place where the names and meanings on the wire are written down.
+"""What the server sends to the page, in JSON: the one place that defines names and meanings.
 
-Every text in here can come from a label, an annotation, a file or a status that anybody wrote: the page shows it as
-text and never as markup.
+Any text in here may come from a label, an annotation, a file or a status that anybody wrote: the page shows it as text
+and never as markup.
 """
 
 from typing import Any, Final, Literal
 
 import msgspec
 
-VERSION: Final = 1
-"""A page that was built for another version asks to be loaded anew."""
+VERSION: Final = 2
+"""A page that was built for another version asks the user to reload it."""
 
 ABSENT: Final = -1
 """In `Column.codes`: the node has no value, or one of those that tools write for "unknown"."""
-ITS_NAME: Final = -2
+OWN_NAME: Final = -2
 """In `Column.codes`: the value is the node's own name."""
 
 
 class _Struct(msgspec.Struct, gc=False, rename="camel"):
-    """What goes over the wire; names there are in camelCase."""
+    """Sent as JSON, with names in camelCase."""
 
 
 class Column(_Struct):
-    """One fact of every node: `codes[i]` is a position in `values`, or `ABSENT`, or `ITS_NAME`."""
+    """One fact of every node: `codes[i]` is an index into `values`, or `ABSENT`, or `OWN_NAME`."""
 
     values: list[str]
     codes: list[int]
 
 
 class ListColumn(_Struct):
-    """One list of words for every node: `codes[i]` is a position in `values`."""
+    """One list of words for every node: `codes[i]` is an index into `values`."""
 
     values: list[list[str]]
     codes: list[int]
@@ -41,19 +41,19 @@ class Nodes(_Struct):
     name: list[str]
     gpus: list[int]
     free: list[int] | None
-    """Whole GPUs that a pod could get; None where pods are not known."""
+    """Whole GPUs that a pod could get; None where pods are unknown."""
     marks: ListColumn
-    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned. Empty: nothing."""
+    """What is wrong, worst first: not-ready, degraded, unknown, no-agent, cordoned; empty where nothing is."""
     views: ListColumn
-    """The ids of the views that the node is in; empty: it stands apart, see `apart`."""
+    """The ids of the views that the node is in; empty: in none, see `apart`."""
     facts: dict[str, Column]
     """Hardware, by fact: see `FACTS`."""
     labels: dict[str, Column]
     """Domain values, by label key: one column for each key that is a level of any view."""
     reasons: dict[str, list[str]]
-    """Position (as a string) to why the node is degraded, in its agent's words; most nodes are not in here."""
+    """Index (as a string) to why the node is degraded, in its agent's words; only for nodes that are."""
     apart: dict[str, str]
-    """Position (as a string) to why the node is in no view."""
+    """Index (as a string) to why the node is in no view."""
 
 
 FACTS: Final = ("product", "shape", "interconnect", "fabric", "railAligned", "nvlinkDomainSize", "nvlinkLinks")
@@ -64,7 +64,7 @@ class LevelView(_Struct):
     """One level of a view."""
 
     domain: str
-    """What people call it: `rack`."""
+    """`rack`."""
     key: str
     """The node label: a key of `Nodes.labels`."""
     domains: int
@@ -72,14 +72,14 @@ class LevelView(_Struct):
     """Nodes of the view that carry it."""
     missing: int
     required: bool
-    """Whether the spec or a workload needs it."""
+    """Whether the spec or a workload requires it."""
     workloads: int
-    """Workloads that require it, as the controller counted last."""
-    amiss: str
+    """Workloads that require it, by the controller's last count."""
+    problem: str
     """What is wrong with it, in a few words; empty when nothing is."""
     in_topology: bool
-    """False: no level of the map, but one that only some nodes carry, or that is asked for and on no node (then `key`
-    is empty)."""
+    """False: not a level of the map, but one that only some nodes carry, or that is requested and on no node (then
+    `key` is empty)."""
 
 
 class ConditionView(_Struct):
@@ -92,14 +92,14 @@ class ConditionView(_Struct):
     since: str
     """RFC 3339; empty where unknown."""
     advisory: bool
-    """About hardware or other topologies: `Ready` leaves it out."""
+    """About hardware or other topologies: `Ready` ignores it."""
 
 
 class View(_Struct):
-    """One way to see the cluster: a ClusterTopology, a segment, or what the labels alone say."""
+    """One view of the cluster: a ClusterTopology, a segment, or what the labels alone suggest."""
 
     id: str
-    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment, empty for what labels alone say."""
+    """Stable: the ClusterTopology's name, `<name>/<segment>` for a segment, empty for what labels suggest."""
     name: str
     kind: Literal["topology", "segment", "inferred"]
     parent: str | None
@@ -110,20 +110,20 @@ class View(_Struct):
     nodes: int
     gpus: int
     conditions: list[ConditionView]
-    """As the status has them; the page shows those that are not True as banners (advisory ones milder)."""
+    """As in the status; the page shows those that are not True as banners, advisory ones less prominently."""
     problems: list[str]
-    """What is wrong with the spec, and values that lie under two parents: one sentence each."""
+    """What is wrong with the spec, and values under two parents: one sentence each."""
 
 
 class Change(_Struct):
-    """Something that changed lately."""
+    """Something that changed recently."""
 
     id: int
-    """Grows."""
+    """Increases."""
     at: str
     """RFC 3339: when the server saw it."""
     view: str | None
-    """The id of the view that it is about; None: the cluster."""
+    """The id of the view that changed; None: the cluster."""
     kind: Literal[
         "level", "condition", "domain-gone", "domain-new", "node-gone", "node-new", "moved", "state", "hardware",
         "view-gone", "view-new",
@@ -137,36 +137,36 @@ class Change(_Struct):
     nodes: list[str]
     """The first of their names."""
     text: str
-    """One sentence for people."""
+    """In one sentence."""
     bad: bool
     """Whether it made something worse."""
 
 
 class Stale(_Struct):
-    """What is shown is not what is there now."""
+    """The data shown is old."""
 
     seconds: int
-    """Since the last good look."""
+    """Since everything could be read."""
     why: list[str]
-    """One sentence for each thing that cannot be read, with what to do."""
+    """One sentence for each collection that cannot be read, with what to do."""
 
 
 class Status(_Struct):
-    """How fresh everything is: comes with each snapshot, and every few seconds as an event."""
+    """How fresh everything is: part of each snapshot, and an event every few seconds."""
 
     as_of: str | None
-    """RFC 3339: the last good look; None: files do not say."""
+    """RFC 3339: when everything could last be read; None: files do not say."""
     stale: Stale | None
     warnings: list[str]
-    """What cannot be seen at all, one sentence each with the fix."""
+    """What cannot be read at all, one sentence each with the fix."""
 
 
 class Snapshot(_Struct):
-    """`GET api/snapshot`: all that the map needs."""
+    """`GET api/snapshot`: everything that the map needs."""
 
     version: int
     id: str
-    """The id of the event that this is equal to: give it to `api/events?since=`."""
+    """The id of the last event in it: pass it to `api/events?since=`."""
     source: Literal["cluster", "files"]
     source_name: str
     """A server's URL or file names."""
@@ -180,7 +180,7 @@ class Snapshot(_Struct):
 
 
 class Row(_Struct):
-    """One node in a delta: as it is now, in whole."""
+    """One node in a delta, complete as it is now."""
 
     name: str
     gpus: int
@@ -188,19 +188,19 @@ class Row(_Struct):
     marks: list[str]
     views: list[str]
     facts: dict[str, str]
-    """Those that are there."""
+    """Only those that it has."""
     labels: dict[str, str]
-    """Domain values that are there, by label key."""
+    """Domain values by label key, only those that it has."""
     reasons: list[str]
     apart: str
     """Empty: it is in a view."""
 
 
 class Delta(_Struct):
-    """Event `delta`: what is different since the event before."""
+    """Event `delta`: what changed since the previous event."""
 
     put: list[Row]
-    """Nodes that came or changed."""
+    """Nodes that were added or changed."""
     gone: list[str]
     views: list[View] | None
     """All views, when any of them changed."""
@@ -214,7 +214,7 @@ class Device(_Struct):
     """A GPU or a NIC of a node."""
 
     label: str
-    """As the matrix names it: `GPU0`, `NIC0`."""
+    """As in the matrix: `GPU0`, `NIC0`."""
     kind: Literal["gpu", "nic"]
     name: str
     """A GPU's UUID, a NIC's name."""
@@ -225,11 +225,11 @@ class Device(_Struct):
 
 
 class Numa(_Struct):
-    """A NUMA node with the devices on it; `id` None gathers those whose NUMA node is not known."""
+    """A NUMA node with its devices; `id` None collects those whose NUMA node is unknown."""
 
     id: int | None
     cpus: str
-    """The kernel's list; empty: not known."""
+    """The kernel's list; empty: unknown."""
     devices: list[str]
 
 
@@ -249,7 +249,7 @@ class Since(_Struct):
     at: str
     """RFC 3339."""
     exact: bool
-    """True: the server saw it change. False: at the latest since then, as the agent has not written since."""
+    """True: the server saw it change. False: no later than that, as the agent has not written since."""
 
 
 class Lacking(_Struct):
@@ -269,9 +269,9 @@ class Node(_Struct):
     ready: bool
     schedulable: bool
     state: Literal["ok", "degraded", "unknown"] | None
-    """None: no agent has spoken."""
+    """None: no agent has reported."""
     since: Since | None
-    """Since when the state is what it is; None where nobody can tell."""
+    """Since when it is in this state; None where unknown."""
     marks: list[str]
     gpus: int
     free: int | None
@@ -282,7 +282,7 @@ class Node(_Struct):
     labels: dict[str, str]
     taints: list[str]
     conditions: dict[str, str]
-    """The Node's own: type to status."""
+    """Those of the Node: type to status."""
     domains: dict[str, list[str]]
     """By view id: the node's domain values from the broadest level down, as far as they go."""
     lacking: list[Lacking]
@@ -294,9 +294,9 @@ class Node(_Struct):
     """One for each different cell, best first."""
     numa: list[Numa]
     nvswitches: int | None
-    """None: none on this node that anybody named (they may sit outside of it)."""
+    """None: none known on this node (they may be outside of it)."""
     nvlink_domains: list[list[str]]
-    """GPU labels that NVLink connects within the node, the largest first."""
+    """GPU labels that NVLink connects within the node, the largest domain first."""
     reasons: list[str]
     disputes: list[str]
     problem: str
@@ -304,7 +304,7 @@ class Node(_Struct):
 
 
 class Found(_Struct):
-    """One thing that a search found."""
+    """One result of a search."""
 
     kind: Literal["node", "domain", "gpu"]
     text: str
@@ -314,7 +314,7 @@ class Found(_Struct):
     path: list[str]
     """Of a domain: its values from the broadest level of the view down, itself last."""
     level: str
-    """Of a domain: what the level is called."""
+    """Of a domain: the name of its level."""
     node: str
     """Of a node or a GPU: the node's name."""
 
@@ -334,27 +334,27 @@ class Fit(_Struct):
     """Values from the broadest level down; empty: the whole cluster."""
     nodes: int
     free: int
-    """Of the resource that is scarce."""
+    """Of the scarce resource."""
 
 
 class Check(_Struct):
     """The answer for one workload and one system."""
 
     workload: str
-    """`kind/name`; empty where it is none."""
+    """`kind/name`; empty where it is not an object."""
     system: str
     topology: str | None
     view: str | None
     """The id of the view to which the paths in `fits` belong; None: paths mean nothing (pod affinity, no topology)."""
     well: bool
     verdict: Literal["fits", "full", "never", "unclear", "refused", "nothing"]
-    """`refused`: an error among the findings; `nothing`: it asks for nothing that could be placed."""
+    """`refused`: the findings include an error; `nothing`: it requests nothing that could be placed."""
     answer: str
     """The verdict in one sentence."""
     advice: list[str]
     reasoning: list[str]
     demands: list[str]
-    """What it asks for, one line a group, indented by two spaces a level."""
+    """What it requests, one line per group, indented by two spaces per level."""
     findings: list[dict[str, Any]]
     """{rule, severity (error, warning, advice), field, line, message, fix}"""
     notes: list[str]
@@ -365,12 +365,12 @@ class Check(_Struct):
     fits: list[Fit]
     """Domains with room for one copy of `group`, the fullest first, at most 500."""
     fits_exact: bool
-    """False: these have room in all; whether every pod finds its node was not tried."""
+    """False: these have enough room in total; whether every pod finds a node was not tried."""
     more_fits: bool
     placement: dict[str, int]
     """Node name to number of pods: one way to place it."""
     left_out: dict[str, list[str]]
-    """Reason to the first names of nodes that do not count."""
+    """Reason to the first names of nodes that were skipped."""
 
 
 class CheckAnswer(_Struct):
@@ -384,17 +384,17 @@ class CheckAnswer(_Struct):
 
 
 class Problem(_Struct):
-    """Every answer that is no success: one sentence that says what to do."""
+    """Every response to a failed request: one sentence that says what to do."""
 
     error: str
 
 
 class Export(_Struct):
-    """What an exported file carries instead of a server."""
+    """What an exported file holds in place of a server."""
 
     version: int
     snapshot: Snapshot
     nodes: dict[str, Node]
-    """As many as fit; the others cannot be opened in an exported file."""
+    """As many as fit; others cannot be opened in the exported file."""
     left_out: int
     """How many nodes are not in `nodes`."""

@@ -1,4 +1,4 @@
-"""The answers of the server, one function an address."""
+"""What the server answers, one method per address."""
 
 import asyncio
 import functools
@@ -19,17 +19,18 @@ from toposcope.kube.errors import KubeError
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
-from toposcope.ui.checking import LARGEST, BusyError, Checks, CheckTimeoutError
+from toposcope.ui.checking import MAX_BYTES, BusyError, Checks, CheckTimeoutError
 from toposcope.ui.detail import detail
-from toposcope.ui.search import LONGEST, Searcher
-from toposcope.ui.source import Seen, Source
+from toposcope.ui.guard import problem
+from toposcope.ui.search import MAX_QUERY, Searcher
+from toposcope.ui.source import FullNode, Source
 from toposcope.ui.stream import Stream
 
 _JSON: Final = "application/json"
 BODY_SECONDS: Final = 10.0
-"""A body that is not there in whole by then never comes."""
-_ASKING: Final = 4
-"""Nodes that are asked for at a time."""
+"""A request body that is not complete by then never will be."""
+_NODE_READS: Final = 4
+"""Nodes that are read from the API server at a time."""
 
 
 class _CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,13 +40,8 @@ class _CheckBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _CHECK_BODY: Final = msgspec.json.Decoder(_CheckBody)
 
 
-def problem(status: int, error: str, headers: "dict[str, str] | None" = None) -> Response:
-    """An answer that is no success: one sentence."""
-    return Response(msgspec.json.encode(protocol.Problem(error)), status, headers, _JSON)
-
-
-class Answers:
-    """Answers for one cluster."""
+class Routes:
+    """Routes for one cluster."""
 
     def __init__(
         self,
@@ -62,8 +58,8 @@ class Answers:
         self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
         self._checks = Checks(broadcaster.facts.snapshot, source.published)
         self._searcher = Searcher(broadcaster.facts)
-        # Those who wait for a server that does not answer must not take the threads of everybody else.
-        self._asking = CapacityLimiter(_ASKING)
+        # Requests that wait for an API server that does not answer must not use up all threads.
+        self._node_reads = CapacityLimiter(_NODE_READS)
 
     def application(self) -> Starlette:
         """All addresses."""
@@ -79,7 +75,7 @@ class Answers:
                 Route("/healthz", _healthy),
                 Route("/readyz", self._ready),
             ],
-            exception_handlers={HTTPException: _refused, Exception: _failed},
+            exception_handlers={HTTPException: _rejected, Exception: _failed},
         )
 
     async def _page(self, _request: Request) -> Response:
@@ -91,7 +87,7 @@ class Answers:
     async def _asset(self, request: Request) -> Response:
         found = self._bundle.asset(request.path_params["name"])
         if found is None:
-            return problem(HTTPStatus.NOT_FOUND, "there is no such file in the page's bundle")
+            return problem(HTTPStatus.NOT_FOUND, "the page has no such file")
         body, kind = found
         return Response(body, media_type=kind, headers={"cache-control": "no-cache"})
 
@@ -112,44 +108,44 @@ class Answers:
         text = (
             f"the cluster cannot be read: {'; '.join(stale[1])}"
             if stale
-            else f"the cluster is being read for the first time; {facts.seen} nodes so far"
+            else f"the cluster is being read for the first time; {facts.node_count} nodes so far"
         )
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
 
     async def _node(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = await to_thread.run_sync(self._detail, name, limiter=self._asking)
+        found = await to_thread.run_sync(self._detail, name, limiter=self._node_reads)
         if found is None:
-            return problem(HTTPStatus.NOT_FOUND, f"there is no node {name!r} (any more)")
+            return problem(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
         return _json(found)
 
     def _detail(self, name: str) -> protocol.Node | None:
         facts, broadcaster = self._broadcaster.facts, self._broadcaster
         known = facts.node(name)
-        if known is None:  # also: no name out of a URL reaches the API server unless it is a node's
+        if known is None:  # so no name from a URL reaches the API server unless it is a node's
             return None
         trouble = ""
-        seen: Seen | None = Seen(known, "")
+        full: FullNode | None = FullNode(known, "")
         stale = facts.stale()
         try:
             if stale:
-                trouble = f"its link matrix cannot be read just now: {'; '.join(stale[1])}"
+                trouble = f"its link matrix cannot be read right now: {'; '.join(stale[1])}"
             else:
-                seen = self._source.node(name)
+                full = self._source.node(name)
         except KubeError as error:
-            trouble = f"its link matrix cannot be read just now: {error}"
-        if seen is None:
+            trouble = f"its link matrix cannot be read right now: {error}"
+        if full is None:
             return None
         pods = facts.pods_on(name) if facts.pods_known else None
-        found = detail(seen, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
+        found = detail(full, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
         if trouble:
             found.problem = trouble
         return found
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("q", "")
-        if len(query) > LONGEST:
-            return problem(HTTPStatus.BAD_REQUEST, f"q is longer than {LONGEST} characters")
+        if len(query) > MAX_QUERY:
+            return problem(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
         return _json(await run_in_threadpool(self._searcher.search, self._broadcaster.views, query))
 
     async def _check(self, request: Request) -> Response:
@@ -163,17 +159,17 @@ class Answers:
         try:
             return _json(await run_in_threadpool(check))
         except BusyError:
-            return problem(HTTPStatus.TOO_MANY_REQUESTS, "another check runs; try again in a moment")
+            return problem(HTTPStatus.TOO_MANY_REQUESTS, "another check is running; try again in a moment")
         except CheckTimeoutError:
             return problem(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check",
             )
         except KubeError as error:
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be asked just now: {error}")
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}")
 
     async def _workload(self, request: Request) -> str | Response:
-        """The text to check, or what to answer where there is none."""
+        """The text to check, or the error response."""
         body = await self._body(request)
         if isinstance(body, Response):
             return body
@@ -183,14 +179,14 @@ class Answers:
             return problem(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}')
 
     async def _body(self, request: Request) -> bytes | Response:
-        """The whole body, or what to answer where it is too large or does not come."""
+        """The whole body, or the error response where it is too large or incomplete."""
         parts = bytearray()
         try:
             async with asyncio.timeout(self._body_seconds):
                 async for part in request.stream():
                     parts += part
-                    if len(parts) > LARGEST:
-                        text = f"more than {LARGEST >> 10} KiB; use toposcope check for so much"
+                    if len(parts) > MAX_BYTES:
+                        text = f"more than {MAX_BYTES >> 10} KiB; use toposcope check instead"
                         return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
         except TimeoutError:
             text = f"the request was not complete after {self._body_seconds:.0f} s"
@@ -209,14 +205,14 @@ async def _healthy(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _rejected(_request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
-    words = {404: "there is nothing at this address", 405: "this address is not asked that way"}
+    words = {404: "nothing is served at this address", 405: "this method is not allowed here"}
     return problem(status, words.get(status, HTTPStatus(status).phrase))
 
 
 async def _failed(_request: Request, _error: Exception) -> Response:
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server failed; its log says why")
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
 
 
 def _json(found: msgspec.Struct) -> Response:

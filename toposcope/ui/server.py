@@ -1,4 +1,4 @@
-"""The server: uvicorn on one socket, with an end to whatever does not get on."""
+"""The server: uvicorn on one socket, with time limits for slow clients."""
 
 import asyncio
 import socket
@@ -13,57 +13,57 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.guard import LOCAL, Guard
-from toposcope.ui.routes import Answers
+from toposcope.ui.routes import Routes
 from toposcope.ui.source import Source
 from toposcope.ui.stream import Stream
 
 _CONNECTIONS: Final = 400
-"""At a time; more are told to come again."""
+"""At a time; more get 503."""
 HEADER_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 30
-_ENDING_SECONDS: Final = 2
+_SHUTDOWN_SECONDS: Final = 2
 
 
 def application(
     broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream, hosts: Iterable[str] = LOCAL
 ) -> ASGIApp:
     """The whole application, guarded."""
-    return Guard(Answers(broadcaster, source, bundle, stream).application(), hosts)
+    return Guard(Routes(broadcaster, source, bundle, stream).application(), hosts)
 
 
-class _Patient(H11Protocol):
-    """Closes connections on which a request has begun and does not end: uvicorn itself would wait for ever."""
+class _TimeLimited(H11Protocol):
+    """Closes connections whose request began and never completes: uvicorn itself would wait for ever."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._asked = False
-        self._ending = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
+        self._requested = False
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._asked = self._asked or self.conn.their_state is not IDLE
+        self._requested = self._requested or self.conn.their_state is not IDLE
 
     def _close_if_slow(self) -> None:
         if self.transport.is_closing():
-            self.transport.abort()  # what is still to be sent is for somebody who takes nothing
+            self.transport.abort()  # the client does not read what is still to be sent
             return
-        if self.conn.their_state is IDLE and (not self._asked or self.conn.trailing_data[0]):
+        if self.conn.their_state is IDLE and (not self._requested or self.conn.trailing_data[0]):
             self.transport.close()
-        self._ending = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._close_if_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._ending.cancel()
+        self._timer.cancel()
         super().connection_lost(exc)
 
 
 class Server(uvicorn.Server):
-    """One server on one socket that listens already; `started` is called when it answers."""
+    """One server on one socket that already listens; `started` is called once it serves."""
 
     def __init__(self, app: ASGIApp, stream: Stream, started: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_Patient,
+                http=_TimeLimited,
                 ws="none",
                 lifespan="off",
                 access_log=False,
@@ -72,18 +72,18 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 limit_concurrency=_CONNECTIONS,
                 timeout_keep_alive=_IDLE_SECONDS,
-                timeout_graceful_shutdown=_ENDING_SECONDS,
+                timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             )
         )
         self._stream = stream
-        self._told = started
+        self._started = started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start to serve."""
         await super().startup(sockets)
-        self._told()
+        self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End: streams first, which would not end by themselves."""
+        """Shut down: streams first, which would not end by themselves."""
         self._stream.end()
         await super().shutdown(sockets)

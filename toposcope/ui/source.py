@@ -1,18 +1,25 @@
-"""Where facts come from: a running cluster or saved files."""
+"""Where facts come from: a running cluster or saved files; and what both take out of a Node besides its view."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
 
 from toposcope.snapshot.model import NodeView, Published
+from toposcope.topology.hardware import State
+
+AGENT: Final = "toposcope-agent"
+"""The agent's field manager."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One node looked at by itself: with its matrix annotation."""
+class FullNode:
+    """One node, read with its matrix annotation."""
 
     node: NodeView
     written: str
-    """RFC 3339: when its agent last wrote to it; empty where nobody can tell."""
+    """RFC 3339: when its agent last wrote to it; empty where unknown."""
 
 
 class Source(Protocol):
@@ -20,16 +27,49 @@ class Source(Protocol):
 
     @property
     def kind(self) -> Literal["cluster", "files"]:
-        """What it looks at."""
+        """What it reads."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start the threads."""
 
     def close(self) -> None:
         """Ask the threads to end."""
 
-    def node(self, name: str) -> Seen | None:
-        """One node; None where there is none. Raises KubeError."""
+    def node(self, name: str) -> FullNode | None:
+        """One node; None where it does not exist. Raises KubeError."""
 
     def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        """What schedulers have been given, and a sentence for each thing that may not be read. Raises KubeError."""
+        """The schedulers' topology resources, and a sentence for each kind that cannot be read. Raises KubeError."""
+
+
+class _Gpu(msgspec.Struct, frozen=True, gc=False):
+    uuid: str = ""
+
+
+class _Annotation(msgspec.Struct, frozen=True, gc=False):
+    gpus: list[_Gpu] = []
+
+
+_ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
+
+
+def gpu_uuids(annotation: str | None) -> str:
+    """The UUIDs of a node's GPUs, one per line; empty for a missing or malformed annotation."""
+    if annotation is None:
+        return ""
+    try:
+        return "\n".join(gpu.uuid for gpu in _ANNOTATION.decode(annotation).gpus if gpu.uuid)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return ""
+
+
+def cached_view(node: NodeView) -> NodeView:
+    """The node with its annotation only where its state is not ok: 100,000 annotations are 250 MB."""
+    if node.matrix is None or node.state not in (State.OK, None):
+        return node
+    return msgspec.structs.replace(node, matrix=None)
+
+
+def last_write(managed: Iterable[Mapping[str, Any]]) -> str:
+    """When the agent last changed the node, by its `managedFields`; empty where they do not say."""
+    return max((str(entry.get("time") or "") for entry in managed if entry.get("manager") == AGENT), default="")

@@ -1,4 +1,4 @@
-"""`GET /api/events`: server-sent events, from where the page's last one was."""
+"""`GET /api/events`: server-sent events, resumed after the last one that the page got."""
 
 import asyncio
 import contextlib
@@ -10,36 +10,36 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from toposcope.ui.broadcaster import Broadcaster
+from toposcope.ui.guard import problem
 
-MOST: Final = 100
-"""Streams at a time."""
+MAX_STREAMS: Final = 100
 STATUS_SECONDS: Final = 10.0
 _SEND_SECONDS: Final = 30.0
-"""A page that takes nothing for so long is gone, or too slow to keep."""
+"""A page that reads nothing for so long is gone, or too slow to keep."""
 
 
 class Stream:
-    """Serves every stream of one broadcaster. Each holds a place in the broadcaster's ring, and no queue."""
+    """Serves every stream of one broadcaster. Each holds a position in the broadcaster's ring, and no queue."""
 
     def __init__(
         self,
         broadcaster: Broadcaster,
-        most: int = MOST,
+        max_streams: int = MAX_STREAMS,
         status_seconds: float = STATUS_SECONDS,
         send_seconds: float = _SEND_SECONDS,
     ) -> None:
         self._broadcaster = broadcaster
-        self._most = most
+        self._max_streams = max_streams
         self._status_seconds = status_seconds
         self._send_seconds = send_seconds
         self._open = 0
         self.ending = False
-        """Set when the server ends: streams end too."""
+        """Set when the server shuts down: streams end too."""
         self._wakes: set[Callable[[], None]] = set()
 
     @property
     def open(self) -> int:
-        """How many streams there are."""
+        """How many streams are open."""
         return self._open
 
     def end(self) -> None:
@@ -49,26 +49,24 @@ class Stream:
             wake()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the page goes, the server ends, or the page takes nothing any more."""
-        from toposcope.ui.routes import problem  # noqa: PLC0415 - answers knows the streams too
-
-        if self._open >= self._most:
-            busy = problem(503, f"there are {self._most} pages already; close one, or reload this one by hand")
+        """Send events until the page disconnects or stops reading, or the server shuts down."""
+        if self._open >= self._max_streams:
+            busy = problem(503, f"{self._max_streams} pages are open already; close one, then reload this one")
             await busy(scope, receive, send)
             return
         request = Request(scope)
         identity = request.headers.get("last-event-id") or request.query_params.get("since", "")
         self._open += 1
         loop = asyncio.get_running_loop()
-        news = asyncio.Event()
+        updated = asyncio.Event()
 
         def wake() -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(news.set)
+                loop.call_soon_threadsafe(updated.set)
 
         self._wakes.add(wake)
         self._broadcaster.listeners.add(wake)
-        gone = asyncio.create_task(_gone(receive, news))
+        gone = asyncio.create_task(_gone(receive, updated))
         try:
             await self._send(
                 send,
@@ -82,7 +80,7 @@ class Stream:
                     ],
                 },
             )
-            await self._talk(send, identity, news, gone)
+            await self._send_events(send, identity, updated, gone)
         except (TimeoutError, OSError):
             return
         finally:
@@ -91,29 +89,29 @@ class Stream:
             self._wakes.discard(wake)
             self._open -= 1
 
-    async def _talk(self, send: Send, identity: str, news: asyncio.Event, gone: "asyncio.Task[None]") -> None:
+    async def _send_events(self, send: Send, identity: str, updated: asyncio.Event, gone: "asyncio.Task[None]") -> None:
         broadcaster = self._broadcaster
         await self._write(send, b"retry: 2000\n\n")
-        place = broadcaster.number_of(identity)
-        if place is None:
-            place = broadcaster.number
-            await self._write(send, _event(b"reset", b'{"why":"this is another run of the server"}', ""))
+        position = broadcaster.number_of(identity)
+        if position is None:
+            position = broadcaster.number
+            await self._write(send, _event(b"reset", b'{"why":"the server was restarted"}', ""))
         health = -1
         while not (self.ending or gone.done()):
-            news.clear()
-            events = broadcaster.after(place)
+            updated.clear()
+            events = broadcaster.after(position)
             if events is None:
-                place = broadcaster.number
-                await self._write(send, _event(b"reset", b'{"why":"too much happened meanwhile"}', ""))
+                position = broadcaster.number
+                await self._write(send, _event(b"reset", b'{"why":"too much has changed since"}', ""))
                 events = []
             for event in events:
                 await self._write(send, _event(event.name.encode(), event.data, broadcaster.identity(event.number)))
-                place = event.number
+                position = event.number
             if broadcaster.health != health or not events:
                 health = broadcaster.health
                 await self._write(send, _event(b"status", msgspec.json.encode(broadcaster.status()), ""))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), self._status_seconds)
+                await asyncio.wait_for(updated.wait(), self._status_seconds)
         with contextlib.suppress(TimeoutError, OSError):
             await self._send(send, {"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -125,12 +123,12 @@ class Stream:
             await send(message)
 
 
-async def _gone(receive: Receive, news: asyncio.Event) -> None:
-    """Wait until the page has closed the connection."""
+async def _gone(receive: Receive, updated: asyncio.Event) -> None:
+    """Wait until the page closes the connection."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            news.set()
+            updated.set()
             return
 
 

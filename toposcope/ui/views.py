@@ -1,4 +1,4 @@
-"""The ways to see one cluster: each ClusterTopology, its segments, or what the labels alone say."""
+"""The views of one cluster: each ClusterTopology, its segments, or what the labels alone suggest."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +12,9 @@ from toposcope.snapshot.levels import crossed, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, again, scope
 from toposcope.snapshot.suggest import suggest
-from toposcope.topology.levels import Level
 from toposcope.ui import protocol
 
 log = logging.getLogger(__name__)
-
-Takes = Callable[[NodeView], bool]
 
 _ALWAYS: Final = frozenset({GPUS, GPU_PRODUCT})
 """Labels that count in any view, or in the name of a suggested one."""
@@ -25,43 +22,48 @@ _ALWAYS: Final = frozenset({GPUS, GPU_PRODUCT})
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view: what the page is told of it, and which nodes are in it."""
+    """One view of the cluster, and what the page gets of it."""
 
     summary: protocol.View
     scope: Scope
-    takes: Takes
+    takes: Callable[[NodeView], bool]
+    """Whether a node is in it."""
+
+    @property
+    def id(self) -> str:
+        """Its stable id, see `protocol.View`."""
+        return self.summary.id
 
 
 def views_of(snapshot: Snapshot, before: Sequence[View] = ()) -> tuple[View, ...]:
-    """All views of a cluster, the one that is meant when none is named first.
+    """All views of a cluster, the default one first.
 
-    `before` are views of nodes that have the same footing (see `view_inputs`): what was counted for them still holds.
+    `before` are views of nodes with the same inputs (see `view_inputs`): what was counted for them still holds.
     """
-    known = {view.summary.id: view for view in before}
+    known = {view.id: view for view in before}
     if not snapshot.topologies:
-        found = scope(snapshot)
-        labelled = any(node.label(GPUS) is not None for node in found.nodes)
-        takes: Takes = _labelled if labelled else _has_gpus
-        return (View(_view("", "labels", "inferred", None, found), found, takes), *_suggested(snapshot))
+        inferred = scope(snapshot)
+        labelled = any(map(_is_labelled, inferred.nodes))
+        summary = _summary("", "labels", "inferred", None, inferred)
+        return (View(summary, inferred, _is_labelled if labelled else _has_gpus), *_suggested(snapshot))
     names = {topology.uid: topology.name for topology in snapshot.topologies}
     main = _main(snapshot.topologies)
-    found_all: list[View] = []
-    for topology in sorted(snapshot.topologies, key=lambda each: (each is not main, bool(each.owner), each.name)):
+    views: list[View] = []
+    for topology in sorted(snapshot.topologies, key=lambda other: (other is not main, bool(other.owner), other.name)):
         parent = names.get(topology.owner) if topology.owner else None
-        here = known.get(topology.name)
-        found_all.append(_topology_view(snapshot, topology, topology.name, "topology", parent, here))
-        # With Auto each segment has a ClusterTopology, which is a view of its own.
-        found_all += () if topology.divided else _segments(snapshot, topology, known)
-    return tuple(found_all)
+        views.append(_topology_view(snapshot, topology, topology.name, "topology", parent, known.get(topology.name)))
+        # With `segments: Auto` each segment has a ClusterTopology, which is a view of its own.
+        views += () if topology.divided else _segments(snapshot, topology, known)
+    return tuple(views)
 
 
 def _main(topologies: Sequence[Topology]) -> Topology:
-    """As `toposcope.snapshot.scope` chooses; where that refuses to, the first by name."""
-    whole = [topology for topology in topologies if not topology.owner]
-    return next((each for each in topologies if each.name == "cluster"), (whole or list(topologies))[0])
+    """As `toposcope.snapshot.scope` chooses; where that refuses to choose, the first by name."""
+    whole = [topology for topology in topologies if not topology.owner] or list(topologies)
+    return next((topology for topology in topologies if topology.name == "cluster"), whole[0])
 
 
-def _labelled(node: NodeView) -> bool:
+def _is_labelled(node: NodeView) -> bool:
     return node.label(GPUS) is not None
 
 
@@ -70,30 +72,30 @@ def _has_gpus(node: NodeView) -> bool:
 
 
 def _segments(snapshot: Snapshot, topology: Topology, known: Mapping[str, View]) -> Iterator[View]:
-    """The segments that the controller has written down for a ClusterTopology that is not divided."""
+    """The segments in the status of a ClusterTopology that is not divided."""
     for entry in topology.status.get("segments") or ():
         name = str(entry["name"])
         spec = {"levels": entry.get("levels"), "nodeSelector": entry.get("nodeSelector")}
+        view_id = f"{topology.name}/{name}"
         try:
-            identity = f"{topology.name}/{name}"
-            yield _as_if(snapshot, identity, name, topology.name, spec, known.get(identity))
+            yield _as_if(snapshot, view_id, name, topology.name, spec, known.get(view_id))
         except (AttributeError, KeyError, TypeError) as error:
             log.warning("segment %r of ClusterTopology %r is not shown: %s", name, topology.name, error)
 
 
 def _suggested(snapshot: Snapshot) -> Iterator[View]:
-    """Where no controller has been: the kinds of nodes that there are, when there are several."""
-    found = suggest(snapshot.nodes, snapshot.catalogue).found
-    if len(found) > 1:
-        for each in found:
-            yield _as_if(snapshot, f"/{each.name}", each.name, "", each.document())
+    """Where no controller has been: the kinds of nodes, when there are several."""
+    suggestions = suggest(snapshot.nodes, snapshot.catalogue).found
+    if len(suggestions) > 1:
+        for suggestion in suggestions:
+            yield _as_if(snapshot, f"/{suggestion.name}", suggestion.name, "", suggestion.document())
 
 
 def _as_if(
-    snapshot: Snapshot, identity: str, name: str, parent: str, spec: Mapping[str, Any], before: View | None = None
+    snapshot: Snapshot, view_id: str, name: str, parent: str, spec: Mapping[str, Any], before: View | None = None
 ) -> View:
     """A view as if there were a ClusterTopology with this spec."""
-    topology = read({"metadata": {"name": identity}, "spec": spec})
+    topology = read({"metadata": {"name": view_id}, "spec": spec})
     return _topology_view(replace(snapshot, topologies=(topology,)), topology, name, "segment", parent, before)
 
 
@@ -105,16 +107,16 @@ def _topology_view(
     parent: str | None,
     before: View | None,
 ) -> View:
-    was = before.scope.topology if before else None
-    if before and was and was.selector == topology.selector:
-        found, gpus = again(before.scope, topology), before.summary.gpus
+    previous = before.scope.topology if before else None
+    if before and previous and previous.selector == topology.selector:
+        selected, gpus = again(before.scope, topology), before.summary.gpus
     else:
-        found, gpus = scope(snapshot, topology.name), None
-    return View(_view(topology.name, name, kind, parent, found, gpus), found, topology.selects)
+        selected, gpus = scope(snapshot, topology.name), None
+    return View(_summary(topology.name, name, kind, parent, selected, gpus), selected, topology.selects)
 
 
 def view_inputs(views: Sequence[View]) -> Callable[[NodeView], object]:
-    """What of a node the views are made of: as long as it is equal, the node changes none of them.
+    """What of a node the views depend on: as long as it is equal, the node changes none of them.
 
     Most changes leave it: of state, of hardware, of any label that is no level and in no selector.
     """
@@ -133,64 +135,55 @@ def view_inputs(views: Sequence[View]) -> Callable[[NodeView], object]:
     return inputs
 
 
-def _view(
-    identity: str,
+def _summary(
+    view_id: str,
     name: str,
     kind: Literal["topology", "segment", "inferred"],
     parent: str | None,
-    found: Scope,
+    selected: Scope,
     gpus: int | None = None,
 ) -> protocol.View:
-    topology = found.topology
-    problems = [*(topology.problems if topology else ()), *crossed(found)]
+    topology = selected.topology
     return protocol.View(
-        id=identity,
+        id=view_id,
         name=name,
         kind=kind,
         parent=parent,
-        origin=found.origin.value,
-        levels=list(_levels(found)),
-        nodes=len(found.nodes),
-        gpus=sum(node.gpus for node in found.nodes) if gpus is None else gpus,
-        conditions=list(conditions_of(topology)) if topology else [],
-        problems=problems,
+        origin=selected.origin.value,
+        levels=[
+            protocol.LevelView(
+                domain=level.domain,
+                key=level.key,
+                domains=level.domains,
+                nodes=level.nodes,
+                missing=level.missing,
+                required=level.required,
+                workloads=level.workloads,
+                problem=level.amiss,
+                in_topology=level.in_topology,
+            )
+            for level in level_views(selected, sized=False)
+        ],
+        nodes=len(selected.nodes),
+        gpus=sum(node.gpus for node in selected.nodes) if gpus is None else gpus,
+        conditions=list(_conditions(topology)) if topology else [],
+        problems=[*(topology.problems if topology else ()), *crossed(selected)],
     )
 
 
-def _levels(found: Scope) -> Iterator[protocol.LevelView]:
-    for level in level_views(found, sized=False):
-        yield protocol.LevelView(
-            domain=level.domain,
-            key=level.key,
-            domains=level.domains,
-            nodes=level.nodes,
-            missing=level.missing,
-            required=level.required,
-            workloads=level.workloads,
-            amiss=level.amiss,
-            in_topology=level.in_topology,
-        )
-
-
-def conditions_of(topology: Topology) -> Iterator[protocol.ConditionView]:
-    """The conditions in a ClusterTopology's status."""
-    for each in topology.status.get("conditions") or ():
-        kind, status = str(each.get("type", "")), str(each.get("status", ""))
+def _conditions(topology: Topology) -> Iterator[protocol.ConditionView]:
+    for condition in topology.status.get("conditions") or ():
+        kind, status = str(condition.get("type", "")), str(condition.get("status", ""))
         yield protocol.ConditionView(
             type=kind,
             status=cast("Literal['True', 'False', 'Unknown']", status if status in ("True", "False") else "Unknown"),
-            reason=str(each.get("reason") or ""),
-            message=str(each.get("message") or ""),
-            since=str(each.get("lastTransitionTime") or ""),
+            reason=str(condition.get("reason") or ""),
+            message=str(condition.get("message") or ""),
+            since=str(condition.get("lastTransitionTime") or ""),
             advisory=kind in ADVISORY,
         )
 
 
 def keys_of(views: Sequence[View]) -> tuple[str, ...]:
     """The label keys that are a level of any view, each once."""
-    return tuple(dict.fromkeys(level.key for view in views for level in levels_of(view)))
-
-
-def levels_of(view: View) -> tuple[Level, ...]:
-    """The levels of a view, broadest first."""
-    return view.scope.levels
+    return tuple(dict.fromkeys(level.key for view in views for level in view.scope.levels))

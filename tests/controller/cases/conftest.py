@@ -9,7 +9,7 @@ import pytest
 
 from tests.controller.cases.world import World
 from tests.support.api import ApiUnderTest
-from tests.support.real_apiserver import RealApiServer, UnavailableError
+from tools.apiserver.server import RealApiServer, UnavailableError
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -29,7 +29,7 @@ def world(
             api = ApiUnderTest.of_embedded(embedded, kubeconfig.parent)
         else:
             started_server.write_kubeconfig(kubeconfig)
-            api = started_server.under_test(kubeconfig)
+            api = ApiUnderTest.of_real(started_server, kubeconfig)
         client = stack.enter_context(contextlib.closing(ApiClient(load(str(kubeconfig)))))
         made = World(api, client)
         stack.callback(made.close)

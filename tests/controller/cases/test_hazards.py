@@ -9,8 +9,8 @@ from tests.controller.cases import kueue_objects as kueue
 from tests.controller.cases.model import Says, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
-from tests.support.grove_operator import GroveExitError, start_grove
 from tests.support.publishing import BINDINGS, KAI, found
+from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.levels import Level, level_problems
 

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
 from tests.support.api import MERGE, NODES, ApiUnderTest
-from tests.support.grove_operator import start_grove
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
+from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
 from toposcope.controller.loop import Controller

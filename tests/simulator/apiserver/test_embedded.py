@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import signal
@@ -14,8 +15,8 @@ import pytest
 import yaml
 
 from tests.support.api import NODES, ApiUnderTest, node
-from tests.support.certificates import make_certificates
-from tests.support.http_client import HttpClient
+from tools.apiserver.certificates import make_certificates
+from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ def test_tls(tmp_path: Path) -> None:
     files = make_certificates(tmp_path)
     with EmbeddedApiServer(tls=Tls(files.certificate, files.key, files.ca)) as server:
         assert server.url.startswith("https://")
-        assert HttpClient(server.url, files.ca).request("GET", "/readyz").body == "ok"
+        with contextlib.closing(HttpClient(server.url, files.ca)) as client:
+            assert client.request("GET", "/readyz").body == "ok"
         cluster = server.kubeconfig()["clusters"][0]["cluster"]
     assert cluster == {"server": server.url, "certificate-authority": str(files.ca)}
 

@@ -15,7 +15,7 @@ from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.real_apiserver import RealApiServer
+    from tools.apiserver.server import RealApiServer
     from toposcope.simulator.apiserver import EmbeddedApiServer
 
 WRITES = 120
@@ -106,7 +106,7 @@ def comparable(answer: Any) -> Any:
 
 @pytest.fixture
 def both(embedded_server: EmbeddedApiServer, real_server: RealApiServer, tmp_path: Path) -> list[ApiUnderTest]:
-    real, embedded = real_server.under_test(tmp_path), ApiUnderTest.of_embedded(embedded_server, tmp_path)
+    real, embedded = ApiUnderTest.of_real(real_server, tmp_path), ApiUnderTest.of_embedded(embedded_server, tmp_path)
     for api in (real, embedded):
         api.ensure_crd(widget_crd())
     return [real, embedded]

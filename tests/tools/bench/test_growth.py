@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from tools.bench.growth import Slack, growing, grows, trend
-from tools.bench.reachable import process_roots, sizes
-from tools.bench.snapshot_commands_inside import look
+from tools.bench.reachable import look, process_roots, sizes
 
 SLACK = Slack(16, 0.02)
 HOURS = 24

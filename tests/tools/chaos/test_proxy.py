@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.certificates import Certificates, make_certificates
+from tools.apiserver.certificates import Certificates, make_certificates
 from tools.chaos.proxy import Mode, Proxy, ProxyThread
 
 if TYPE_CHECKING:

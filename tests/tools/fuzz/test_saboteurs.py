@@ -23,6 +23,7 @@ from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.captures import _TABS
 from tools.fuzz.subjects.hostile import _alone
 from toposcope.agent.labels import labels_for
+from toposcope.agent.nvml.channel import Channel
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
 from toposcope.integrations.framework.document import Field
@@ -153,6 +154,10 @@ def _named_by_their_number(listed: Any, *_: object) -> dict[Any, str]:
     return {each.levels: f"segment-{number}" for number, each in enumerate(listed)}
 
 
+def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:
+    return self._socket.recv(1), ""
+
+
 SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("labels", "tools.fuzz.subjects.labels.label_safe", str.strip, "is no label value"),
     ("labels", "tools.fuzz.subjects.labels.short_name", _cut, "become one value"),
@@ -178,9 +183,9 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
     ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
     ("hostile", "toposcope.controller.segments._names", _named_by_their_number, "segment"),
     ("hostile", "toposcope.topology.segments._lacks", lambda *_: (), "segment"),
-    ("frames", "toposcope.agent.nvml.frames._KINDS", range(256), "is not a valid Kind"),
-    ("frames", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
-    ("frames", "toposcope.agent.nvml.result.reader", lambda kind: lambda found: kind(*found), "Error"),
+    ("messages", "toposcope.agent.nvml.channel.Channel.receive", _whatever_was_sent, "of the unknown kind"),
+    ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
+    ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
 ]
 
 

@@ -24,7 +24,7 @@ from tools.bench.page import served
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView
-from toposcope.ui.source import Seen
+from toposcope.ui.source import FullNode
 
 NODES = 5_000
 _WHOLE = Decoder(lambda _name, _not_ok: True)
@@ -51,9 +51,9 @@ class _Source:
 
     def close(self) -> None: ...
 
-    def node(self, name: str) -> Seen | None:
+    def node(self, name: str) -> FullNode | None:
         node = self._nodes.get(name)
-        return Seen(node, "2026-01-01T00:02:00Z") if node else None
+        return FullNode(node, "2026-01-01T00:02:00Z") if node else None
 
     def published(self) -> tuple[tuple[()], tuple[()]]:
         return (), ()

@@ -63,7 +63,7 @@ def assert_harmless(page: Page) -> None:
 
 def visit_everything(page: Page, address: str) -> None:
     page.goto(address)
-    expect(page.get_by_role("region", name="What does not hold")).to_contain_text(IMAGE)
+    expect(page.get_by_role("region", name="Conditions that are not True")).to_contain_text(IMAGE)
     expect(page.get_by_role("tabpanel")).to_contain_text(f"GPU 0: {IMAGE}")
     assert_harmless(page)
     frame = page.locator(".map").bounding_box()

@@ -138,8 +138,8 @@ def test_a_server_that_is_gone_is_missed(page: Page, live: Shown) -> None:
     live.stop()
 
     page.clock.run_for(40_000)
-    expect(page.get_by_role("alert")).to_contain_text("No word from the server since")
-    expect(page.get_by_role("alert")).to_contain_text("what you see is")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing from the server since")
+    expect(page.get_by_role("alert")).to_contain_text("the data shown is")
     live.start_again()
 
 

@@ -71,7 +71,11 @@ def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
     hurting = page.get_by_role("listitem").filter(has_text=FAULTY)
     expect(hurting).to_contain_text("degraded")
     expect(hurting).to_contain_text("rack-3")
-    expect(page.get_by_role("region", name="What does not hold")).to_contain_text("Level 'rack' is missing on l40s-4")
+    banner = page.get_by_role("region", name="Conditions that are not True")
+    expect(banner).to_contain_text("LevelsCovered=False")  # as the documentation and the runbooks name it
+    expect(banner).to_contain_text("NodesMissingLevels")
+    expect(banner).to_contain_text("Level 'rack' is missing on l40s-4")
+    expect(banner).not_to_contain_text("Ready=")
     expect(chip(page, "degraded")).to_contain_text("1")
 
 

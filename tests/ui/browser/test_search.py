@@ -69,4 +69,4 @@ def test_what_is_not_there_is_said(page: Page, demo: Shown) -> None:
 
     page.get_by_role("combobox", name=re.compile("^Search")).fill("no such thing")
 
-    expect(page.get_by_text("Nothing in this cluster is called that.")).to_be_visible()
+    expect(page.get_by_text("Nothing in this cluster has that name.")).to_be_visible()

@@ -93,7 +93,7 @@ def _may_steal() -> str:
             return ""
     except OSError as error:
         # The child was forked before the sockets were made: EBADF means that the right is there.
-        return "" if error.errno == 9 else f"descriptors of other processes cannot be had: {error}"  # noqa: PLR2004 - EBADF
+        return "" if error.errno == 9 else f"descriptors of other processes cannot be had: {error}"
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

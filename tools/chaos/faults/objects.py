@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.api import APPLY, MERGE
+from tools.apiserver.client import APPLY, MERGE
 from tools.chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
 from tools.chaos.faults.model import Fault, Scope
 from tools.chaos.machines import PREFIX
@@ -35,7 +35,7 @@ def _create_node(world: World, target: str) -> None:
     """Make it again, and the agent's token: the admission policy ties one to the very Node that it was issued on."""
     actor = world.actors[target]
     machine = actor.machine
-    if machine and world.api.request("GET", f"{NODES}/{machine.node}")[0] == 404:  # noqa: PLR2004 - HTTP's number
+    if machine and world.api.request("GET", f"{NODES}/{machine.node}")[0] == 404:
         world.add_node(machine_node(machine))
     world.rotate(actor)
     world.write_token(actor)

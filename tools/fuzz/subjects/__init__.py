@@ -7,9 +7,9 @@ from tools.fuzz.subjects.annotations import ANNOTATIONS
 from tools.fuzz.subjects.answers import ANSWERS
 from tools.fuzz.subjects.captures import CAPTURES
 from tools.fuzz.subjects.configs import CONFIGS
-from tools.fuzz.subjects.frames import FRAMES
 from tools.fuzz.subjects.hostile import HOSTILE
 from tools.fuzz.subjects.labels import LABELS
+from tools.fuzz.subjects.messages import MESSAGES
 from tools.fuzz.subjects.nodes import NODES
 from tools.fuzz.subjects.nvml import NVML
 from tools.fuzz.subjects.packed import PACKED
@@ -36,6 +36,6 @@ SUBJECTS: Final[dict[str, Subject]] = {
         NVML,
         SYSFS,
         HOSTILE,
-        FRAMES,
+        MESSAGES,
     )
 }

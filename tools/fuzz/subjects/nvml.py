@@ -11,9 +11,8 @@ from tools.fuzz.subject import Outcome, Subject, held, refusal
 from toposcope.agent.annotation import LIMIT
 from toposcope.agent.describe import describe
 from toposcope.agent.nvml.gateway import Nvml
-from toposcope.agent.nvml.result import decode
-from toposcope.agent.nvml.worker import encode
 from toposcope.agent.probe import probe
+from toposcope.agent.raw import decode, encode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api.label_keys import MATRIX, PREFIX
 from toposcope.simulator.nvml import SimulatedNvml

@@ -26,7 +26,7 @@ _MISMATCHED_FILES: Final = -1
 
 
 class NvmlReturn(NamedTuple):
-    """NVML's error as data."""
+    """An `nvmlReturn_t` other than NVML_SUCCESS, as data."""
 
     code: int
     text: str
@@ -38,10 +38,7 @@ class NvmlReturn(NamedTuple):
 
 
 class Nvml:
-    """NVML with errors as data. `step` hears the name of each call before it is made.
-
-    The parent process learns from it in which call a probe hangs.
-    """
+    """NVML with errors as data. `step` gets the name of a call before it is made, so that a hang has a name."""
 
     def __init__(self, module: ModuleType | Any, step: Callable[[str], None] = lambda _: None) -> None:
         self.module = module
@@ -63,12 +60,12 @@ class Nvml:
             return NvmlReturn(UNKNOWN, f"{function} answered bytes that are no text: {error}")
 
     def value(self, function: str, *arguments: Any) -> Any | None:
-        """The result of one NVML function, or None for any failure: where "did not tell" is all that matters."""
+        """The result of one NVML function, or None for any failure: where why does not matter."""
         answer = self.ask(function, *arguments)
         return None if isinstance(answer, NvmlReturn) else answer
 
     def start(self) -> NvmlReturn | None:
-        """Initialise NVML; once per process, and never undone: each init wakes GPUs that nobody uses.
+        """Initialise NVML; once per process, and never undone: each init wakes idle GPUs.
 
         Returns the `NvmlReturn` when it fails.
         """

@@ -18,11 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from toposcope.agent.nvml.board import Board
-from toposcope.agent.nvml.frames import Frame, FrameError, Kind, receive, send
-from toposcope.agent.nvml.launch import Worker, ended, fork, spawn
-from toposcope.agent.nvml.result import MalformedResultError, decode
-from toposcope.agent.raw import RawNode
+from toposcope.agent.nvml.channel import EVENT, REQUEST, Channel, ChannelError
+from toposcope.agent.nvml.process import Worker, ended, fork, spawn
+from toposcope.agent.raw import RawNode, decode
 from toposcope.errors import ToposcopeError
 
 STEP_SECONDS: Final = 60.0
@@ -48,7 +46,7 @@ class ProbeError(ToposcopeError):
 
 
 class ProbeProcess:
-    """Runs probes in a process of their own. Make it early (see `launch.fork`); use it from one thread.
+    """Runs probes in a process of their own. Make it early (see `process.fork`); use it from one thread.
 
     `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that has to be replaced
     gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys.
@@ -61,9 +59,7 @@ class ProbeProcess:
         self._devices: frozenset[str] | None = None
         self._stuck = 0
         self._last: tuple[bytes, RawNode] | None = None
-        self._board = Board.new()
-        self._board.write("start")
-        self._worker: Worker | None = fork(open_nvml, sysfs, self._board)
+        self._worker: Worker | None = fork(open_nvml, sysfs)
 
     @property
     def worker(self) -> int | None:
@@ -72,28 +68,29 @@ class ProbeProcess:
         return worker.pid if worker else None
 
     def probe(self) -> RawNode:
-        """One probe. Raises ProbeFailed."""
+        """One probe. Raises ProbeError."""
         self._devices = self._on_bus()
-        answer = self._answer().content
-        if self._last and self._last[0] == answer:  # at rest the hardware says the same each time
-            return self._last[1]
-        try:
-            raw = decode(answer)
-        except MalformedResultError as error:
-            self._end(patience=0.0)  # its memory may be damaged
-            raise ProbeError("garbage", f"the probe answered nonsense: {error}") from error
-        self._last = (answer, raw)
+        answer = self._answer()
+        if self._last is None or self._last[0] != answer:  # at rest the hardware answers the same each time
+            try:
+                self._last = answer, decode(answer)
+            except ValueError as error:
+                self._end(patience=0.0)  # its memory may be damaged
+                raise ProbeError("garbage", f"the probe's answer is malformed: {error}") from error
+        raw = self._last[1]
+        if raw.down:
+            self._end()  # by itself: see `worker.work`
         return raw
 
     def wait(self, seconds: float, wake: socket.socket) -> str:
         """Wait so long, or until `wake` can be read, or until something happens to the hardware: then what."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            sources = [wake, self._worker.socket] if self._worker else [wake]
+            sources: list[socket.socket | Channel] = [wake, self._worker.channel] if self._worker else [wake]
             ready, _, _ = select.select(sources, [], [], min(left, _LOOK_SECONDS))
             if wake in ready:
                 return ""
-            happened = self._worker_news() if ready else self._device_news()
+            happened = self._worker_event() if ready else self._device_change()
             if happened:
                 return happened
         return ""
@@ -102,7 +99,6 @@ class ProbeProcess:
         """End the worker; one that the driver holds is left to it."""
         if self._worker:
             self._end(patience=0.0)  # it may be waiting for events; NVML needs no farewell
-        self._board.close()
 
     def __enter__(self) -> Self:
         return self
@@ -112,63 +108,51 @@ class ProbeProcess:
     ) -> None:
         self.close()
 
-    def _answer(self) -> Frame:
-        """Ask the worker, a new one when there is none; its answer. Raises ProbeFailed."""
+    def _answer(self) -> bytes:
+        """Ask the worker, a new one when there is none; its answer. Raises ProbeError."""
         if self._stuck and not ended(self._stuck):
-            held = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
-            raise ProbeError("hang", held)
+            message = f"the driver still holds an earlier probe (process {self._stuck}); waiting for it"
+            raise ProbeError("hang", message)
         self._stuck = 0
-        worker = self._worker or self._replacement()
+        channel = (self._worker or self._replacement()).channel
         try:
-            send(worker.socket, Frame(Kind.REQUEST))
-            while (answer := self._next_frame(worker)) and answer.kind is Kind.EVENT:
-                pass  # this very probe is the answer to whatever happened
-        except FrameError as error:
-            raise ProbeError("crash", f"the probe's process {self._end() or error} in step: {self._step}") from error
-        if answer is None:
-            step = self._step
-            self._end(patience=0.0)
-            raise ProbeError("hang", f"no answer within {self._step_seconds:g} s in step: {step}")
-        if answer.kind is Kind.LAST:
-            self._end()
-        return answer
+            channel.send(REQUEST)
+            kind = EVENT
+            while kind == EVENT:  # this very probe is the answer to whatever happened
+                seen = channel.step()
+                while not channel.wait(self._step_seconds):
+                    if channel.step() == seen:
+                        self._end(patience=0.0)
+                        raise ProbeError("hang", f"no answer within {self._step_seconds:g} s in step: {seen[1]}")
+                    seen = channel.step()
+                kind, _ = channel.receive()
+            return channel.load()
+        except ChannelError as error:
+            step = channel.step()[1]
+            raise ProbeError("crash", f"the probe's process {self._end() or error} in step: {step}") from error
 
     def _replacement(self) -> Worker:
-        self._board.write("start")
         try:
-            self._worker = spawn(self._open_nvml, self._sysfs, self._board)
+            self._worker = spawn(self._open_nvml, self._sysfs)
         except OSError as error:
             raise ProbeError("other", f"cannot start the process that probes: {error}") from error
         return self._worker
 
-    def _next_frame(self, worker: Worker) -> Frame | None:
-        """The worker's next frame; None when it stood at one step for longer than it may. Raises Broken."""
-        seen = self._board.read()
-        while not select.select([worker.socket], [], [], self._step_seconds)[0]:
-            if self._board.read() == seen:
-                return None
-            seen = self._board.read()
-        return receive(worker.socket, self._step_seconds)
-
-    @property
-    def _step(self) -> str:
-        return self._board.read()[1]
-
-    def _worker_news(self) -> str:
-        """What the worker says between probes, or that it ended."""
+    def _worker_event(self) -> str:
+        """What the worker reports between probes, or that it ended."""
         if self._worker is None:
-            raise AssertionError("only a worker has news")
+            raise AssertionError("only a worker reports")
         try:
-            frame = receive(self._worker.socket, self._step_seconds)
-        except FrameError as error:
+            kind, words = self._worker.channel.receive()
+        except ChannelError as error:
             return f"the probe's process {self._end() or error} while it waited for events"
-        if frame is None or frame.kind is not Kind.EVENT:
+        if kind != EVENT:
             self._end(patience=0.0)
-            return "the probe's process sent what nobody asked for"
-        return frame.content.decode(errors="replace")
+            return "the probe's process sent an answer that nobody requested"
+        return words
 
-    def _device_news(self) -> str:
-        """Whether devices came or went since the last probe."""
+    def _device_change(self) -> str:
+        """Which devices came or went since the last probe."""
         before, self._devices = self._devices, self._on_bus()
         if before is None or self._devices == before or self._devices is None:
             return ""
@@ -185,7 +169,7 @@ class ProbeProcess:
         worker, self._worker = self._worker, None
         if worker is None:
             raise AssertionError("there is no worker to end")
-        worker.socket.close()
+        worker.channel.close()
         how = ended(worker.pid, patience)
         if not how:
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-// What the page shows, as the part of the address behind `#`: a link shows a colleague the same.
+// What the page shows, as the part of the URL after `#`: a shared link shows the same.
 import { isLens, type LensKey } from "./model/lens.ts";
 
 export interface Place {
@@ -15,15 +15,15 @@ export interface Place {
 export const START: Place = { view: null, path: [], node: null, lens: "health", only: null };
 
 export function read(hash: string): Place {
-  const found = new URLSearchParams(hash.replace(/^#/, ""));
-  const lens = found.get("by");
+  const parameters = new URLSearchParams(hash.replace(/^#/, ""));
+  const lens = parameters.get("by");
   return {
-    view: found.get("view"),
-    // A label value holds no slash, but whoever made the link may have.
-    path: (found.get("in") ?? "").split("/").filter(Boolean).map(decoded),
-    node: found.get("node") || null,
+    view: parameters.get("view"),
+    // A label value contains no slash, but an edited link may.
+    path: (parameters.get("in") ?? "").split("/").filter(Boolean).map(decoded),
+    node: parameters.get("node") || null,
     lens: isLens(lens) ? lens : "health",
-    only: found.get("only"),
+    only: parameters.get("only"),
   };
 }
 

@@ -1,4 +1,4 @@
-// The page as a whole: who tells what to whom.
+// The page as a whole: its state, and which part shows what.
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { Crumbs } from "./map/crumbs.tsx";
 import { Legend } from "./map/legend.tsx";
@@ -14,17 +14,17 @@ import { Tabs } from "./panel/tabs.tsx";
 import { Conditions, Staleness } from "./parts/banners.tsx";
 import { Header } from "./parts/header.tsx";
 import { useTheme } from "./parts/theme.tsx";
+import { type Check, type CheckAnswer, type Found, VERSION, type View } from "./protocol.ts";
 import { matching } from "./search.ts";
 import type { Source } from "./source.ts";
 import { useCluster, useNow, usePlace, type Watched } from "./state.ts";
-import { type Check, type CheckAnswer, type Found, VERSION, type View } from "./wire.ts";
 
 export function App({ source }: { source: Source }) {
   const watched = useCluster(source);
   const { cluster, error } = watched;
   if (!cluster) return <Waiting error={error} />;
   const old = cluster.version !== VERSION;
-  if (old) return <Waiting error="The server was updated: load this page anew." />;
+  if (old) return <Waiting error="The server was updated: reload this page." />;
   return <Explorer source={source} watched={watched} cluster={cluster} />;
 }
 
@@ -63,31 +63,34 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
   const counts = useMemo(() => tally(lens, forest), [lens, forest]);
   const health = useMemo(() => tally(byHealth(table), forest), [table, forest]);
   const apart = useMemo(() => {
-    const found = new Map<number, number>();
+    const counts = new Map<number, number>();
     for (const pen of forest.pens) {
-      for (const node of pen.nodes) found.set(lens.of[node] ?? 0, (found.get(lens.of[node] ?? 0) ?? 0) + 1);
+      for (const node of pen.nodes) counts.set(lens.of[node] ?? 0, (counts.get(lens.of[node] ?? 0) ?? 0) + 1);
     }
-    return found;
+    return counts;
   }, [forest, lens]);
-  const lit = useMemo(() => {
+  const highlighted = useMemo(() => {
     const named = matching(query, table, forest);
     const only = lens.categories.findIndex((category) => category.key === place.only);
     if (only < 0) return named;
     return Uint8Array.from(lens.of, (category, node) => Number(category === only && (!named || named[node] === 1)));
   }, [query, table, forest, lens, place.only]);
-  const litCounts = useMemo(() => (lit ? tally(lens, forest, lit) : null), [lens, forest, lit]);
+  const highlightedCounts = useMemo(
+    () => (highlighted ? tally(lens, forest, highlighted) : null),
+    [lens, forest, highlighted],
+  );
   const changed = useMemo(
     () => new Set([...watched.changed].map((name) => table.byName.get(name) ?? -1)),
     [watched.changed, table],
   );
   const fits = useMemo(() => {
-    const found = new Set<Domain>();
-    if (marked?.view !== view.id) return found;
+    const domains = new Set<Domain>();
+    if (marked?.view !== view.id) return domains;
     for (const fit of marked.fits) {
       const { domain, whole } = domainAt(forest, fit.path);
-      if (whole && domain.parent) found.add(domain);
+      if (whole && domain.parent) domains.add(domain);
     }
-    return found;
+    return domains;
   }, [marked, forest, view.id]);
 
   const zoom = useZoom(go);
@@ -132,7 +135,7 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
       />
       <Staleness
         status={cluster.status}
-        got={watched.got}
+        receivedAt={watched.receivedAt}
         silent={watched.silent}
         heardAt={watched.heardAt}
         now={now}
@@ -162,8 +165,8 @@ function Explorer({ source, watched, cluster }: { source: Source; watched: Watch
                   lens,
                   counts,
                   health,
-                  lit,
-                  litCounts,
+                  highlighted,
+                  highlightedCounts,
                   fits,
                   changed,
                   theme,

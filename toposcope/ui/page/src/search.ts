@@ -1,7 +1,7 @@
-// What is found in the page's own data while somebody types; GPUs are known to the server (or to an exported file) alone.
+// Search in the page's own data while the user types; only the server (or an exported file) knows GPUs.
 import { type Forest, levelName, pathOf } from "./model/domains.ts";
 import type { Table } from "./model/table.ts";
-import type { Found, NodeDetail } from "./wire.ts";
+import type { Found, NodeDetail } from "./protocol.ts";
 
 export const LIMIT = 30;
 
@@ -22,48 +22,48 @@ export function lookUp(text: string, table: Table, forest: Forest, limit: number
     // Enough to put the best in front; a cluster may have 100,000 of them.
     if (nodes.length >= limit * 20) break;
   }
-  const found = [...domains, ...nodes];
-  const rank = (each: Found): number => {
-    const at = each.text.toLowerCase();
+  const matches = [...domains, ...nodes];
+  const rank = (match: Found): number => {
+    const at = match.text.toLowerCase();
     return at === wanted ? 0 : at.startsWith(wanted) ? 1 : 2;
   };
-  return found
-    .map((each, at) => ({ each, at }))
-    .sort((a, b) => rank(a.each) - rank(b.each) || a.at - b.at)
+  return matches
+    .map((match, at) => ({ match, at }))
+    .sort((a, b) => rank(a.match) - rank(b.match) || a.at - b.at)
     .slice(0, limit)
-    .map(({ each }) => each);
+    .map(({ match }) => match);
 }
 
-/** GPUs of the nodes that an exported file carries. */
+/** GPUs of the nodes in an exported file. */
 export function gpusIn(text: string, nodes: Readonly<Record<string, NodeDetail>>, limit: number = LIMIT): Found[] {
   const wanted = text.trim().toLowerCase();
-  const found: Found[] = [];
-  if (wanted.length < 3) return found;
+  const gpus: Found[] = [];
+  if (wanted.length < 3) return gpus;
   for (const [name, node] of Object.entries(nodes)) {
     for (const device of node.devices) {
       if (device.kind !== "gpu" || !device.name.toLowerCase().includes(wanted)) continue;
-      found.push({ kind: "gpu", text: device.name, view: null, path: [], level: "", node: name });
-      if (found.length >= limit) return found;
+      gpus.push({ kind: "gpu", text: device.name, view: null, path: [], level: "", node: name });
+      if (gpus.length >= limit) return gpus;
     }
   }
-  return found;
+  return gpus;
 }
 
-/** Which nodes keep their colour while somebody types: by name, and by any domain that they are in. */
+/** Which nodes keep their colour while the user types: by name, and by any domain that they are in. */
 export function matching(text: string, table: Table, forest: Forest): Uint8Array | null {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return null;
-  const lit = new Uint8Array(table.names.length);
+  const highlighted = new Uint8Array(table.names.length);
   let any = false;
   table.names.forEach((name, node) => {
     if (!name.toLowerCase().includes(wanted)) return;
-    lit[node] = 1;
+    highlighted[node] = 1;
     any = true;
   });
   for (const domain of forest.all) {
     if (!domain.parent || !domain.value.toLowerCase().includes(wanted)) continue;
     any = true;
-    for (let at = domain.start; at < domain.end; at++) lit[forest.order[at] ?? 0] = 1;
+    for (let at = domain.start; at < domain.end; at++) highlighted[forest.order[at] ?? 0] = 1;
   }
-  return any ? lit : null;
+  return any ? highlighted : null;
 }

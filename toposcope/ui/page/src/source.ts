@@ -1,15 +1,16 @@
-// Where the page's data comes from: a server that keeps telling, or the file that the page itself was saved into.
-import { gpusIn } from "./search.ts";
-import type { CheckAnswer, Delta, Export, Found, NodeDetail, SearchAnswer, Snapshot, Status } from "./wire.ts";
+// Where the page's data comes from: a server that keeps sending, or the file that the page itself was saved into.
 
-/** What went wrong, in the server's words. */
-export class Refusal extends Error {}
+import type { CheckAnswer, Delta, Export, Found, NodeDetail, SearchAnswer, Snapshot, Status } from "./protocol.ts";
+import { gpusIn } from "./search.ts";
+
+/** A failed request, with the server's message. */
+export class RequestError extends Error {}
 
 export interface Listener {
   snapshot(snapshot: Snapshot): void;
   delta(id: string, delta: Delta): void;
   status(status: Status): void;
-  /** Whether the server has been heard of lately; `since` is when it was last. */
+  /** Whether the server has sent something recently; `since` is when it last did. */
   heard(well: boolean, since: number): void;
   failed(why: string): void;
 }
@@ -24,7 +25,7 @@ export interface Source {
   check(workload: string): Promise<CheckAnswer>;
 }
 
-/** After so long without a word from a server that speaks every ten seconds. */
+/** Longest pause in milliseconds of a server that sends something every ten seconds. */
 const SILENCE = 30_000;
 
 export class Server implements Source {
@@ -47,7 +48,7 @@ export class Server implements Source {
       listener.snapshot(snapshot);
       if (!this.events) this.listen(snapshot.id, listener);
     } catch (error) {
-      listener.failed(wordsOf(error));
+      listener.failed(messageOf(error));
       this.later(() => this.snapshot(listener));
     }
   }
@@ -68,7 +69,7 @@ export class Server implements Source {
     on("reset", () => void this.snapshot(listener));
     events.addEventListener("error", () => {
       listener.heard(Date.now() - this.last < SILENCE, this.last);
-      // A browser tries again by itself after a broken line, but not after an answer that is no stream.
+      // A browser reconnects by itself after a broken connection, but not after a response that is not a stream.
       if (events.readyState !== EventSource.CLOSED) return;
       this.events = undefined;
       this.later(() => this.snapshot(listener));
@@ -86,7 +87,7 @@ export class Server implements Source {
 
   async gpus(text: string, signal: AbortSignal): Promise<Found[]> {
     const answer = await ask<SearchAnswer>(`api/search?q=${encodeURIComponent(text)}`, { signal });
-    return answer.found.filter((each) => each.kind === "gpu");
+    return answer.found.filter((found) => found.kind === "gpu");
   }
 
   check(workload: string): Promise<CheckAnswer> {
@@ -111,12 +112,12 @@ export class SavedFile implements Source {
   }
 
   async node(name: string): Promise<NodeDetail> {
-    const found = Object.hasOwn(this.saved.nodes, name) ? this.saved.nodes[name] : undefined;
-    if (!found)
-      throw new Refusal(
-        `This file does not carry the details of ${name}: ${this.saved.leftOut} nodes were too many for it.`,
+    const node = Object.hasOwn(this.saved.nodes, name) ? this.saved.nodes[name] : undefined;
+    if (!node)
+      throw new RequestError(
+        `This file does not contain the details of ${name}: ${this.saved.leftOut} nodes did not fit into it.`,
       );
-    return found;
+    return node;
   }
 
   async gpus(text: string): Promise<Found[]> {
@@ -124,11 +125,11 @@ export class SavedFile implements Source {
   }
 
   async check(): Promise<CheckAnswer> {
-    throw new Refusal("A saved file cannot check workloads.");
+    throw new RequestError("A saved file cannot check workloads.");
   }
 }
 
-/** The file's own data where there is some, else the server that the page came from. */
+/** The file's own data if there is any, else the server that the page came from. */
 export function sourceOf(page: Document): Source {
   const saved = page.getElementById("toposcope-export")?.textContent;
   return saved ? new SavedFile(JSON.parse(saved) as Export) : new Server();
@@ -139,10 +140,10 @@ async function ask<T>(address: string, init?: RequestInit): Promise<T> {
   const body: unknown = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body as T;
   const error = body && typeof body === "object" && "error" in body ? String(body.error) : "";
-  throw new Refusal(error || `The server answered ${answer.status} ${answer.statusText}`);
+  throw new RequestError(error || `The server answered ${answer.status} ${answer.statusText}`);
 }
 
-export function wordsOf(error: unknown): string {
-  if (error instanceof Refusal) return error.message;
+export function messageOf(error: unknown): string {
+  if (error instanceof RequestError) return error.message;
   return "The server does not answer. Is `toposcope ui` still running?";
 }

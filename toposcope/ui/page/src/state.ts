@@ -1,27 +1,34 @@
-// What changes while the page is open, as hooks: the cluster as it moves, the place that is looked at, the time.
+// What changes while the page is open, as hooks: the cluster, the place that is shown, the time.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type Place, read, written } from "./address.ts";
 import { type Cluster, clusterOf, moved } from "./model/cluster.ts";
+import type { Delta } from "./protocol.ts";
 import type { Source } from "./source.ts";
-import type { Delta } from "./wire.ts";
 
 /** How long a node that changed is marked, in milliseconds. */
 const MARKED = 4_000;
-/** Deltas that come closer together are drawn at once: a page that is looked at needs no more. */
+/** Milliseconds in which deltas are drawn together. */
 const GATHER = 120;
 
 export interface Watched {
   readonly cluster: Cluster | null;
   /** Names of the nodes that changed a moment ago. */
   readonly changed: ReadonlySet<string>;
-  /** When the last status came. */
-  readonly got: number;
+  /** When the last status was received. */
+  readonly receivedAt: number;
   readonly silent: boolean;
   readonly heardAt: number;
   readonly error: string;
 }
 
-const NOTHING: Watched = { cluster: null, changed: new Set(), got: 0, silent: false, heardAt: Date.now(), error: "" };
+const NOTHING: Watched = {
+  cluster: null,
+  changed: new Set(),
+  receivedAt: 0,
+  silent: false,
+  heardAt: Date.now(),
+  error: "",
+};
 
 export function useCluster(source: Source): Watched {
   const [watched, setWatched] = useState<Watched>(NOTHING);
@@ -42,7 +49,7 @@ export function useCluster(source: Source): Watched {
           if (next !== cluster) for (const row of delta.put) changed.add(row.name);
           cluster = next;
         }
-        return { ...was, cluster, changed, got: Date.now() };
+        return { ...was, cluster, changed, receivedAt: Date.now() };
       });
       clearTimeout(fading);
       fading = setTimeout(() => setWatched((was) => ({ ...was, changed: new Set() })), MARKED);
@@ -50,14 +57,16 @@ export function useCluster(source: Source): Watched {
     source.start({
       snapshot: (snapshot) => {
         waiting = [];
-        setWatched((was) => ({ ...was, cluster: clusterOf(snapshot), got: Date.now(), error: "" }));
+        setWatched((was) => ({ ...was, cluster: clusterOf(snapshot), receivedAt: Date.now(), error: "" }));
       },
       delta: (id, delta) => {
         waiting.push({ id, delta });
         if (timer === undefined) timer = setTimeout(apply, GATHER);
       },
       status: (status) =>
-        setWatched((was) => (was.cluster ? { ...was, got: Date.now(), cluster: { ...was.cluster, status } } : was)),
+        setWatched((was) =>
+          was.cluster ? { ...was, receivedAt: Date.now(), cluster: { ...was.cluster, status } } : was,
+        ),
       heard: (well, heardAt) =>
         setWatched((was) =>
           was.silent === !well && (well || was.heardAt === heardAt) ? was : { ...was, silent: !well, heardAt },
@@ -68,7 +77,7 @@ export function useCluster(source: Source): Watched {
   return watched;
 }
 
-/** The place, and what goes to another: `keep` changes the address without a step in the browser's history. */
+/** The place, and a function that goes to another: `keep` changes the address without a step in the browser's history. */
 export function usePlace(): [Place, (change: Partial<Place>, keep?: boolean) => void] {
   const [place, setPlace] = useState(() => read(location.hash));
   const current = useRef(place);
@@ -77,7 +86,7 @@ export function usePlace(): [Place, (change: Partial<Place>, keep?: boolean) => 
       current.current = read(location.hash);
       setPlace(current.current);
     };
-    // `popstate` comes for Back and Forward, `hashchange` also where somebody edits the address.
+    // `popstate` comes for Back and Forward, `hashchange` also where the user edits the address.
     addEventListener("popstate", follow);
     addEventListener("hashchange", follow);
     return () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { hit, type Layout, layoutOf } from "../src/map/layout.ts";
+import { cut, route } from "../src/map/text.ts";
 import { type Box, columnsFor, grid, tile } from "../src/map/tiles.ts";
-import { cut, route } from "../src/map/words.ts";
 import { domainAt } from "../src/model/domains.ts";
-import { forest, type Made } from "./made.ts";
+import { forest, type Made } from "./fixtures.ts";
 
 const FRAME = { x: 0, y: 0, w: 900, h: 600 };
 
@@ -68,24 +68,24 @@ for (const count of [1, 7, 100, 15_000]) {
 }
 
 test("nodes are drawn once each, inside the domains that they are in", () => {
-  const { table, forest: found } = forest(racks(24, 8));
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const { table, forest: tree } = forest(racks(24, 8));
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
 
   assert.deepEqual(
     [...layout.nodes].sort((a, b) => a - b),
-    [...found.order].sort((a, b) => a - b),
+    [...tree.order].sort((a, b) => a - b),
   );
   const boxes = nodeBoxes(layout);
   boxes.forEach((box, at) => {
-    const home = found.home[layout.nodes[at] ?? 0];
-    const frame = layout.domains.find((each) => each.domain === home);
+    const home = tree.home[layout.nodes[at] ?? 0];
+    const frame = layout.domains.find((item) => item.domain === home);
     assert.ok(frame && within(box, frame));
   });
 });
 
 test("the area of a domain follows its GPUs", () => {
-  const { table, forest: found } = forest(racks(2, 8, (rack) => (rack ? 4 : 8)));
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const { table, forest: tree } = forest(racks(2, 8, (rack) => (rack ? 4 : 8)));
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
 
   const [large, small] = ["r0", "r1"].map((rack) => layout.domains.find((box) => box.domain.value === rack));
   assert.ok(large && small);
@@ -94,11 +94,11 @@ test("the area of a domain follows its GPUs", () => {
 });
 
 test("domains with nothing else in them share one box", () => {
-  const { table, forest: found } = forest([
+  const { table, forest: tree } = forest([
     { name: "a", block: "b1", rack: "r1" },
     { name: "b", block: "b2", rack: "r2" },
   ]);
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
 
   assert.deepEqual(
     layout.domains.map((box) => box.chain.map((domain) => domain.value)),
@@ -110,33 +110,33 @@ test("domains with nothing else in them share one box", () => {
 });
 
 test("100,000 nodes are drawn as domains until one goes in", () => {
-  const { table, forest: found } = forest(racks(6250, 16));
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const { table, forest: tree } = forest(racks(6250, 16));
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
 
   assert.equal(layout.nodes.length, 0);
   assert.ok(layout.domains.length < 7000);
   assert.ok(layout.domains.some((box) => box.whole));
-  const near = layoutOf(table, found, domainAt(found, ["b3"]).domain, 900, 600);
+  const near = layoutOf(table, tree, domainAt(tree, ["b3"]).domain, 900, 600);
   assert.equal(near.nodes.length, 192);
 });
 
 test("who stands apart is drawn below everything else, and only in the whole", () => {
-  const { table, forest: found } = forest([...racks(2, 4), { name: "x", rack: null }]);
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const { table, forest: tree } = forest([...racks(2, 4), { name: "x", rack: null }]);
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
 
   assert.equal(layout.pens.length, 1);
   const pen = layout.pens[0];
   const boxes = nodeBoxes(layout);
   assert.ok(pen && boxes.slice(layout.apart).every((box) => within(box, pen)));
   assert.ok(boxes.slice(0, layout.apart).every((box) => !overlap(box, pen as Box)));
-  assert.deepEqual(layoutOf(table, found, domainAt(found, ["b0"]).domain, 900, 600).pens, []);
+  assert.deepEqual(layoutOf(table, tree, domainAt(tree, ["b0"]).domain, 900, 600).pens, []);
 });
 
 test("a point is the node there, else the narrowest domain, else nothing", () => {
-  const { table, forest: found } = forest(racks(4, 4));
-  const layout = layoutOf(table, found, found.root, 900, 600);
+  const { table, forest: tree } = forest(racks(4, 4));
+  const layout = layoutOf(table, tree, tree.root, 900, 600);
   const box = nodeBoxes(layout)[3] as Box;
-  const rack = layout.domains.find((each) => each.domain.value === "r2");
+  const rack = layout.domains.find((item) => item.domain.value === "r2");
 
   assert.deepEqual(hit(layout, box.x + 1, box.y + 1), { kind: "node", node: layout.nodes[3], at: 3 });
   assert.ok(rack);
@@ -146,9 +146,9 @@ test("a point is the node there, else the narrowest domain, else nothing", () =>
 });
 
 test("an empty view is an empty map", () => {
-  const { table, forest: found } = forest([]);
+  const { table, forest: tree } = forest([]);
 
-  assert.equal(layoutOf(table, found, found.root, 900, 600).nodes.length, 0);
+  assert.equal(layoutOf(table, tree, tree.root, 900, 600).nodes.length, 0);
 });
 
 test("texts keep their ends", () => {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clusterOf, moved, viewOf } from "../src/model/cluster.ts";
+import { clusterOf, failingConditions, moved, viewOf } from "../src/model/cluster.ts";
 import { domainAt, pathOf } from "../src/model/domains.ts";
 import { byHealth, lensOf, tally } from "../src/model/lens.ts";
 import { after, listOf, tableOf, word } from "../src/model/table.ts";
-import type { Delta } from "../src/wire.ts";
-import { forest, level, row, snapshot, view } from "./made.ts";
+import type { ConditionView, Delta } from "../src/protocol.ts";
+import { forest, level, row, snapshot, view } from "./fixtures.ts";
 
 const quiet = { asOf: null, stale: null, warnings: [] };
 
@@ -25,48 +25,48 @@ test("a domain is its path: equal names under two parents are two domains", () =
 });
 
 test("each domain is one stretch of the order in which nodes are drawn, by natural order of names", () => {
-  const { forest: found, table } = forest([
+  const { forest: tree, table } = forest([
     { name: "c", rack: "r10" },
     { name: "a", rack: "r9" },
     { name: "b", rack: "r9" },
   ]);
 
   assert.deepEqual(
-    [...found.order].map((node) => table.names[node]),
+    [...tree.order].map((node) => table.names[node]),
     ["a", "b", "c"],
   );
-  const rack = domainAt(found, ["b1", "r9"]).domain;
+  const rack = domainAt(tree, ["b1", "r9"]).domain;
   assert.deepEqual([rack.start, rack.end, rack.gpus], [0, 2, 16]);
 });
 
 test("a node that lacks a level, or is in no view, stands apart with its reason; one of another view does not", () => {
-  const { forest: found } = forest([
+  const { forest: tree } = forest([
     { name: "a" },
     { name: "b", rack: null },
     { name: "c", views: [], apart: "no agent has labelled it" },
     { name: "d", views: ["other"] },
   ]);
 
-  assert.deepEqual(found.pens, [
+  assert.deepEqual(tree.pens, [
     { reason: "lacks rack (label label/rack)", nodes: [1] },
     { reason: "no agent has labelled it", nodes: [2] },
   ]);
-  assert.deepEqual([...found.order], [0]);
-  assert.deepEqual(pathOf(found.home[1] ?? found.root), ["b1"]);
+  assert.deepEqual([...tree.order], [0]);
+  assert.deepEqual(pathOf(tree.home[1] ?? tree.root), ["b1"]);
 });
 
 test("a level that is not in the topology nests nothing and leaves nobody out", () => {
   const levels = [level("block"), level("rack", false), level("host")];
-  const { forest: found } = forest([{ name: "a", rack: null }, { name: "b" }], view("cluster", levels));
+  const { forest: tree } = forest([{ name: "a", rack: null }, { name: "b" }], view("cluster", levels));
 
-  assert.deepEqual(found.all.map(pathOf), [[], ["b1"]]);
-  assert.deepEqual(found.pens, []);
+  assert.deepEqual(tree.all.map(pathOf), [[], ["b1"]]);
+  assert.deepEqual(tree.pens, []);
 });
 
 test("an old link leads to the last domain of its path that is still there", () => {
-  const { forest: found } = forest([{ name: "a" }]);
+  const { forest: tree } = forest([{ name: "a" }]);
 
-  const { domain, whole } = domainAt(found, ["b1", "gone"]);
+  const { domain, whole } = domainAt(tree, ["b1", "gone"]);
 
   assert.deepEqual([pathOf(domain), whole], [["b1"], false]);
 });
@@ -124,7 +124,7 @@ test("without an id the view is the one called cluster, else the first that is n
 });
 
 test("a node is coloured by its worst mark, and domains count what is in them", () => {
-  const { table, forest: found } = forest([
+  const { table, forest: tree } = forest([
     { name: "a", marks: ["not-ready", "degraded"] },
     { name: "b", rack: "r2", marks: ["cordoned"] },
     { name: "c", rack: "r2" },
@@ -136,15 +136,15 @@ test("a node is coloured by its worst mark, and domains count what is in them", 
     ["not-ready", "cordoned", "ok"],
   );
   const width = lens.categories.length;
-  assert.deepEqual([...tally(lens, found).subarray(0, width)], [1, 1, 0, 0, 0, 1]);
-  const rack = domainAt(found, ["b1", "r2"]).domain.id * width;
-  assert.deepEqual([...tally(lens, found).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1]);
-  assert.deepEqual([...tally(lens, found, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0]);
+  assert.deepEqual([...tally(lens, tree).subarray(0, width)], [1, 1, 0, 0, 0, 1]);
+  const rack = domainAt(tree, ["b1", "r2"]).domain.id * width;
+  assert.deepEqual([...tally(lens, tree).subarray(rack, rack + width)], [1, 0, 0, 0, 0, 1]);
+  assert.deepEqual([...tally(lens, tree, Uint8Array.of(0, 0, 1)).subarray(0, width)], [1, 0, 0, 0, 0, 0]);
 });
 
 test("free GPUs are told in four steps", () => {
-  const { table, forest: found } = forest([0, 3, 4, 8].map((free) => ({ name: `n${free}`, free })));
-  const lens = lensOf("free", table, found);
+  const { table, forest: tree } = forest([0, 3, 4, 8].map((free) => ({ name: `n${free}`, free })));
+  const lens = lensOf("free", table, tree);
 
   assert.deepEqual(
     [...lens.of].map((at) => lens.categories[at]?.key),
@@ -154,13 +154,13 @@ test("free GPUs are told in four steps", () => {
 
 test("a shape that differs from most of its product stands out", () => {
   const h200 = { product: "H200", shape: "usual" };
-  const { table, forest: found } = forest([
+  const { table, forest: tree } = forest([
     { name: "a", facts: h200 },
     { name: "b", facts: h200 },
     { name: "c", facts: { product: "H200", shape: "other" } },
     { name: "d", facts: { product: "L40S", shape: "alone" } },
   ]);
-  const lens = lensOf("shape", table, found);
+  const lens = lensOf("shape", table, tree);
 
   const strange = lens.categories.filter((category) => category.rare).map((category) => category.key);
   assert.deepEqual(strange, ["other"]);
@@ -171,8 +171,8 @@ test("a shape that differs from most of its product stands out", () => {
 });
 
 test("coverage names what is lacking", () => {
-  const { table, forest: found } = forest([{ name: "a" }, { name: "b", rack: null }, { name: "c", views: ["other"] }]);
-  const lens = lensOf("coverage", table, found);
+  const { table, forest: tree } = forest([{ name: "a" }, { name: "b", rack: null }, { name: "c", views: ["other"] }]);
+  const lens = lensOf("coverage", table, tree);
 
   assert.deepEqual(
     [...lens.of].map((at) => lens.categories[at]?.label),
@@ -181,11 +181,28 @@ test("coverage names what is lacking", () => {
 });
 
 test("more products than colours share the last one", () => {
-  const { table, forest: found } = forest(
+  const { table, forest: tree } = forest(
     Array.from({ length: 12 }, (_, at) => ({ name: `n${at}`, facts: { product: `p${at}` } })),
   );
-  const lens = lensOf("product", table, found);
+  const lens = lensOf("product", table, tree);
 
   assert.equal(lens.categories.length, 9);
   assert.equal([...lens.of].filter((at) => at === 8).length, 4);
+});
+
+test("conditions that are not True come worst first, and Ready only where it is the whole story", () => {
+  const condition = (type: string, status: ConditionView["status"], advisory = false): ConditionView => {
+    return { type, status, reason: "R", message: "", since: "", advisory };
+  };
+  const types = (...conditions: ConditionView[]): string[] =>
+    failingConditions({ ...view("cluster"), conditions }).map((failing) => failing.type);
+
+  const fabric = condition("FabricHealthy", "False", true);
+  const ready = condition("Ready", "False");
+  assert.deepEqual(types(condition("LevelsCovered", "True"), condition("Ready", "True")), []);
+  assert.deepEqual(
+    types(fabric, condition("AgentsReporting", "Unknown"), condition("TopologyLevelsAvailable", "False"), ready),
+    ["TopologyLevelsAvailable", "AgentsReporting", "FabricHealthy"],
+  );
+  assert.deepEqual(types(fabric, ready), ["Ready", "FabricHealthy"]);
 });

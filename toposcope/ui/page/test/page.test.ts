@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { read, START, written } from "../src/address.ts";
 import { luminance } from "../src/map/theme.ts";
 import { bestLinks, isWeak, named } from "../src/node/weak.ts";
+import type { Device, NodeDetail } from "../src/protocol.ts";
 import { gpusIn, lookUp, matching } from "../src/search.ts";
 import { ago, lasting, since } from "../src/time.ts";
-import type { Device, NodeDetail } from "../src/wire.ts";
-import { forest } from "./made.ts";
+import { forest } from "./fixtures.ts";
 
 test("an address says what is shown, and is read back the same", () => {
   for (const place of [
@@ -25,35 +25,35 @@ test("an address that somebody has spoiled still opens", () => {
 });
 
 test("a search finds domains and nodes, exact names first, then those that begin so", () => {
-  const { table, forest: found } = forest([
+  const { table, forest: tree } = forest([
     { name: "gpu-1", rack: "rack-10" },
     { name: "gpu-10", rack: "rack-1" },
     { name: "xgpu-1", rack: "rack-1" },
   ]);
 
   assert.deepEqual(
-    lookUp("GPU-1", table, found).map((each) => each.text),
+    lookUp("GPU-1", table, tree).map((item) => item.text),
     ["gpu-1", "gpu-10", "xgpu-1"],
   );
   assert.deepEqual(
-    lookUp("rack-1", table, found).map((each) => each.path),
+    lookUp("rack-1", table, tree).map((item) => item.path),
     [
       ["b1", "rack-1"],
       ["b1", "rack-10"],
     ],
   );
-  assert.deepEqual(lookUp("  ", table, found), []);
-  assert.deepEqual(lookUp("(", table, found), []);
+  assert.deepEqual(lookUp("  ", table, tree), []);
+  assert.deepEqual(lookUp("(", table, tree), []);
 });
 
 test("what matches while somebody types keeps its colour: nodes by name or by any domain", () => {
-  const { table, forest: found } = forest([
+  const { table, forest: tree } = forest([
     { name: "a", rack: "r1" },
     { name: "b", rack: "r2" },
   ]);
 
-  assert.deepEqual([...(matching("r2", table, found) ?? [])], [0, 1]);
-  assert.equal(matching("nothing", table, found), null);
+  assert.deepEqual([...(matching("r2", table, tree) ?? [])], [0, 1]);
+  assert.equal(matching("nothing", table, tree), null);
 });
 
 test("an exported file finds the GPUs that it carries", () => {
@@ -61,7 +61,7 @@ test("an exported file finds the GPUs that it carries", () => {
   const nodes = { n1: { devices: [gpu] } as unknown as NodeDetail };
 
   assert.deepEqual(
-    gpusIn("gpu-AB", nodes).map((each) => each.node),
+    gpusIn("gpu-AB", nodes).map((item) => item.node),
     ["n1"],
   );
   assert.deepEqual(gpusIn("zz", nodes), []);

@@ -1,6 +1,6 @@
 // The way from the whole down to what is shown, each step a way back.
 import { type Domain, type Forest, levelName, narrowed, pathOf } from "../model/domains.ts";
-import { route } from "./words.ts";
+import { route } from "./text.ts";
 
 interface Props {
   forest: Forest;

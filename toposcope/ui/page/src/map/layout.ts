@@ -1,4 +1,4 @@
-// Where everything is drawn: the domain in focus, what is nested in it as far as there is room, and who stands apart.
+// Where everything is drawn: the domain in focus, what is nested in it as far as there is room, and which nodes are in none.
 import { type Domain, type Forest, narrowed, type Pen } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
 import { type Box, grid, tile } from "./tiles.ts";
@@ -189,11 +189,11 @@ export function hit(layout: Layout, x: number, y: number): Hit {
       return { kind: "node", node: nodes[at] ?? 0, at };
     }
   }
-  let found: DomainBox | undefined;
+  let innermost: DomainBox | undefined;
   for (const box of layout.domains) {
-    if (x >= box.x && y >= box.y && x < box.x + box.w && y < box.y + box.h) found = box;
+    if (x >= box.x && y >= box.y && x < box.x + box.w && y < box.y + box.h) innermost = box;
   }
-  return found ? { kind: "domain", box: found } : null;
+  return innermost ? { kind: "domain", box: innermost } : null;
 }
 
 /** The domain of the first level below the focus that a box lies in: what a click zooms into first. */

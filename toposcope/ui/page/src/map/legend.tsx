@@ -2,8 +2,8 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Domain } from "../model/domains.ts";
 import { type Category, LENSES, type Lens, type LensKey } from "../model/lens.ts";
+import { figure } from "./text.ts";
 import { themeOf } from "./theme.ts";
-import { figure } from "./words.ts";
 
 interface Props {
   lens: Lens;

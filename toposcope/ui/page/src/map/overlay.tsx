@@ -5,8 +5,8 @@ import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
 import type { Layout } from "./layout.ts";
 import { troubled } from "./paint.ts";
+import { many } from "./text.ts";
 import type { Box } from "./tiles.ts";
-import { many } from "./words.ts";
 
 export type Item = Box &
   ({ readonly domain: Domain; readonly node: null } | { readonly domain: null; readonly node: number });

@@ -3,8 +3,8 @@ import { type Domain, type Forest, levelName } from "../model/domains.ts";
 import { HEALTH, healthOf, type Lens } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { DomainBox, Layout, PenBox } from "./layout.ts";
+import { cut, type Measure, many, measuring } from "./text.ts";
 import type { Theme } from "./theme.ts";
-import { cut, type Measure, many, measuring } from "./words.ts";
 
 export interface Scene {
   readonly table: Table;
@@ -16,9 +16,9 @@ export interface Scene {
   /** Nodes in trouble in each domain, whatever the lens: see `tally` with the lens of health. */
   readonly health: Uint32Array;
   /** Nodes that keep their colour; null: all. */
-  readonly lit: Uint8Array | null;
+  readonly highlighted: Uint8Array | null;
   /** The same for domains drawn as one: how many nodes of each keep their colour, by category. */
-  readonly litCounts: Uint32Array | null;
+  readonly highlightedCounts: Uint32Array | null;
   readonly fits: ReadonlySet<Domain>;
   /** Nodes that changed a moment ago. */
   readonly changed: ReadonlySet<number>;
@@ -33,7 +33,7 @@ export function paint(context: CanvasRenderingContext2D, scene: Scene, theme: Th
   paintNodes(context, scene, theme);
   for (const box of scene.layout.domains) if (box.head) paintHead(context, scene, box, theme);
   for (const box of scene.layout.domains)
-    if (box.chain.some((each) => scene.fits.has(each))) paintFit(context, box, theme);
+    if (box.chain.some((domain) => scene.fits.has(domain))) paintFit(context, box, theme);
 }
 
 function rounded(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number, radius: number): void {
@@ -59,7 +59,7 @@ function paintFrame(context: CanvasRenderingContext2D, scene: Scene, box: Domain
 
 /** A domain whose nodes would be too small, as bands: the rare and bad below, never thinner than can be seen. */
 function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: DomainBox, theme: Theme): void {
-  const { lens, counts, litCounts } = scene;
+  const { lens, counts, highlightedCounts } = scene;
   const width = lens.categories.length;
   const row = box.domain.id * width;
   const total = Math.max(box.domain.end - box.domain.start, 1);
@@ -75,7 +75,7 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
     if (!count || !category) continue;
     const least = category.rare ? Math.min(2, room / 2) : 0;
     const h = Math.min(Math.max((room * count) / total, least), bottom - top);
-    context.globalAlpha = litCounts && !litCounts[row + at] ? DIM : 1;
+    context.globalAlpha = highlightedCounts && !highlightedCounts[row + at] ? DIM : 1;
     context.fillStyle = theme.fill(category, h > 9 && box.w > 9);
     context.fillRect(box.x, bottom - h, box.w, h);
     bottom -= h;
@@ -84,13 +84,13 @@ function paintShares(context: CanvasRenderingContext2D, scene: Scene, box: Domai
 }
 
 function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Theme): void {
-  const { layout, lens, lit, table } = scene;
+  const { layout, lens, highlighted, table } = scene;
   const { nodes, boxes } = layout;
   // One colour after the other: changing it costs more than a rectangle does.
   const groups: number[][] = [];
   for (let at = 0; at < nodes.length; at++) {
     const node = nodes[at] ?? 0;
-    const group = (lens.of[node] ?? 0) * 2 + (lit && !lit[node] ? 1 : 0);
+    const group = (lens.of[node] ?? 0) * 2 + (highlighted && !highlighted[node] ? 1 : 0);
     const known = groups[group];
     if (known) known.push(at);
     else groups[group] = [at];
@@ -135,7 +135,7 @@ function paintNodes(context: CanvasRenderingContext2D, scene: Scene, theme: Them
       context.stroke();
     }
     if (w < 11 || h < 11) continue;
-    const dim = lit && !lit[node];
+    const dim = highlighted && !highlighted[node];
     context.globalAlpha = dim ? 0.4 : 1;
     const category = lens.categories[lens.of[node] ?? 0];
     const health = healthOf(listOf(table.marks, node));
@@ -222,7 +222,7 @@ function paintPips(
   context.globalAlpha = strength;
 }
 
-/** A corner that tells of trouble under every lens. */
+/** A corner that marks trouble under every lens. */
 function paintMark(
   context: CanvasRenderingContext2D,
   x: number,
@@ -267,7 +267,7 @@ function paintHead(context: CanvasRenderingContext2D, scene: Scene, box: DomainB
     right -= 6;
   }
   let x = box.x + 8;
-  // What is told beside the names needs room for 150 pixels of them, and is never written in a narrow box.
+  // What is written beside the names needs room for 150 pixels of them, and is never written in a narrow box.
   if (right - x > 150) {
     const count = box.domain.end - box.domain.start;
     const facts = `${many(box.domain.gpus, "GPU")}${count > 1 ? ` · ${many(count, "node")}` : ""}`;

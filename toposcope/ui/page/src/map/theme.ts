@@ -16,9 +16,9 @@ const read = new Map<string, Theme>();
 /** The colours under a theme. */
 export function themeOf(theme: string, density: number): Theme {
   const key = `${theme} ${density}`;
-  const found = read.get(key) ?? reading(density);
-  read.set(key, found);
-  return found;
+  const palette = read.get(key) ?? reading(density);
+  read.set(key, palette);
+  return palette;
 }
 
 function reading(density: number): Theme {
@@ -28,20 +28,20 @@ function reading(density: number): Theme {
   const inks = new Map<string, string>();
   const patterns = new Map<string, CanvasPattern | string>();
   const colour = (tone: string): string => {
-    let found = colours.get(tone);
-    if (found === undefined) {
-      found = style.getPropertyValue(`--${tone}`).trim() || "#888888";
-      colours.set(tone, found);
+    let value = colours.get(tone);
+    if (value === undefined) {
+      value = style.getPropertyValue(`--${tone}`).trim() || "#888888";
+      colours.set(tone, value);
     }
-    return found;
+    return value;
   };
   const on = (tone: string): string => {
-    let found = inks.get(tone);
-    if (found === undefined) {
-      found = luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff";
-      inks.set(tone, found);
+    let ink = inks.get(tone);
+    if (ink === undefined) {
+      ink = luminance(colour(tone)) > 0.3 ? "#10161d" : "#ffffff";
+      inks.set(tone, ink);
     }
-    return found;
+    return ink;
   };
   return {
     colour,

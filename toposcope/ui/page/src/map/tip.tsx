@@ -5,10 +5,10 @@ import { type Forest, levelName, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table, word } from "../model/table.ts";
 import type { Hit } from "./layout.ts";
-import { figure, many, route } from "./words.ts";
+import { figure, many, route } from "./text.ts";
 
 export interface Tipped {
-  found: Hit;
+  target: Hit;
   x: number;
   y: number;
 }
@@ -25,8 +25,8 @@ interface Props {
 export function Tip({ register, table, forest, health, width, height }: Props) {
   const [tipped, setTipped] = useState<Tipped | null>(null);
   register.current = setTipped;
-  const found = tipped?.found;
-  if (!found) return null;
+  const target = tipped?.target;
+  if (!target) return null;
   const left = tipped.x > width / 2;
   const above = tipped.y > height / 2;
   const style = {
@@ -35,8 +35,8 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
     top: above ? "auto" : `${tipped.y + 14}px`,
     bottom: above ? `${height - tipped.y + 14}px` : "auto",
   };
-  if (found.kind === "domain") {
-    const { domain } = found.box;
+  if (target.kind === "domain") {
+    const { domain } = target.box;
     const ailing = HEALTH.map((category, at) => ({ category, count: health[domain.id * HEALTH.length + at] ?? 0 }));
     return (
       <div class="tip" style={style}>
@@ -57,7 +57,7 @@ export function Tip({ register, table, forest, health, width, height }: Props) {
       </div>
     );
   }
-  const { node } = found;
+  const { node } = target;
   const marks = listOf(table.marks, node);
   const category = HEALTH[healthOf(marks)];
   const home = forest.home[node];

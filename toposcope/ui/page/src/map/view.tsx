@@ -19,11 +19,11 @@ export interface MapProps extends Omit<Scene, "layout"> {
 
 /** How long a change of the view is drawn, in milliseconds. */
 const GLIDE = 160;
-/** Nodes that are smaller cannot be told apart: a click on one leads to its domain first. */
+/** Smaller nodes are too hard to hit: a click on one leads to its domain first. */
 const AIMED = 26;
 
 export function MapView(props: MapProps) {
-  const { focus, theme, table, forest, lens, counts, health, lit, litCounts, fits, changed } = props;
+  const { focus, theme, table, forest, lens, counts, health, highlighted, highlightedCounts, fits, changed } = props;
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const last = useRef<Layout | null>(null);
@@ -43,7 +43,7 @@ export function MapView(props: MapProps) {
     element.width = Math.round(layout.width * density);
     element.height = Math.round(layout.height * density);
     const look = themeOf(theme, density);
-    const scene = { table, forest, layout, lens, counts, health, lit, litCounts, fits, changed };
+    const scene = { table, forest, layout, lens, counts, health, highlighted, highlightedCounts, fits, changed };
     const draw = (from: Box | null, share: number): void => {
       context.setTransform(density, 0, 0, density, 0, 0);
       context.clearRect(0, 0, layout.width, layout.height);
@@ -76,9 +76,9 @@ export function MapView(props: MapProps) {
     };
     step();
     return () => cancelAnimationFrame(request);
-  }, [layout, lens, counts, health, lit, litCounts, fits, changed, theme]);
+  }, [layout, lens, counts, health, highlighted, highlightedCounts, fits, changed, theme]);
 
-  // A note about something that is no longer there would be wrong.
+  // A tooltip about something that is gone would be wrong.
   useEffect(() => tip.current(null), [layout]);
 
   const at = (event: MouseEvent) => {
@@ -89,24 +89,24 @@ export function MapView(props: MapProps) {
     // Buttons are clicked by keyboards and screen readers, and answer themselves.
     if (event.target instanceof HTMLButtonElement) return;
     const spot = at(event);
-    const found = spot && hit(spot.layout, spot.x, spot.y);
-    if (!found) return;
-    if (found.kind === "domain") {
-      props.zoom(found.box.domain);
+    const target = spot && hit(spot.layout, spot.x, spot.y);
+    if (!target) return;
+    if (target.kind === "domain") {
+      props.zoom(target.box.domain);
       return;
     }
-    const home = forest.home[found.node];
-    const wide = spot.layout.boxes[found.at * 4 + 2] ?? 0;
-    const high = spot.layout.boxes[found.at * 4 + 3] ?? 0;
-    const near = !home || narrowed(focus) === home || found.at >= spot.layout.apart;
-    if (near || (wide >= AIMED && high >= AIMED / 2)) props.open(found.node);
+    const home = forest.home[target.node];
+    const wide = spot.layout.boxes[target.at * 4 + 2] ?? 0;
+    const high = spot.layout.boxes[target.at * 4 + 3] ?? 0;
+    const near = !home || narrowed(focus) === home || target.at >= spot.layout.apart;
+    if (near || (wide >= AIMED && high >= AIMED / 2)) props.open(target.node);
     else props.zoom(home);
   };
   const onMove = (event: MouseEvent): void => {
     const spot = at(event);
-    const found = spot && hit(spot.layout, spot.x, spot.y);
-    const clear = !found || (found.kind === "domain" && !found.box.head && !found.box.whole && found.box.w > 60);
-    tip.current(clear ? null : { found, x: spot.x, y: spot.y });
+    const target = spot && hit(spot.layout, spot.x, spot.y);
+    const clear = !target || (target.kind === "domain" && !target.box.head && !target.box.whole && target.box.w > 60);
+    tip.current(clear ? null : { target, x: spot.x, y: spot.y });
   };
   return (
     // biome-ignore lint/a11y: the buttons in the overlay do for keyboards what this does for pointers
@@ -148,7 +148,7 @@ function useSize(frame: RefObject<HTMLElement | null>): { w: number; h: number }
   return size;
 }
 
-/** For those who measure. Only the last mark is kept: a page that is open for weeks would gather them. */
+/** For benchmarks. Only the last mark is kept: a page that is open for weeks would accumulate them. */
 function drawn(): void {
   performance.clearMarks("toposcope:map");
   performance.mark("toposcope:map");

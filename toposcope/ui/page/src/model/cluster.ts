@@ -1,5 +1,5 @@
-// All that the page knows of the cluster, and how a delta moves it on.
-import type { Change, Delta, Snapshot, Status, View } from "../wire.ts";
+// Everything the page knows about the cluster, and how a delta updates it.
+import type { Change, ConditionView, Delta, Snapshot, Status, View } from "../protocol.ts";
 import { after, type Table, tableOf } from "./table.ts";
 
 export interface Cluster {
@@ -14,8 +14,8 @@ export interface Cluster {
   readonly changes: readonly Change[];
 }
 
-/** As many changes as the page keeps: its memory is bounded however long it stays open. */
-const KEPT = 200;
+/** Changes that the page keeps: its memory is bounded however long it stays open. */
+const MAX_CHANGES = 200;
 
 export function clusterOf(snapshot: Snapshot): Cluster {
   const { version, id, source, sourceName, status, otherNodes, views } = snapshot;
@@ -28,7 +28,7 @@ export function clusterOf(snapshot: Snapshot): Cluster {
     otherNodes,
     views,
     table: tableOf(snapshot.nodes),
-    changes: snapshot.changes.slice(0, KEPT),
+    changes: snapshot.changes.slice(0, MAX_CHANGES),
   };
 }
 
@@ -42,11 +42,11 @@ export function moved(cluster: Cluster, id: string, delta: Delta): Cluster {
     otherNodes: delta.otherNodes,
     table: after(cluster.table, delta),
     views: delta.views ?? cluster.views,
-    changes: delta.changes.concat(cluster.changes).slice(0, KEPT),
+    changes: delta.changes.concat(cluster.changes).slice(0, MAX_CHANGES),
   };
 }
 
-/** Ids are `EPOCH-NUMBER`: numbers grow within an epoch, and another epoch is another life of the server. */
+/** Ids are `EPOCH-NUMBER`: numbers increase within an epoch, and each run of the server has its own. */
 function newer(id: string, known: string): boolean {
   const [epoch, number] = parted(id);
   const [knownEpoch, knownNumber] = parted(known);
@@ -67,4 +67,14 @@ export function viewOf(cluster: Cluster, id: string | null): View | undefined {
     views.find((view) => view.parent === null) ??
     views[0]
   );
+}
+
+/** Conditions that are not True, worst first. `Ready` repeats the others: it is left out where one of those that it sums up is here. */
+export function failingConditions(view: View): ConditionView[] {
+  const failing = view.conditions.filter((condition) => condition.status !== "True");
+  const others = failing.filter((condition) => condition.type !== "Ready");
+  const shown = others.some((condition) => !condition.advisory) ? others : failing;
+  const rank = (condition: ConditionView): number =>
+    (condition.advisory ? 2 : 0) + (condition.status === "False" ? 0 : 1);
+  return shown.sort((a, b) => rank(a) - rank(b));
 }

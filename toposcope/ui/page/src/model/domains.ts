@@ -1,5 +1,5 @@
-// One view of the cluster as nested domains: who is in which, and who stands apart.
-import { ABSENT, ITS_NAME, type LevelView, type View } from "../wire.ts";
+// One view of the cluster as nested domains: which nodes are in which, and which are in none.
+import { ABSENT, OWN_NAME, type LevelView, type View } from "../protocol.ts";
 import { type Table, word } from "./table.ts";
 
 const HOSTNAME = "kubernetes.io/hostname";
@@ -18,11 +18,11 @@ export interface Domain {
   start: number;
   end: number;
   gpus: number;
-  /** Null where pods are not known. */
+  /** Null where pods are unknown. */
   free: number | null;
 }
 
-/** Nodes that schedulers leave out, with the one reason that they share. */
+/** Nodes that schedulers skip, with the reason that they share. */
 export interface Pen {
   readonly reason: string;
   readonly nodes: number[];
@@ -93,7 +93,7 @@ export function forestOf(table: Table, view: View): Forest {
         break;
       }
       // From here on the node is alone: a domain that holds one node by nature is that node.
-      if (own || code === ITS_NAME || levels[depth]?.key === HOSTNAME) {
+      if (own || code === OWN_NAME || levels[depth]?.key === HOSTNAME) {
         own = true;
         continue;
       }
@@ -163,7 +163,7 @@ export function domainAt(forest: Forest, path: readonly string[]): { domain: Dom
   return { domain: here, whole: true };
 }
 
-/** What people call the level of a domain; empty for the whole. */
+/** The name of a domain's level; empty for the whole. */
 export function levelName(forest: Forest, domain: Domain): string {
   return forest.levels[domain.depth - 1]?.domain ?? "";
 }

@@ -2,7 +2,7 @@
 import type { Forest } from "./domains.ts";
 import { listOf, type Table, type Words } from "./table.ts";
 
-/** How a category is drawn besides its colour, for those who cannot tell the colours apart. */
+/** How a category is drawn besides its colour, for colour-blind users. */
 export type Pattern = "plain" | "hatch" | "cross" | "dots" | "slash" | "hollow";
 
 export interface Category {
@@ -13,7 +13,7 @@ export interface Category {
   readonly pattern: Pattern;
   /** Drawn first and never less than visibly where a domain is shown as a whole. */
   readonly rare: boolean;
-  /** What it means, for those who ask. */
+  /** What it means, as a tooltip. */
   readonly hint?: string;
 }
 
@@ -38,7 +38,7 @@ export function isLens(text: string | null): text is LensKey {
   return LENSES.some(({ key }) => key === text);
 }
 
-/** The order is that of the marks' gravity: a node with several is drawn as its worst. */
+/** By severity: a node with several marks is drawn as its worst. */
 export const HEALTH: readonly Category[] = [
   mark("ok", "well", "plain", "Ready, schedulable, wired as it should be"),
   mark("not-ready", "not ready", "cross", "Kubernetes does not reach it"),
@@ -56,8 +56,8 @@ function mark(key: string, label: string, pattern: Pattern, hint: string): Categ
 export function healthOf(marks: readonly string[]): number {
   const worst = marks[0];
   if (worst === undefined) return 0;
-  const found = HEALTH.findIndex(({ key }) => key === worst);
-  return found < 0 ? 3 : found;
+  const index = HEALTH.findIndex(({ key }) => key === worst);
+  return index < 0 ? 3 : index;
 }
 
 export function lensOf(key: LensKey, table: Table, forest: Forest): Lens {
@@ -87,7 +87,7 @@ function byFree(table: Table): Lens {
     { key: "half", label: "half or more free", tone: "free-3", pattern: "plain" as const, rare: false },
     { key: "some", label: "less than half free", tone: "free-2", pattern: "plain" as const, rare: false },
     { key: "none", label: "none free", tone: "free-1", pattern: "plain" as const, rare: false },
-    { key: "unknown", label: "not known", tone: "health-no-agent", pattern: "hollow" as const, rare: false },
+    { key: "unknown", label: "unknown", tone: "health-no-agent", pattern: "hollow" as const, rare: false },
   ];
   const of = Uint8Array.from(table.names, (_, node) => {
     if (!table.free) return 4;
@@ -135,8 +135,8 @@ const KINDS = 8;
 
 function byProduct(table: Table): Lens {
   const column = table.facts.get("product");
-  const found = ranked(column, table.names.length);
-  const categories: Category[] = found.top.map((code, at) => ({
+  const ranking = ranked(column, table.names.length);
+  const categories: Category[] = ranking.top.map((code, at) => ({
     key: column?.values[code] ?? "",
     label: column?.values[code] ?? "",
     tone: `kind-${at + 1}`,
@@ -145,29 +145,29 @@ function byProduct(table: Table): Lens {
   }));
   categories.push({
     key: "other",
-    label: found.more ? "others" : "not known",
+    label: ranking.more ? "others" : "unknown",
     tone: "odd",
     pattern: "hollow",
     rare: false,
   });
-  return { key: "product", categories, of: positions(column, table.names.length, found.top) };
+  return { key: "product", categories, of: positions(column, table.names.length, ranking.top) };
 }
 
 /** Nodes of one product are wired alike in most clusters: the usual shape of each is quiet, any other stands out. */
 function byShape(table: Table): Lens {
   const column = table.facts.get("shape");
   const products = table.facts.get("product");
-  const found = ranked(column, table.names.length);
+  const ranking = ranked(column, table.names.length);
   const usual = new Map<number, number>();
   const made = new Map<number, number>();
-  for (const code of found.all) {
-    const product = products?.codes[found.first.get(code) ?? 0] ?? -1;
+  for (const code of ranking.all) {
+    const product = products?.codes[ranking.first.get(code) ?? 0] ?? -1;
     made.set(code, product);
     if (!usual.has(product)) usual.set(product, code);
   }
   let odd = 0;
   let kind = 0;
-  const categories: Category[] = found.top.map((code) => {
+  const categories: Category[] = ranking.top.map((code) => {
     const shape = column?.values[code] ?? "";
     const product = made.get(code) ?? -1;
     const name = products?.values[product];
@@ -184,12 +184,12 @@ function byShape(table: Table): Lens {
   });
   categories.push({
     key: "other",
-    label: found.more ? "other shapes" : "not known",
+    label: ranking.more ? "other shapes" : "unknown",
     tone: "odd",
     pattern: "hollow",
     rare: false,
   });
-  return { key: "shape", categories, of: positions(column, table.names.length, found.top) };
+  return { key: "shape", categories, of: positions(column, table.names.length, ranking.top) };
 }
 
 function ranked(column: Words | undefined, nodes: number) {
@@ -216,13 +216,13 @@ function positions(column: Words | undefined, nodes: number, top: readonly numbe
   return of;
 }
 
-/** How many nodes (`lit`: of these) of each category each domain holds: row `domain.id` of a matrix with a column a category. */
-export function tally(lens: Lens, forest: Forest, lit: Uint8Array | null = null): Uint32Array {
+/** How many nodes (`highlighted`: of these) of each category each domain holds: row `domain.id` of a matrix with a column a category. */
+export function tally(lens: Lens, forest: Forest, highlighted: Uint8Array | null = null): Uint32Array {
   const width = lens.categories.length;
   const counts = new Uint32Array(forest.all.length * width);
   for (const domain of forest.all) {
     for (const node of domain.nodes) {
-      if (lit && !lit[node]) continue;
+      if (highlighted && !highlighted[node]) continue;
       const at = domain.id * width + (lens.of[node] ?? 0);
       counts[at] = (counts[at] ?? 0) + 1;
     }

@@ -1,5 +1,5 @@
-// The nodes, column by column: what comes over the wire in typed arrays, so that 100,000 of them stay small.
-import { ABSENT, type Column, type Delta, ITS_NAME, type ListColumn, type Nodes, type Row } from "../wire.ts";
+// The nodes, column by column: what the server sends, in typed arrays, so that 100,000 of them stay small.
+import { ABSENT, type Column, type Delta, OWN_NAME, type ListColumn, type Nodes, type Row } from "../protocol.ts";
 
 export interface Words {
   readonly values: string[];
@@ -15,7 +15,7 @@ export interface WordLists {
 export interface Table {
   readonly names: string[];
   readonly gpus: Int32Array;
-  /** Null where pods are not known. */
+  /** Null where pods are unknown. */
   readonly free: Int32Array | null;
   readonly marks: WordLists;
   readonly views: WordLists;
@@ -44,7 +44,7 @@ export function tableOf(nodes: Nodes): Table {
 /** The value of a column for one node; undefined where it has none. */
 export function word(column: Words | undefined, names: readonly string[], node: number): string | undefined {
   const code = column?.codes[node] ?? ABSENT;
-  return code === ITS_NAME ? names[node] : column?.values[code];
+  return code === OWN_NAME ? names[node] : column?.values[code];
 }
 
 export function listOf(column: WordLists, node: number): readonly string[] {
@@ -98,12 +98,12 @@ function remade(
   const all = (columns: ReadonlyMap<string, Words>) =>
     new Map([...columns].map(([key, column]) => [key, { values: [...column.values], codes: codes(column.codes) }]));
   const sparse = <T>(values: ReadonlyMap<number, T>) => {
-    const found = new Map<number, T>();
+    const moved = new Map<number, T>();
     for (const [was, value] of values) {
       const now = place(was);
-      if (now !== undefined) found.set(now, value);
+      if (now !== undefined) moved.set(now, value);
     }
-    return found;
+    return moved;
   };
   return {
     names,
@@ -146,18 +146,18 @@ function writeWords(
   for (const [key, column] of columns) {
     const value = Object.hasOwn(words, key) ? words[key] : undefined;
     if (value === undefined) column.codes[node] = ABSENT;
-    else if (value === name) column.codes[node] = ITS_NAME;
+    else if (value === name) column.codes[node] = OWN_NAME;
     else column.codes[node] = codeOf(column.values, value, Object.is);
   }
 }
 
 function codeOf<T>(values: T[], value: T, same: (a: T, b: T) => boolean): number {
-  const found = values.findIndex((each) => same(each, value));
-  return found < 0 ? values.push(value) - 1 : found;
+  const index = values.findIndex((known) => same(known, value));
+  return index < 0 ? values.push(value) - 1 : index;
 }
 
 function sameWords(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((each, position) => each === b[position]);
+  return a.length === b.length && a.every((item, position) => item === b[position]);
 }
 
 function typed<T extends Column | ListColumn>(column: T): { values: T["values"]; codes: Int32Array } {

@@ -1,5 +1,5 @@
 // A node as it is wired, drawn from its plan.
-import type { NodeDetail } from "../wire.ts";
+import type { NodeDetail } from "../protocol.ts";
 import { type Link, type Part, planOf } from "./plan.ts";
 
 export function Drawing({ node }: { node: NodeDetail }) {
@@ -20,7 +20,7 @@ export function Drawing({ node }: { node: NodeDetail }) {
           <g key={String(home.id)} class="numa">
             <rect x={home.x} y={homeTop} width={home.w} height={height - homeTop - 1} rx="10" />
             <text x={home.x + 14} y={height - 14}>
-              {home.id === null ? "NUMA node not known" : `NUMA ${home.id}`}
+              {home.id === null ? "NUMA node unknown" : `NUMA ${home.id}`}
               {home.cpus && <tspan class="soft"> CPUs {shortened(home.cpus, home.w - 130)}</tspan>}
             </text>
           </g>
@@ -34,7 +34,7 @@ export function Drawing({ node }: { node: NodeDetail }) {
             </g>
           ))}
         {plan.toBar.map(({ part, links, weak }) => (
-          <g key={part.device.label} class={weak || part.amiss ? "up weak" : "up"}>
+          <g key={part.device.label} class={weak || part.faulty ? "up weak" : "up"}>
             <path
               d={`M${middle(part)} ${part.y}V45`}
               stroke-width={links ? Math.max(1.5, Math.min(5, links / 4)) : 1}
@@ -83,16 +83,16 @@ export function Drawing({ node }: { node: NodeDetail }) {
 }
 
 function Box({ part }: { part: Part }) {
-  const { device, x, y, w, h, amiss } = part;
+  const { device, x, y, w, h, faulty } = part;
   const small = device.kind === "gpu" ? device.pci.replace(/^0+:/, "") : device.name;
   return (
-    <g class={`part ${device.kind}${amiss ? " amiss" : ""}`}>
+    <g class={`part ${device.kind}${faulty ? " faulty" : ""}`}>
       <title>
         {device.label} {device.name} {device.pci}
       </title>
       <rect x={x} y={y} width={w} height={h} rx="6" />
       <text x={x + w / 2} y={y + h / 2 - 3} class="label">
-        {amiss ? `▲ ${device.label}` : device.label}
+        {faulty ? `▲ ${device.label}` : device.label}
       </text>
       <text x={x + w / 2} y={y + h / 2 + 11} class="small">
         {shortened(small, w)}

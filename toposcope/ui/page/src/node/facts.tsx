@@ -1,6 +1,6 @@
 // Everything else about a node, in small tables.
 import type { ComponentChildren } from "preact";
-import type { NodeDetail } from "../wire.ts";
+import type { NodeDetail } from "../protocol.ts";
 
 export function Facts({ node }: { node: NodeDetail }) {
   const gpus = node.devices.filter((device) => device.kind === "gpu");

@@ -1,16 +1,16 @@
-// The link matrix of a node as a heat map that is a table: every cell says its word, colour only repeats it.
-import type { CellClass, NodeDetail } from "../wire.ts";
+// The link matrix of a node as a heat map that is a table: every cell has its text, colour only repeats it.
+import type { CellClass, NodeDetail } from "../protocol.ts";
 import { bestLinks, isWeak, named } from "./weak.ts";
 
 export function Matrix({ node }: { node: NodeDetail }) {
   const { matrix, devices } = node;
   if (!matrix) return <p class="missing">{node.problem || "There is no link matrix."}</p>;
-  const kinds = new Map(node.classes.map((each) => [each.cell, each]));
+  const kinds = new Map(node.classes.map((cellClass) => [cellClass.cell, cellClass]));
   const best = bestLinks(matrix);
   const switched = node.hardware["interconnect"] === "nvswitch";
-  const amiss = named(node);
+  const faulty = named(node);
   const meaning = new Map<string, CellClass>();
-  for (const each of node.classes) if (!meaning.has(each.kind)) meaning.set(each.kind, each);
+  for (const cellClass of node.classes) if (!meaning.has(cellClass.kind)) meaning.set(cellClass.kind, cellClass);
   return (
     <>
       <div class="scrolls" tabIndex={0} role="region" aria-label={`Link matrix of ${node.name}`}>
@@ -29,7 +29,7 @@ export function Matrix({ node }: { node: NodeDetail }) {
           <tbody>
             {devices.map((device, row) => (
               <tr key={device.label} class={device.kind}>
-                <th scope="row" class={amiss.has(device.label) ? "amiss" : ""} title={device.name}>
+                <th scope="row" class={faulty.has(device.label) ? "faulty" : ""} title={device.name}>
                   {device.label}
                 </th>
                 {devices.map((other, column) => {
@@ -54,10 +54,10 @@ export function Matrix({ node }: { node: NodeDetail }) {
         </table>
       </div>
       <dl class="meanings">
-        {[...meaning.values()].map((each) => (
-          <div key={each.kind}>
-            <dt class={`m-${each.kind}`}>{each.kind === "nvlink" ? "NV#" : each.cell}</dt>
-            <dd>{each.kind === "nvlink" ? "so many NVLinks" : each.meaning}</dd>
+        {[...meaning.values()].map(({ kind, cell, meaning }) => (
+          <div key={kind}>
+            <dt class={`m-${kind}`}>{kind === "nvlink" ? "NV#" : cell}</dt>
+            <dd>{kind === "nvlink" ? "this many NVLinks" : meaning}</dd>
           </div>
         ))}
       </dl>

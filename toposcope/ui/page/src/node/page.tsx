@@ -1,9 +1,9 @@
-// One node: what is wrong with it, how it is wired, and everything that is known of it.
+// One node: what is wrong with it, how it is wired, and everything known about it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { HEALTH, healthOf } from "../model/lens.ts";
-import { type Source, wordsOf } from "../source.ts";
+import type { NodeDetail } from "../protocol.ts";
+import { messageOf, type Source } from "../source.ts";
 import { day, lasting, since } from "../time.ts";
-import type { NodeDetail } from "../wire.ts";
 import { Drawing } from "./drawing.tsx";
 import { Facts } from "./facts.tsx";
 import { Matrix } from "./matrix.tsx";
@@ -11,7 +11,7 @@ import { Matrix } from "./matrix.tsx";
 interface Props {
   name: string;
   source: Source;
-  /** Changes whenever the node may have: it is asked for again. */
+  /** Changes whenever the node may have: it is then loaded again. */
   edition: unknown;
   now: number;
   close(): void;
@@ -25,7 +25,7 @@ export function NodePage({ name, source, edition, now, close }: Props) {
     source.node(name, stop.signal).then(
       (node) => setState({ name, node }),
       (error: unknown) => {
-        if (!stop.signal.aborted) setState({ name, error: wordsOf(error) });
+        if (!stop.signal.aborted) setState({ name, error: messageOf(error) });
       },
     );
     return () => stop.abort();
@@ -119,9 +119,9 @@ function Trouble({ node, now }: { node: NodeDetail; now: number }) {
         {node.reasons.map((reason) => (
           <li key={reason}>{reason}</li>
         ))}
-        {node.lacking.map((each) => (
-          <li key={`${each.view} ${each.level}`}>
-            Left out of {each.view || "the topology"}: {each.why}
+        {node.lacking.map(({ view, level, why }) => (
+          <li key={`${view} ${level}`}>
+            Left out of {view || "the topology"}: {why}
           </li>
         ))}
       </ul>

@@ -1,5 +1,5 @@
 // Where the parts of a node are drawn: NUMA nodes side by side, in each its GPUs above its NICs, NVSwitches above all.
-import type { Device, NodeDetail } from "../wire.ts";
+import type { Device, NodeDetail } from "../protocol.ts";
 import { bestLinks, linksOf, named } from "./weak.ts";
 
 export interface Part {
@@ -8,7 +8,7 @@ export interface Part {
   readonly y: number;
   readonly w: number;
   readonly h: number;
-  readonly amiss: boolean;
+  readonly faulty: boolean;
 }
 
 export interface Home {
@@ -32,7 +32,7 @@ export interface Plan {
   readonly homes: readonly Home[];
   readonly homeTop: number;
   readonly parts: readonly Part[];
-  /** What joins all GPUs that have NVLinks: switches in the node, or outside of it. */
+  /** What connects all GPUs that have NVLinks: switches in the node, or outside of it. */
   readonly bar: { words: string; count: number; inside: boolean; x: number; w: number } | null;
   readonly toBar: readonly { part: Part; links: number; weak: boolean }[];
   readonly meshes: readonly Link[];
@@ -47,9 +47,9 @@ const BAR = 44;
 export function planOf(node: NodeDetail): Plan {
   const homes = node.numa.length
     ? node.numa
-    : [{ id: null, cpus: "", devices: node.devices.map((each) => each.label) }];
+    : [{ id: null, cpus: "", devices: node.devices.map((device) => device.label) }];
   const byLabel = new Map(node.devices.map((device, at) => [device.label, { device, at }]));
-  const amiss = named(node);
+  const faulty = named(node);
   const wide = Math.max(...homes.map((home) => Math.max(count(home.devices, "GPU"), count(home.devices, "NIC"), 1)));
   const partWidth = Math.max(52, Math.min(92, Math.floor(860 / Math.max(wide * homes.length, 1)) - GAP));
   const switched = node.hardware["interconnect"] === "nvswitch";
@@ -74,7 +74,7 @@ export function planOf(node: NodeDetail): Plan {
   function place(devices: readonly Device[], left: number, room: number, w: number, y: number, h: number): void {
     const step = (room - 2 * PAD - devices.length * w) / Math.max(devices.length, 1);
     devices.forEach((device, at) => {
-      parts.push({ device, x: left + PAD + step / 2 + at * (w + step), y, w, h, amiss: amiss.has(device.label) });
+      parts.push({ device, x: left + PAD + step / 2 + at * (w + step), y, w, h, faulty: faulty.has(device.label) });
     });
   }
 
@@ -135,7 +135,7 @@ function count(labels: readonly string[], kind: string): number {
   return labels.filter((label) => label.startsWith(kind)).length;
 }
 
-/** NICs as near as can be under the GPUs whose rails they are. */
+/** NICs as close as possible below the GPUs whose rails they are. */
 function orderedByRail(nics: readonly Device[], gpus: readonly Device[]): Device[] {
   const under = (nic: Device): number => {
     const over = gpus.flatMap((gpu, at) => (gpu.rails.includes(nic.label) ? [at] : []));

@@ -1,14 +1,14 @@
-// Which devices and cells of a node are not what they should be, as far as its own data shows.
-import type { NodeDetail } from "../wire.ts";
+// Which devices and cells of a node are faulty, as far as its own data shows.
+import type { NodeDetail } from "../protocol.ts";
 
-/** Labels of the devices that the agent's reasons name, as `GPU 3: 17 of 18 NVLinks active` names GPU3. */
+/** Labels of the devices that the agent's reasons name: `GPU 3: 17 of 18 NVLinks active` names GPU3. */
 export function named(node: Pick<NodeDetail, "reasons" | "devices">): Set<string> {
-  const found = new Set<string>();
+  const labels = new Set<string>();
   for (const reason of node.reasons) {
-    for (const [, number] of reason.matchAll(/\bGPU ?(\d+)\b/g)) found.add(`GPU${number}`);
-    for (const device of node.devices) if (device.name && mentions(reason, device.name)) found.add(device.label);
+    for (const [, number] of reason.matchAll(/\bGPU ?(\d+)\b/g)) labels.add(`GPU${number}`);
+    for (const device of node.devices) if (device.name && mentions(reason, device.name)) labels.add(device.label);
   }
-  return found;
+  return labels;
 }
 
 function mentions(sentence: string, name: string): boolean {

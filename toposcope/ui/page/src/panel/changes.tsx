@@ -1,6 +1,7 @@
 // What changed lately, the newest first; a click leads to the node that it is about.
+
+import type { Change } from "../protocol.ts";
 import { ago, since } from "../time.ts";
-import type { Change } from "../wire.ts";
 
 interface Props {
   changes: readonly Change[];

@@ -1,9 +1,9 @@
-// A workload is pasted, the server says whether it would be accepted and where it would fit.
+// Paste a workload; the server says whether it would be accepted and where it would fit.
 
 import { useState } from "preact/hooks";
-import { figure } from "../map/words.ts";
-import { type Source, wordsOf } from "../source.ts";
-import type { Check, CheckAnswer, Finding } from "../wire.ts";
+import { figure } from "../map/text.ts";
+import type { Check, CheckAnswer, Finding } from "../protocol.ts";
+import { messageOf, type Source } from "../source.ts";
 
 interface Props {
   source: Source;
@@ -34,13 +34,13 @@ export function CheckPanel({ source, answer, marked, setAnswer, mark, go }: Prop
     setBusy(true);
     setError("");
     try {
-      const found = await source.check(text);
-      setAnswer(found);
-      mark(found.checks.find((check) => check.fits.length > 0) ?? null);
+      const received = await source.check(text);
+      setAnswer(received);
+      mark(received.checks.find((check) => check.fits.length > 0) ?? null);
     } catch (refusal) {
       setAnswer(null);
       mark(null);
-      setError(wordsOf(refusal));
+      setError(messageOf(refusal));
     } finally {
       setBusy(false);
     }

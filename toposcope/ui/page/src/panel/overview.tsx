@@ -1,11 +1,11 @@
 // What is shown, in numbers: how much, how free, where it hurts, which levels there are.
 
+import { figure, many, route } from "../map/text.ts";
 import { Swatch } from "../map/tip.tsx";
-import { figure, many, route } from "../map/words.ts";
 import { contains, type Domain, type Forest, pathOf } from "../model/domains.ts";
 import { HEALTH, healthOf } from "../model/lens.ts";
 import { listOf, type Table } from "../model/table.ts";
-import type { View } from "../wire.ts";
+import type { View } from "../protocol.ts";
 
 interface Props {
   table: Table;
@@ -52,16 +52,16 @@ export function Overview({ table, forest, focus, otherNodes, open }: Props) {
 
 /** Nodes of a domain that are in trouble, the worst first; in the whole view also those that stand apart. */
 export function inTrouble(table: Table, forest: Forest, focus: Domain): number[] {
-  const found: { node: number; gravity: number }[] = [];
+  const troubled: { node: number; severity: number }[] = [];
   const look = (node: number): void => {
-    const gravity = healthOf(listOf(table.marks, node));
-    if (gravity && HEALTH[gravity]?.key !== "cordoned") found.push({ node, gravity });
+    const severity = healthOf(listOf(table.marks, node));
+    if (severity && HEALTH[severity]?.key !== "cordoned") troubled.push({ node, severity });
   };
   for (let at = focus.start; at < focus.end; at++) look(forest.order[at] ?? 0);
   for (const pen of forest.pens) {
     for (const node of pen.nodes) if (!focus.parent || contains(focus, forest.home[node])) look(node);
   }
-  return found.sort((a, b) => a.gravity - b.gravity).map(({ node }) => node);
+  return troubled.sort((a, b) => a.severity - b.severity).map(({ node }) => node);
 }
 
 function Figure({ value, name, alarm = false }: { value: number | null; name: string; alarm?: boolean }) {
@@ -135,7 +135,7 @@ function Levels({ view }: { view: View }) {
         </thead>
         <tbody>
           {view.levels.map((level) => (
-            <tr key={level.key} class={level.amiss ? "amiss" : ""}>
+            <tr key={level.key} class={level.problem ? "faulty" : ""}>
               <th scope="row" title={level.key}>
                 {level.domain}
                 {level.required && <small> required</small>}
@@ -144,7 +144,7 @@ function Levels({ view }: { view: View }) {
               <td>
                 {figure(level.nodes)}
                 {level.missing > 0 && <span class="lack"> −{figure(level.missing)}</span>}
-                {level.amiss && <span class="why">{level.amiss}</span>}
+                {level.problem && <span class="why">{level.problem}</span>}
               </td>
             </tr>
           ))}

@@ -1,10 +1,10 @@
 // The head of the page: what is looked at, the search, how fresh it is.
 import type { ComponentProps } from "preact";
-import { figure } from "../map/words.ts";
+import { figure } from "../map/text.ts";
 import type { Cluster } from "../model/cluster.ts";
+import type { View } from "../protocol.ts";
 import type { Source } from "../source.ts";
 import { clock, day } from "../time.ts";
-import type { View } from "../wire.ts";
 import { Search } from "./search.tsx";
 import { ThemeButton, type ThemeName } from "./theme.tsx";
 
@@ -35,10 +35,10 @@ export function Header({ cluster, view, source, silent, heardAt, theme, toggleTh
         <label class="views">
           <span class="sr-only">Topology or segment</span>
           <select value={view.id} onChange={(event) => setView(event.currentTarget.value)}>
-            {cluster.views.map((each) => (
-              <option key={each.id} value={each.id}>
-                {each.parent === null ? "" : "  "}
-                {each.name || "levels by labels"} ({figure(each.nodes)})
+            {cluster.views.map((choice) => (
+              <option key={choice.id} value={choice.id}>
+                {choice.parent === null ? "" : "  "}
+                {choice.name || "levels from labels"} ({figure(choice.nodes)})
               </option>
             ))}
           </select>

@@ -3,9 +3,9 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Forest } from "../model/domains.ts";
 import type { Table } from "../model/table.ts";
+import type { Found } from "../protocol.ts";
 import { lookUp } from "../search.ts";
 import type { Source } from "../source.ts";
-import type { Found } from "../wire.ts";
 
 /** GPUs whose UUID holds the query, once the source has answered; made apart, as `useSlash` is. */
 function useGpus(query: string, source: Source): { query: string; found: Found[] } {
@@ -59,11 +59,11 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
   useSlash(box);
 
   const found = open ? [...lookUp(query, table, forest), ...(gpus.query === query ? gpus.found : [])] : [];
-  const take = (each: Found | undefined): void => {
-    if (!each) return;
+  const take = (match: Found | undefined): void => {
+    if (!match) return;
     setOpen(false);
     setQuery("");
-    choose(each);
+    choose(match);
     box.current?.blur();
   };
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -106,9 +106,9 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
       />
       <kbd aria-hidden="true">/</kbd>
       <div id="search-found" class="found" role="listbox" aria-label="What was found" hidden={!shown}>
-        {found.map((each, at) => (
+        {found.map((match, at) => (
           <div
-            key={`${each.kind} ${each.path.join("/")} ${each.text}`}
+            key={`${match.kind} ${match.path.join("/")} ${match.text}`}
             id={`found-${at}`}
             role="option"
             tabIndex={-1}
@@ -116,17 +116,17 @@ export function Search({ source, table, forest, query, setQuery, choose }: Props
             // Before the box loses its focus, which closes the list.
             onMouseDown={(event) => {
               event.preventDefault();
-              take(each);
+              take(match);
             }}
           >
-            <span class="kind">{each.kind === "domain" ? each.level : each.kind}</span>
-            <span class="name">{each.text}</span>
+            <span class="kind">{match.kind === "domain" ? match.level : match.kind}</span>
+            <span class="name">{match.text}</span>
             <span class="where">
-              {each.kind === "domain" ? each.path.slice(0, -1).join(" › ") : each.kind === "gpu" ? each.node : ""}
+              {match.kind === "domain" ? match.path.slice(0, -1).join(" › ") : match.kind === "gpu" ? match.node : ""}
             </span>
           </div>
         ))}
-        {shown && !found.length && <p class="nothing">Nothing in this cluster is called that.</p>}
+        {shown && !found.length && <p class="nothing">Nothing in this cluster has that name.</p>}
       </div>
       <output class="sr-only">{shown ? `${found.length} found` : ""}</output>
     </search>

@@ -1,4 +1,4 @@
-// Light or dark: as the browser prefers, until somebody chooses here.
+// Light or dark: as the browser prefers, until the user chooses here.
 import { useEffect, useState } from "preact/hooks";
 
 export type ThemeName = "light" | "dark";

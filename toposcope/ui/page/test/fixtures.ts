@@ -1,7 +1,8 @@
-// A small cluster as the server would tell it.
+// A small cluster as the server would send it.
 import { clusterOf } from "../src/model/cluster.ts";
 import { forestOf } from "../src/model/domains.ts";
-import type { Column, LevelView, ListColumn, Row, Snapshot, View } from "../src/wire.ts";
+import type { Column, LevelView, ListColumn, Row, Snapshot, View } from "../src/protocol.ts";
+import { VERSION } from "../src/protocol.ts";
 
 export interface Made {
   name: string;
@@ -19,10 +20,10 @@ export const LEVELS = ["block", "rack", "host"];
 
 export function level(domain: string, inTopology = true): LevelView {
   const key = domain === "host" ? "kubernetes.io/hostname" : `label/${domain}`;
-  return { domain, key, inTopology, domains: 0, nodes: 0, missing: 0, required: false, workloads: 0, amiss: "" };
+  return { domain, key, inTopology, domains: 0, nodes: 0, missing: 0, required: false, workloads: 0, problem: "" };
 }
 
-export function view(id: string, levels: LevelView[] = LEVELS.map((each) => level(each))): View {
+export function view(id: string, levels: LevelView[] = LEVELS.map((domain) => level(domain))): View {
   const nothing = { nodes: 0, gpus: 0, conditions: [], problems: [] };
   return { id, name: id, kind: "topology", parent: null, origin: "observed", levels, ...nothing };
 }
@@ -31,7 +32,7 @@ export function snapshot(nodes: Made[], views: View[] = [view("cluster")]): Snap
   const at = (of: (node: Made) => string | undefined): Record<string, string> =>
     Object.fromEntries(nodes.flatMap((node, i) => (of(node) ? [[String(i), of(node) ?? ""]] : [])));
   return {
-    version: 1,
+    version: VERSION,
     id: "e-1",
     source: "cluster",
     sourceName: "https://cluster.test",

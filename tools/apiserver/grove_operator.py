@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.api import MERGE, ApiUnderTest
+from tools.apiserver.client import MERGE, AdminApi
 
 _BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _KAI = "/apis/kai.scheduler/v1alpha1/topologies"
@@ -18,7 +18,7 @@ class GroveExitError(Exception):
     """The operator ends at its start; the message says at what."""
 
 
-def start_grove(api: ApiUnderTest) -> None:
+def start_grove(api: AdminApi) -> None:
     """Bring KAI's Topologies in line with the bindings, and compare those that bindings name.
 
     Raises GroveExitError at the first that cannot be made.
@@ -35,7 +35,7 @@ def start_grove(api: ApiUnderTest) -> None:
             _tell(api, binding, [_compared(api, binding, entry) for entry in entries])
 
 
-def _compared(api: ApiUnderTest, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
+def _compared(api: AdminApi, binding: dict[str, Any], entry: dict[str, str]) -> dict[str, Any]:
     """What the operator says of one topology that a binding names, and never touches."""
     scheduler, name = entry["schedulerName"], entry["topologyReference"]
     code, there = api.request("GET", f"{_KAI}/{name}")
@@ -50,7 +50,7 @@ def _compared(api: ApiUnderTest, binding: dict[str, Any], entry: dict[str, str])
     return {**entry, "inSync": False, "message": message}
 
 
-def _tell(api: ApiUnderTest, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
+def _tell(api: AdminApi, binding: dict[str, Any], statuses: list[dict[str, Any]]) -> None:
     status = {"observedGeneration": binding["metadata"]["generation"], "schedulerTopologyStatuses": statuses}
     if binding.get("status") == status:
         return
@@ -63,7 +63,7 @@ def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:
     return [{"nodeLabel": level["key"]} for level in binding["spec"]["levels"]]
 
 
-def _sync(api: ApiUnderTest, binding: dict[str, Any]) -> None:
+def _sync(api: AdminApi, binding: dict[str, Any]) -> None:
     name, uid = binding["metadata"]["name"], binding["metadata"]["uid"]
     if api.request("GET", _KAI)[0] == 404:
         raise GroveExitError('no matches for kind "Topology" in version "kai.scheduler/v1alpha1"')
@@ -87,7 +87,7 @@ def _sync(api: ApiUnderTest, binding: dict[str, Any]) -> None:
         raise GroveExitError(answer["message"])
 
 
-def _collect_garbage(api: ApiUnderTest, bindings: set[str]) -> None:
+def _collect_garbage(api: AdminApi, bindings: set[str]) -> None:
     code, topologies = api.request("GET", _KAI)
     for topology in topologies["items"] if code == 200 else ():
         owners = topology["metadata"].get("ownerReferences") or ()

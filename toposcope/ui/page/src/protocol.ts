@@ -1,10 +1,10 @@
-// What the server says, as `toposcope/ui/protocol.py` writes it down. Every string in here may be hostile: it is shown as text only.
+// What the server sends, as defined in `toposcope/ui/protocol.py`. Any string in here may be hostile: it is shown as text only.
 
-export const VERSION = 1;
+export const VERSION = 2;
 /** In `Column.codes`: the node has no value. */
 export const ABSENT = -1;
 /** In `Column.codes`: the value is the node's own name. */
-export const ITS_NAME = -2;
+export const OWN_NAME = -2;
 
 export interface Column {
   values: string[];
@@ -38,7 +38,7 @@ export interface LevelView {
   missing: number;
   required: boolean;
   workloads: number;
-  amiss: string;
+  problem: string;
 }
 
 export interface ConditionView {

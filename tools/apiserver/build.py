@@ -1,6 +1,6 @@
-"""Build kube-apiserver and etcd for the integration tests, once per version, into a cache folder.
+"""Build kube-apiserver and etcd at the versions that tests/apiserver/go.mod pins, once, into a cache folder.
 
-    python tests/apiserver/build.py
+    python -m tools.apiserver.build
 
 needs Go 1.26 and the Go module proxy; takes a few minutes the first time and nothing afterwards.
 """
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-MODULE = Path(__file__).parent
+MODULE = Path(__file__).parents[2] / "tests" / "apiserver"
 _PROGRAMS = {"etcd": "go.etcd.io/etcd/server/v3", "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver"}
 # k8s.io/kubernetes 1.36 is built and tested with this one; the next may refuse its dependencies.
 _GO = "1.26"
@@ -81,7 +81,7 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
 
 def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> None:
     """Run a `go` command in a module's folder, with more of an environment; raises `BuildError` with its last words."""
-    print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes without a word look like a hang
+    print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
     environment = _environment() | more
     done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,4 +1,7 @@
-"""Containers that got nothing or too little of the driver, and nodes that have no GPUs to give."""
+"""Containers that got nothing or too little of the driver: which setting is missing, and whether a restart helps.
+
+And nodes that have no GPUs to give.
+"""
 
 import logging
 from dataclasses import replace
@@ -7,17 +10,90 @@ from pathlib import Path
 import pytest
 
 from tests.support.living_agent import Node
-from toposcope.agent.restart_policy import PATIENCE_SECONDS
+from toposcope.agent.container_runtime import PATIENCE_SECONDS, advice, container_facts, withheld
+from toposcope.agent.describe import describe
+from toposcope.agent.raw import RawFault, RawNode, RawPci
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api import label_keys
 from toposcope.simulator.faults import Faults
 from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
 
-H200 = "dgx-h200"
-
+GPU = RawPci("0000:01:00.0", ("pci0000:00", "0000:01:00.0"), 0, "", None)
 
 EVERY_GPU = frozenset(range(8))
 
 
-# Containers and runtimes
+def failed(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int = 1, **container: str) -> RawNode:
+    return RawNode(
+        driver=None,
+        gpus=(),
+        faults=(RawFault(code, "NVML says no"),),
+        ancestors=(),
+        gpu_functions=(GPU,) * gpus,
+        switch_functions=(),
+        nics=(),
+        numa=(),
+        bus_visible=bus,
+        module_loaded=loaded,
+        container=tuple(container.items()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (failed(loaded=False), "install the NVIDIA driver"),
+        (failed(), "NVIDIA_VISIBLE_DEVICES is 'not set': set it to all"),
+        (failed(NVIDIA_VISIBLE_DEVICES="void"), "NVIDIA_VISIBLE_DEVICES is 'void'"),
+        (failed(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute"), "'compute': add utility"),
+        (
+            failed(NVIDIA_VISIBLE_DEVICES="all", NVIDIA_DRIVER_CAPABILITIES="compute,utility"),
+            "runtimeClassName: nvidia",
+        ),
+        (failed(NVIDIA_VISIBLE_DEVICES="all"), "runtimeClassName: nvidia"),
+        (failed(NVIDIA_VISIBLE_DEVICES="all"), "GKE and Bottlerocket have components of their own"),
+        (failed(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices"), "must be a mount of /dev/null"),
+        (failed(9, nvidiactl="absent"), "no /dev/nvidiactl"),
+        (failed(999, nvidiactl="absent", NVIDIA_VISIBLE_DEVICES="all"), "no /dev/nvidiactl"),
+        (failed(999, nvidiactl="present"), "lost its device nodes"),
+        (failed(9, loaded=False), "modprobe nvidia"),
+        (failed(18), "reboot the node"),
+        (failed(4), "permission"),
+        (failed(15), "fell off the bus"),
+        (failed(77), "nvidia-smi"),
+    ],
+)
+def test_the_missing_setting_is_named(raw: RawNode, words: str) -> None:
+    assert words in advice(raw.faults[0].code, raw)
+
+
+def test_gpus_that_are_named_by_mounts_are_not_withheld() -> None:
+    assert withheld(failed(NVIDIA_VISIBLE_DEVICES="0,1")).startswith("NVIDIA_VISIBLE_DEVICES is '0,1'")
+    assert withheld(failed(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")) == ""
+
+
+def test_a_bus_that_cannot_be_seen_proves_nothing() -> None:
+    found = describe(failed(bus=False, gpus=0), "n1")
+    assert "sysfs shows no PCI bus" in found.problem
+    assert found.expected is None
+    assert label_keys.GPUS in found.labels.unknown
+
+
+def test_what_this_container_was_given(tmp_path: Path) -> None:
+    environ = {"NVIDIA_VISIBLE_DEVICES": "all", "HOME": "/"}
+    assert container_facts(environ, tmp_path) == (("NVIDIA_VISIBLE_DEVICES", "all"), ("nvidiactl", "absent"))
+    (tmp_path / "nvidiactl").touch()
+    assert ("nvidiactl", "present") in container_facts({}, tmp_path)
+
+
+def test_the_kernel_module_is_seen_in_sysfs(tmp_path: Path) -> None:
+    write_sysfs(load_profile("t4-1"), tmp_path)
+    assert not Sysfs(tmp_path).module_loaded()
+    (tmp_path / "module" / "nvidia").mkdir(parents=True)
+    assert Sysfs(tmp_path).module_loaded()
+    assert Sysfs(tmp_path).bus_visible()
+    assert not Sysfs(tmp_path / "module").bus_visible()
 
 
 def loaded(folder: Path, *, module: bool = True) -> None:
@@ -92,7 +168,7 @@ def test_while_the_driver_is_not_loaded_a_new_container_would_not_help(node: Nod
 def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
     container: dict[str, str], lost: frozenset[int], words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = Node(load_profile(H200), tmp_path)
+    node = Node(load_profile("dgx-h200"), tmp_path)
     node.container, node.faults = container, Faults(vanished=lost)
     caplog.set_level(logging.INFO, "agent")
     node.live(60)

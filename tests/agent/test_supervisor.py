@@ -1,10 +1,11 @@
-"""The probe's process: what the agent sees when NVML hangs, crashes, lies or comes back. All processes are real."""
+"""The worker: what the agent sees when NVML hangs, crashes, answers garbage or comes back. All processes are real."""
 
 import contextlib
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,8 +16,8 @@ import psutil
 import pytest
 
 from tests.support import nvml
-from toposcope.agent.nvml import process, supervisor
-from toposcope.agent.nvml.frames import Frame, Kind, receive, send
+from toposcope.agent.nvml import supervisor, worker
+from toposcope.agent.nvml.channel import REQUEST, RESULT, Channel
 from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
@@ -60,7 +61,7 @@ def test_a_name_that_is_no_utf8_crosses_too(sysfs: Path, faults: Path) -> None:
         nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
         nic.mkdir(parents=True)
         (nic / "device").symlink_to(function)
-        assert [each.name for each in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
+        assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
 
 
 def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) -> None:
@@ -87,7 +88,8 @@ def _wait_until_idle(probe: ProbeProcess) -> None:
 
 
 def _wait_for_step(probe: ProbeProcess, step: str) -> None:
-    while probe._step != step:
+    assert probe._worker
+    while probe._worker.channel.step()[1] != step:
         os.sched_yield()
 
 
@@ -155,7 +157,7 @@ def _open_files(pid: int, only: Callable[[int], bool] = lambda _: True) -> set[s
 def test_a_process_that_cannot_be_started_is_a_failed_probe(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
 ) -> None:
-    def no_room(*_: Any) -> NoReturn:
+    def no_room(*_: Any, **__: Any) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     faults.write_text(CRASH)
@@ -178,6 +180,17 @@ def test_a_driver_that_comes_later_is_found_by_a_new_process(sysfs: Path, faults
         assert len(raw.gpu_functions) == 4  # sysfs answers all the same
         assert probe.worker is None
         faults.unlink()
+        assert len(probe.probe().gpus) == 4
+
+
+def test_a_driver_that_was_upgraded_is_found_by_a_new_process(sysfs: Path, tmp_path: Path) -> None:
+    """The library in a running process never gets over it."""
+    driver = tmp_path / "driver"
+    driver.write_text("570")
+    with ProbeProcess(partial(nvml.upgradable, driver), sysfs) as probe:
+        assert len(probe.probe().gpus) == 4
+        driver.write_text("580")
+        assert [fault.code for fault in probe.probe().faults] == [18]
         assert len(probe.probe().gpus) == 4
 
 
@@ -258,8 +271,7 @@ def test_a_process_in_a_hanging_call_dies_with_the_agent(sysfs: Path, faults: Pa
     os.close(writer)
     try:
         with open(reader, "rb") as pipe:  # noqa: PTH123 - a pipe
-            worker = int(pipe.readline())
-        handle = os.pidfd_open(worker)
+            handle = os.pidfd_open(int(pipe.readline()))
     finally:
         os.kill(agent, signal.SIGKILL)
         os.waitpid(agent, 0)
@@ -274,57 +286,52 @@ def _agent_with_a_hanging_probe(sysfs: Path, faults: Path, crashes: int, writer:
         with contextlib.suppress(ProbeError):
             probe.probe()
     faults.write_text(HANG)
-    worker = probe._worker or probe._replacement()
-    send(worker.socket, Frame(Kind.REQUEST))
-    while "GPU 2" not in probe._step:
+    hanging = probe._worker or probe._replacement()
+    hanging.channel.send(REQUEST)
+    while "GPU 2" not in hanging.channel.step()[1]:
         os.sched_yield()
-    os.write(writer, f"{worker.pid}\n".encode())
+    os.write(writer, f"{hanging.pid}\n".encode())
     while True:
         signal.pause()
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (b'{"gpus": "eight"}', "the probe answered nonsense"),
-        (b"[]", "the probe answered nonsense"),
-        (b"\xff", "the probe answered nonsense"),
-    ],
-)
+@pytest.mark.parametrize("answer", [b'{"gpus": "eight"}', b"[]", b"\xff", b"[" * 100_000])
 def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, said: bytes, words: str
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, answer: bytes
 ) -> None:
-    def lie(parent: Any, *_: Any) -> None:
-        while receive(parent, timeout=None):
-            send(parent, Frame(Kind.RESULT, said))
+    def lie(agent: Channel, *_: Any) -> None:
+        while agent.receive():
+            agent.store(answer)
+            agent.send(RESULT)
 
-    monkeypatch.setattr(process, "work", lie)
+    monkeypatch.setattr(worker, "work", lie)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        with pytest.raises(ProbeError, match=words) as seen:
+        with pytest.raises(ProbeError, match="the probe's answer is malformed") as seen:
             probe.probe()
         assert seen.value.reason == "garbage"
         assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which nobody patched
 
 
 @pytest.mark.parametrize(
-    ("said", "words"), [(b"\x63" + bytes(4), "kind 99"), (b"\x02\xff\xff\xff\xff", "4294967295 bytes")]
+    ("kind", "length", "words"), [(b"\x63", 0, "a signal of kind b'c'"), (RESULT, 0xFFFFFFFF, "4294967295 bytes")]
 )
 def test_what_is_no_message_is_a_crash(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, said: bytes, words: str
+    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, kind: bytes, length: int, words: str
 ) -> None:
-    def babble(parent: Any, *_: Any) -> None:
-        receive(parent, timeout=None)
-        parent.sendall(said)
+    def babble(agent: Channel, *_: Any) -> None:
+        agent.receive()
+        agent._memory[4096:4100] = length.to_bytes(4, sys.byteorder)
+        agent._socket.send(kind)
         signal.pause()
 
-    monkeypatch.setattr(process, "work", babble)
+    monkeypatch.setattr(worker, "work", babble)
     monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
     kill = os.kill
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         babbler = probe.worker
         assert babbler
         with monkeypatch.context() as patch:
-            patch.setattr(os, "kill", lambda _pid, _signal: None)  # else its end is what is told
+            patch.setattr(os, "kill", lambda _pid, _signal: None)  # else the message says how it ended
             with pytest.raises(ProbeError, match=words) as seen:
                 probe.probe()
         assert seen.value.reason == "crash"
@@ -336,12 +343,12 @@ def test_what_is_no_message_is_a_crash(
 def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
 ) -> None:
-    def stop(parent: Any, *_: Any) -> None:
-        receive(parent, timeout=None)
-        parent.sendall(b"\x02\x00")
+    def stop(agent: Channel, *_: Any) -> None:
+        agent.receive()
+        agent._memory[4096:4106] = b"half of it"
         signal.pause()
 
-    monkeypatch.setattr(process, "work", stop)
+    monkeypatch.setattr(worker, "work", stop)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs, step_seconds=0.05) as probe:
         with pytest.raises(ProbeError, match="no answer within") as seen:
             probe.probe()
@@ -361,13 +368,13 @@ def test_a_process_that_dies_while_it_waits_wakes_the_agent(sysfs: Path, faults:
 def test_an_answer_that_nobody_asked_for_ends_its_process(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
 ) -> None:
-    def blurt(parent: Any, *_: Any) -> None:
-        send(parent, Frame(Kind.RESULT, b"[]"))
-        receive(parent, timeout=None)
+    def blurt(agent: Channel, *_: Any) -> None:
+        agent.send(RESULT)
+        agent.receive()
 
-    monkeypatch.setattr(process, "work", blurt)
+    monkeypatch.setattr(worker, "work", blurt)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        assert probe.wait(FOREVER, wake) == "the probe's process sent what nobody asked for"
+        assert probe.wait(FOREVER, wake) == "the probe's process sent an answer that nobody requested"
         assert len(probe.probe().gpus) == 4
 
 
@@ -416,3 +423,17 @@ def test_waiting_ends_when_its_time_is_over(
         probe.probe()
         assert probe.wait(0.01, wake) == ""
         assert probe.wait(-1.0, wake) == ""
+
+
+def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -> None:
+    agent, announcing = Channel.pair()
+    assert agent.step() == (0, "")
+    announcing.announce("nvmlInit")
+    announcing.announce("GPU 1")
+    assert agent.step() == (2, "GPU 1")
+    announcing.announce("GPU 1")
+    assert agent.step() == (3, "GPU 1")
+    announcing.announce("ä" * 5000)
+    assert len(agent.step()[1].encode()) <= 4096 + 2
+    agent.close()
+    announcing.close()

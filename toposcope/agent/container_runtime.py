@@ -1,9 +1,13 @@
-"""Why NVML does not start, and which setting of driver, container or runtime would help. Pure.
+"""Why NVML does not start: which setting of driver, container or runtime would help, and whether a restart would.
 
 The NVIDIA runtime puts the driver's library and device nodes into a container when it is the container's runtime and
-`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it; the kernel module is visible in any case.
+`NVIDIA_VISIBLE_DEVICES` and `NVIDIA_DRIVER_CAPABILITIES` ask for it, when the container is made and never later. The
+kernel module is visible in any case.
 """
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from toposcope.agent.nvml.gateway import (
@@ -18,8 +22,7 @@ from toposcope.agent.raw import RawNode
 
 _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _CAPABILITIES: Final = "NVIDIA_DRIVER_CAPABILITIES"
-RUNTIME_VARIABLES: Final = (_VISIBLE, _CAPABILITIES)
-CONTROL_DEVICE: Final = "nvidiactl"
+_CONTROL_DEVICE: Final = "nvidiactl"
 _BY_MOUNTS: Final = "/var/run/nvidia-container-devices"
 """In the variable: the devices are named by mounts in this folder, as the component bottlerocket does."""
 
@@ -36,18 +39,29 @@ _ADVICE: Final = {
 }
 
 
+PATIENCE_SECONDS: Final = 300.0
+"""How long NVML has to fail before a restart is worth it: a driver upgrade takes a few minutes."""
+_OLD_LIBRARY: Final = frozenset({LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH, NO_PERMISSION, UNKNOWN})
+
+
+def container_facts(environ: Mapping[str, str] = os.environ, dev: Path = Path("/dev")) -> tuple[tuple[str, str], ...]:
+    """What the NVIDIA runtime was asked for in this container, and whether it gave it the driver's control device."""
+    facts = [(name, environ[name]) for name in (_VISIBLE, _CAPABILITIES) if name in environ]
+    return (*facts, (_CONTROL_DEVICE, "present" if (dev / _CONTROL_DEVICE).exists() else "absent"))
+
+
 def advice(code: int, raw: RawNode) -> str:
     """What an admin can do about an NVML that does not start with this error code on this node."""
     given = dict(raw.container)
     if code == LIBRARY_NOT_FOUND:
         return "libnvidia-ml.so.1 was not found: " + (_runtime(given) if raw.module_loaded else _NO_DRIVER)
-    if code in (DRIVER_NOT_LOADED, UNKNOWN) and raw.module_loaded and given.get(CONTROL_DEVICE) == "absent":
+    if code in (DRIVER_NOT_LOADED, UNKNOWN) and raw.module_loaded and given.get(_CONTROL_DEVICE) == "absent":
         return f"the kernel module is loaded but this container has no /dev/nvidiactl: {_runtime(given)}"
     return _ADVICE.get(code, "run `nvidia-smi` on the node; it asks the same library")
 
 
 def withheld(raw: RawNode) -> str:
-    """Why NVML works and shows fewer GPUs than the bus has, as far as this container's settings tell; or nothing."""
+    """Why NVML works and shows fewer GPUs than the bus has, if a setting of this container explains it; else empty."""
     asked = dict(raw.container).get(_VISIBLE)
     if asked in (None, "all", _BY_MOUNTS):
         return ""
@@ -73,3 +87,42 @@ def _runtime(given: dict[str, str]) -> str:
         "unprivileged=false): add the kustomize component privileged-runtime; GKE and Bottlerocket have components of "
         "their own"
     )
+
+
+class RestartPolicy:
+    """Whether a new container would bring NVML back.
+
+    It would when something changed since this one was made: NVML worked here and no longer starts (the device nodes
+    were lost, the driver on the host was upgraded), or the kernel module was loaded later. Where nothing changed a
+    restart changes nothing either: a wrong setting is reported, not hidden in a crash loop. So one change causes at
+    most one restart.
+    """
+
+    def __init__(self) -> None:
+        self._worked = False
+        self._without_module = False
+        self._since: float | None = None
+        self._seconds = 0.0
+
+    def observe(self, raw: RawNode, now: float) -> None:
+        """Take note of a probe; `now` in seconds of a clock that never goes back."""
+        code = raw.down.code if raw.down else None
+        self._without_module = self._without_module or not raw.module_loaded
+        self._worked = self._worked or code is None
+        outdated = code in _OLD_LIBRARY or (
+            code == DRIVER_NOT_LOADED and dict(raw.container).get(_CONTROL_DEVICE) == "absent"
+        )
+        changed = self._worked or self._without_module
+        if outdated and changed and raw.module_loaded:
+            self._since = now if self._since is None else self._since
+            self._seconds = now - self._since
+        else:
+            self._since, self._seconds = None, 0.0
+
+    def reason(self) -> str:
+        """Why a restart would help; empty when it would not."""
+        if self._seconds < PATIENCE_SECONDS:
+            return ""
+        if self._worked:
+            return "NVML worked in this container and no longer starts, though the driver is loaded"
+        return "the driver was loaded after this container was made, which got nothing of it"

@@ -1,0 +1,192 @@
+"""A real kube-apiserver on etcd.
+
+Authorization (Node, RBAC) and the default admission plugins with NodeRestriction are on. No controller runs:
+nothing makes service accounts, nothing empties namespaces, nothing schedules.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Self
+
+import yaml
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tools.apiserver.build import BuildError, build, cache_folder, is_built
+from tools.apiserver.certificates import make_certificates, private_pem
+from tools.apiserver.client import HttpClient
+from toposcope.simulator.ports import free_ports
+
+_POLL: Final = 0.05  # seconds
+_START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
+# Go collects garbage when the heap has grown fivefold, not doubled: a third less processor time for some hundred MiB.
+_ENVIRONMENT = {"GOGC": "400", "GOMEMLIMIT": "700MiB"}
+
+
+class UnavailableError(Exception):
+    """There is no kube-apiserver to test against; the message says how to get one."""
+
+
+class ServerError(Exception):
+    """A server did not do what it was told; the message says where the logs are and how they end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """The two programs."""
+
+    etcd: Path
+    kube_apiserver: Path
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> Binaries:
+        """Programs under their usual names."""
+        return cls(folder / "etcd", folder / "kube-apiserver")
+
+
+def find_binaries() -> Binaries:
+    """Look in KUBEBUILDER_ASSETS, on PATH and in the cache, which is filled when Go is there."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        if is_built(Path(assets)):
+            return Binaries.in_folder(Path(assets))
+        raise UnavailableError(f"KUBEBUILDER_ASSETS={assets} does not hold etcd and kube-apiserver")
+    etcd, apiserver = shutil.which("etcd"), shutil.which("kube-apiserver")
+    if etcd and apiserver:
+        return Binaries(Path(etcd), Path(apiserver))
+    try:
+        return Binaries.in_folder(build())
+    except BuildError as error:
+        raise UnavailableError(f"no kube-apiserver in {cache_folder()} and it cannot be built: {error}") from error
+
+
+class RealApiServer:
+    """Two processes in a folder, a temporary one unless it is given; a context manager that starts and ends them.
+
+    Ports and data stay the same when a process is started again.
+    """
+
+    def __init__(self, binaries: Binaries, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="toposcope-api-"))
+        self._binaries = binaries
+        etcd_port, peer_port, self.port = free_ports(3)
+        self._etcd_url, self._peer_url = f"http://127.0.0.1:{etcd_port}", f"http://127.0.0.1:{peer_port}"
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.admin_token = secrets.token_hex(16)
+        (self.folder / "tokens.csv").write_text(f"{self.admin_token},admin,admin,system:masters\n", encoding="utf-8")
+        (self.folder / "service-accounts.key").write_bytes(private_pem(ec.generate_private_key(ec.SECP256R1())))
+        self.certificates = make_certificates(self.folder)
+        self.ca_file = self.certificates.ca
+        self.client = HttpClient(self.url, self.ca_file, timeout=30)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start what does not run, and wait until the API server is ready. Raises ServerError."""
+        # A run that ends without its fixtures must not leave servers behind.
+        atexit.register(self.stop, keep_logs=True)
+        self.launch()
+        deadline = time.monotonic() + _START_TIMEOUT
+        while not self.is_ready():
+            ended = self._ended()
+            if ended or time.monotonic() > deadline:
+                raise ServerError(f"{ended or f'not ready after {_START_TIMEOUT:.0f} s'}; {self._logs()}")
+            time.sleep(_POLL)
+
+    def _ended(self) -> str:
+        ended = [name for name, process in self._processes.items() if process.poll() is not None]
+        return f"{' and '.join(ended)} ended" if ended else ""
+
+    def launch(self) -> None:
+        """Start what does not run."""
+        environment = _ENVIRONMENT | os.environ
+        for name, command in (("etcd", self._etcd()), ("kube-apiserver", self._apiserver())):
+            running = self._processes.get(name)
+            if running is None or running.poll() is not None:
+                with (self.folder / f"{name}.log").open("ab") as log:
+                    self._processes[name] = subprocess.Popen(
+                        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=environment
+                    )
+
+    def is_ready(self) -> bool:
+        """Whether the API server answers and says that it is well."""
+        with contextlib.suppress(OSError):
+            return self.client.request("GET", "/readyz", token=self.admin_token).code == HTTPStatus.OK
+        return False
+
+    def _logs(self) -> str:
+        ends = [
+            f"{path.name}: ...{path.read_text(encoding='utf-8', errors='replace')[-600:]}"
+            for path in sorted(self.folder.glob("*.log"))
+        ]
+        return "\n".join((f"logs are in {self.folder}", *ends))
+
+    def write_kubeconfig(self, path: Path, user: dict[str, str] | None = None, port: int | None = None) -> None:
+        """Write a kubeconfig that only its owner may read: the administrator's, or `user`'s, perhaps of a proxy."""
+        cluster = {"server": f"https://127.0.0.1:{port or self.port}", "certificate-authority": str(self.ca_file)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": cluster}],
+            "users": [{"name": "user", "user": user or {"token": self.admin_token}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": "user"}}],
+            "current-context": "real",
+        }
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def kill(self, name: str) -> None:
+        """End `etcd` or `kube-apiserver` by SIGKILL: nothing they hold is worth a graceful end."""
+        process = self._processes[name]
+        process.kill()
+        process.wait()
+
+    def stop(self, *, keep_logs: bool = False) -> None:
+        """End both processes, the API server first."""
+        atexit.unregister(self.stop)
+        self.client.close()
+        for name in reversed(list(self._processes)):
+            self.kill(name)
+        self._processes.clear()
+        if not keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop(keep_logs=True)
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def _etcd(self) -> list[Path | str]:
+        return [
+            *(self._binaries.etcd, "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--log-level", "warn"),
+            *("--listen-client-urls", self._etcd_url, "--advertise-client-urls", self._etcd_url),
+            *("--listen-peer-urls", self._peer_url),
+        ]
+
+    def _apiserver(self) -> list[Path | str]:
+        folder, keys = self.folder, self.folder / "service-accounts.key"
+        return [
+            *(self._binaries.kube_apiserver, "--etcd-servers", self._etcd_url, "--cert-dir", folder),
+            *("--bind-address", "127.0.0.1", "--secure-port", str(self.port)),
+            *("--tls-cert-file", self.certificates.certificate, "--tls-private-key-file", self.certificates.key),
+            *("--token-auth-file", folder / "tokens.csv", "--authorization-mode", "Node,RBAC"),
+            *("--enable-admission-plugins", "NodeRestriction", "--allow-privileged"),
+            *("--service-account-issuer", "https://kubernetes.default.svc"),
+            *("--service-account-key-file", keys, "--service-account-signing-key-file", keys),
+            *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false"),
+        ]

@@ -1,0 +1,338 @@
+"""Programs that the benchmarks start: each function is one process, and loads only what its name says.
+
+Whatever a program imports is part of what is measured, so each imports what it needs when it begins. The environment
+is that of a pod; `BENCH_ACCOUNT` names the folder that stands for its service account, `BENCH_TAPE` the tape of NVML's
+answers and `BENCH_SYSFS` the tree beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # the real one comes with a module that no program needs
+if TYPE_CHECKING:
+    import http.client
+    from pathlib import Path
+
+_INITIAL_EVENTS = {
+    "watch": "true",
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+    "timeoutSeconds": "300",
+}
+"""The query of a streamed list."""
+
+
+def ready(word: object = "ready") -> int:
+    """Say that what is to be measured is over, and stay until the benchmark has looked."""
+    print(word, flush=True)
+    sys.stdin.read()
+    return 0
+
+
+def interpreter() -> int:
+    """Python with what any client of an API server needs, and nothing done with it."""
+    for name in ("http.client", "json", "ssl"):
+        __import__(name)
+    return ready()
+
+
+def nvml_pass() -> int:
+    """The same after every NVML call of one probe: no Python process can look at GPUs and weigh less."""
+    from pathlib import Path
+
+    from tools.bench.replay import Replay
+    from toposcope.agent.nvml.gateway import Nvml
+    from toposcope.agent.probe import probe
+    from toposcope.agent.sysfs import Sysfs
+
+    nvml = Nvml(Replay(Path(os.environ["BENCH_TAPE"])))
+    probe(nvml, Sysfs(Path(os.environ["BENCH_SYSFS"])), nvml.start())
+    return interpreter()
+
+
+def patch() -> int:
+    """The shortest program that patches the Node `NODE_NAME` over TLS: the limit for an agent's start."""
+    import http.client
+    import json
+    from pathlib import Path
+
+    name = os.environ["NODE_NAME"]
+    connection = _connection(Path(os.environ["BENCH_ACCOUNT"]))
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"gpu.topology/gpus": "8"}}}
+    connection.request(
+        "PATCH",
+        f"/api/v1/nodes/{name}?fieldManager=bench&force=true",
+        json.dumps(body),
+        {"Content-Type": "application/apply-patch+yaml"},
+    )
+    answer = connection.getresponse()
+    answer.read()
+    return 0 if answer.status == http.HTTPStatus.OK else 1
+
+
+def drain() -> int:
+    """Read the streamed list of all Nodes and throw the bytes away: what TLS and HTTP alone cost in Python."""
+    from pathlib import Path
+
+    account = Path(os.environ["BENCH_ACCOUNT"])
+    connection = _connection(account)
+    query = "&".join(f"{name}={value}" for name, value in _INITIAL_EVENTS.items())
+    headers = {"Authorization": f"Bearer {(account / 'token').read_text()}"}
+    connection.request("GET", f"/api/v1/nodes?{query}", headers=headers)
+    answer = connection.getresponse()
+    tail = b""
+    while chunk := answer.read1(1 << 15):
+        tail = (tail + chunk[-1000:])[-2000:]  # the mark may come in two parts
+        if b"k8s.io/initial-events-end" in tail:
+            return ready()
+    return 1
+
+
+def decode() -> int:
+    """Read the streamed list of all Nodes, decode each to `NodeFacts` and keep those: what any controller must do."""
+    from pathlib import Path
+    from typing import Any
+
+    import msgspec
+
+    from toposcope.controller.node_decoder import NodeDecoder
+    from toposcope.kube.client import ApiClient, Request
+    from toposcope.kube.config import load
+    from toposcope.kube.requests import NODES
+    from toposcope.topology.catalogue import BUILT_IN
+
+    event_type = msgspec.defstruct("Event", [("type", str), ("object", msgspec.Raw)], gc=False)
+    decode_event, decode_node = msgspec.json.Decoder(event_type).decode, NodeDecoder(BUILT_IN.tracked)
+    client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
+    facts: dict[str, object] = {}
+    for line in client.stream(Request("GET", NODES, _INITIAL_EVENTS), 60.0):
+        event: Any = decode_event(line)
+        if event.type == "BOOKMARK":
+            return ready(len(facts))
+        name, _, facts[name] = decode_node(event.object)
+    return 1
+
+
+def naive() -> int:
+    """What most controllers in Python do: list all Nodes with the `kubernetes` package's typed client and keep them."""
+    from pathlib import Path
+    from typing import Any
+
+    from kubernetes import client
+
+    account = Path(os.environ["BENCH_ACCOUNT"])
+    settings = client.Configuration()
+    settings.host = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+    settings.ssl_ca_cert = str(account / "ca.crt")
+    settings.api_key = {"authorization": f"Bearer {(account / 'token').read_text()}"}
+    nodes: dict[str, Any] = {}
+    page: Any
+    with client.ApiClient(settings) as connection:
+        api = client.CoreV1Api(connection)
+        more: str | None = None
+        while more != "":
+            page = api.list_node(limit=500, _continue=more) if more else api.list_node(limit=500)
+            nodes |= {node.metadata.name: node for node in page.items}
+            more = page.metadata._continue or ""  # noqa: SLF001 - the package's own name for it
+        return ready(len(nodes))
+
+
+def controller() -> int:
+    """`toposcope controller` as it runs in a pod."""
+    from toposcope.cli.main import main
+
+    _in_pod()
+    return main(["controller", *sys.argv[1:]])
+
+
+def ui() -> int:
+    """`toposcope ui` as it runs in a pod, on a free port that it says."""
+    _in_pod()
+    from toposcope.telemetry.logs import set_up
+    from toposcope.ui.program import listening, of_cluster
+
+    set_up("text")
+    program = of_cluster(None)
+    with listening("127.0.0.1", 0) as listener:
+        print(listener.getsockname()[1], flush=True)
+        program.serve(listener)
+    return 0
+
+
+def agent() -> int:
+    """`toposcope agent` as it runs in a pod, except for the hardware: NVML's answers come from a tape."""
+    import argparse
+    import functools
+    from pathlib import Path
+
+    from toposcope.agent.gc_tuning import loading
+
+    with loading():  # as toposcope.cli.main and toposcope.cli.agent do
+        from toposcope.agent.nvml.supervisor import ProbeProcess
+        from toposcope.agent.options import options
+        from toposcope.cli.agent import add_arguments
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    chosen = options(parser, arguments)
+    with ProbeProcess(functools.partial(_replay, Path(os.environ["BENCH_TAPE"])), arguments.sysfs) as probe:
+        with loading():
+            from toposcope.agent.run import run  # after the fork, as in toposcope.cli.agent
+        _in_pod()
+        return run(chosen, probe)
+
+
+def soak_agent() -> int:
+    """An agent that syncs when it is told to: the production loop, worker and client, under a clock of its own.
+
+    While the file `BENCH_FAULT` is there, what it names is broken. Orders come as JSON lists on standard input, and
+    each is answered with one line of JSON:
+
+        ["turns", N]   as many syncs, one interval apart; how many succeeded
+        ["look"]       {"rss", "worker", "files", "threads", "sizes"}; `worker` is its process's resident size in bytes
+        ["worker"]     the worker's process id
+    """
+    import argparse
+    import functools
+    from pathlib import Path
+
+    from toposcope.agent.gc_tuning import loading
+    from toposcope.agent.nvml.supervisor import ProbeProcess
+    from toposcope.agent.options import add_arguments, options
+
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    chosen = options(parser, parser.parse_args())
+    opener = functools.partial(_faulty_replay, Path(os.environ["BENCH_TAPE"]), Path(os.environ["BENCH_FAULT"]))
+    with ProbeProcess(opener, Path(os.environ["BENCH_SYSFS"])) as probe:
+        with loading():  # after the fork, as in toposcope.cli.agent
+            import logging
+            import random
+
+            import msgspec
+
+            from tools.bench.reachable import look, rss
+            from toposcope.agent.collector import AgentCollector
+            from toposcope.agent.loop import Agent
+            from toposcope.agent.metrics import AgentMetrics
+            from toposcope.agent.publish import Publisher
+            from toposcope.kube.client import ApiClient
+            from toposcope.kube.config import load
+            from toposcope.telemetry.handler import page
+        logging.disable()  # its log is no part of what is looked at
+        clock = [0.0]
+        metrics = AgentMetrics()
+        client = ApiClient(load(None, os.environ, Path(os.environ["BENCH_ACCOUNT"])))
+        agent = Agent(
+            chosen,
+            probe,
+            Publisher(client, chosen.node_name),
+            metrics,
+            now=lambda: clock[0],
+            monotonic=lambda: clock[0],
+            rng=random.Random(0),  # noqa: S311 - jitter, not a secret
+        )
+        print('"ready"', flush=True)
+        for line in sys.stdin:
+            match msgspec.json.decode(line):
+                case ["turns", int() as count]:
+                    synced = 0
+                    for _ in range(count):
+                        clock[0] += agent.seconds_until_sync()
+                        synced += agent.sync()
+                    answer: object = synced
+                    page(AgentCollector(metrics, lambda: probe.worker))
+                case ["look"]:
+                    answer = look() | {"worker": rss(probe.worker) if probe.worker else 0}
+                case ["worker"]:
+                    answer = probe.worker
+                case other:
+                    raise ValueError(f"no such order: {other}")
+            print(msgspec.json.encode(answer).decode(), flush=True)
+    return 0
+
+
+def soak_controller() -> int:
+    """`toposcope controller` under a clock that moves when it is told to: all its threads and sockets real.
+
+    Orders come as JSON lists on standard input, and each is answered with one line of JSON:
+
+        ["advance", SECONDS, PATIENCE]   let time pass, and wait until the loop rests: whether it did within PATIENCE
+        ["look"]                         {"rss": BYTES, "files": N, "threads": N, "sizes": {PLACE: ENTRIES}}
+    """
+    import threading
+    import time
+
+    from tools.bench.virtual_time import VirtualTime
+
+    monotonic, sleep = time.monotonic, time.sleep
+    clock = VirtualTime()
+    clock.install()  # before anything of the program is imported
+    loop = threading.main_thread().ident or 0
+
+    def settled(patience: float) -> bool:
+        return clock.settled(loop, patience, monotonic, sleep)
+
+    def obey() -> None:
+        import msgspec
+
+        from tools.bench.reachable import look
+
+        settled(60.0)
+        print('"ready"', flush=True)
+        for line in sys.stdin:
+            match msgspec.json.decode(line):
+                case ["advance", seconds, patience]:
+                    clock.advance(seconds)
+                    answer: object = settled(patience)
+                case ["look"]:
+                    answer = look()
+                case other:
+                    raise ValueError(f"no such order: {other}")
+            print(msgspec.json.encode(answer).decode(), flush=True)
+
+    def orders() -> None:
+        """Obey until there are no more orders, or nobody reads the answers; then end the whole process."""
+        try:
+            obey()
+        finally:
+            os._exit(0)
+
+    threading.Thread(target=orders, name="orders", daemon=True).start()
+    return controller()
+
+
+def _in_pod() -> None:
+    """Have the program find the service account of this benchmark where a pod has its own."""
+    from pathlib import Path
+
+    from toposcope.kube.config import load
+
+    load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
+
+
+def _replay(tape: Path) -> object:
+    """The tape, loaded in the worker and nowhere else, as `gateway.open_pynvml` loads the binding."""
+    from tools.bench.replay import Replay
+
+    return Replay(tape)
+
+
+def _faulty_replay(tape: Path, fault: Path) -> object:
+    from tools.bench.replay import FaultyReplay
+
+    return FaultyReplay(tape, fault)
+
+
+def _connection(account: Path) -> http.client.HTTPSConnection:
+    import http.client
+    import ssl
+
+    return http.client.HTTPSConnection(
+        os.environ["KUBERNETES_SERVICE_HOST"],
+        int(os.environ["KUBERNETES_SERVICE_PORT"]),
+        context=ssl.create_default_context(cafile=account / "ca.crt"),
+    )

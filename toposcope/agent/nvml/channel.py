@@ -1,0 +1,120 @@
+"""What agent and worker share: a socket for signals, each whole or not there, and memory for answers and steps.
+
+An answer is in memory before it is signalled, so neither side can block in the middle of one, and the forty steps that
+a worker announces in a probe cost nothing. `multiprocessing.connection` would cost each agent 1.3 MB and 10 ms of its
+start, and its `recv_bytes` waits without a limit for the rest of a message.
+"""
+
+import mmap
+import os
+import select
+import socket
+import struct
+from typing import Final
+
+from toposcope.errors import ToposcopeError
+
+START: Final = b"S"
+"""To a worker that is a fresh interpreter: what it needs is in memory."""
+REQUEST: Final = b"P"
+"""To the worker: probe now."""
+RESULT: Final = b"R"
+"""To the agent: a probe is done and in memory. The next one comes only on request."""
+EVENT: Final = b"E"
+"""To the agent, between probes: something happened that calls for a probe at once; what, in words."""
+
+_STEP: Final = struct.Struct("=II")
+"""How many steps were announced, and how long the last one's name is, which follows."""
+_LENGTH: Final = struct.Struct("=I")
+"""How long the content is, which follows."""
+_LENGTH_AT: Final = 4096
+_CONTENT_AT: Final = _LENGTH_AT + _LENGTH.size
+_ROOM: Final = 8 << 20
+"""A probe of the largest machine is some 100 kB. Only pages that were written to take memory."""
+_LONGEST: Final = 4096
+
+
+class ChannelError(ToposcopeError):
+    """The other process is gone, or sent what is not a message."""
+
+
+class Channel:
+    """One end: `connection` is a SOCK_SEQPACKET socket, `memory` the descriptor of the memory that both ends map."""
+
+    def __init__(self, connection: socket.socket, memory: int) -> None:
+        self._socket = connection
+        self._descriptor = memory
+        self._memory = mmap.mmap(memory, _CONTENT_AT + _ROOM)
+
+    @classmethod
+    def pair(cls) -> tuple["Channel", "Channel"]:
+        """The agent's end and the worker's. Raises OSError."""
+        memory = os.memfd_create("toposcope-worker")
+        os.ftruncate(memory, _CONTENT_AT + _ROOM)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        return cls(ours, memory), cls(theirs, os.dup(memory))
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What a process needs to open this end: those of the socket and the memory."""
+        return self._socket.fileno(), self._descriptor
+
+    def fileno(self) -> int:
+        """What `select` waits for."""
+        return self._socket.fileno()
+
+    def announce(self, step: str) -> None:
+        """Tell the agent what comes next; a long name is cut."""
+        name = step.encode(errors="replace")[: _LENGTH_AT - _STEP.size]
+        count, _ = _STEP.unpack_from(self._memory)
+        self._memory[_STEP.size : _STEP.size + len(name)] = name
+        _STEP.pack_into(self._memory, 0, (count + 1) & 0xFFFFFFFF, len(name))
+
+    def step(self) -> tuple[int, str]:
+        """How many steps were announced, and the last one; its name may be mixed up while it is written."""
+        count, length = _STEP.unpack_from(self._memory)
+        return count, self._memory[_STEP.size : min(_STEP.size + length, _LENGTH_AT)].decode(errors="replace")
+
+    def store(self, content: bytes) -> None:
+        """Put content into memory, in place of the one before. Raises ChannelError when it is too large."""
+        if len(content) > _ROOM:
+            raise ChannelError(f"{len(content)} bytes are more than a probe can have")
+        self._memory[_CONTENT_AT : _CONTENT_AT + len(content)] = content
+        _LENGTH.pack_into(self._memory, _LENGTH_AT, len(content))
+
+    def load(self) -> bytes:
+        """The content in memory. Raises ChannelError for a length that `store` cannot have written."""
+        (length,) = _LENGTH.unpack_from(self._memory, _LENGTH_AT)
+        if length > _ROOM:
+            raise ChannelError(f"{length} bytes are more than a probe can have")
+        return self._memory[_CONTENT_AT : _CONTENT_AT + length]
+
+    def send(self, kind: bytes, words: str = "") -> None:
+        """Send a signal. Raises ChannelError."""
+        try:
+            self._socket.send(kind + words.encode(errors="replace")[:_LONGEST])
+        except OSError as error:
+            raise ChannelError(f"cannot send: {error}") from error
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a signal, or the end of the other process, came within so many seconds."""
+        return bool(select.select([self], [], [], seconds)[0])
+
+    def receive(self) -> tuple[bytes, str]:
+        """Wait for the next signal; its kind and words. Raises ChannelError."""
+        try:
+            signal = self._socket.recv(1 + _LONGEST)
+        except OSError as error:
+            raise ChannelError(f"cannot receive: {error}") from error
+        if not signal:
+            raise ChannelError("the other process is gone")
+        kind, words = signal[:1], signal[1:].decode(errors="replace")
+        if kind not in (START, REQUEST, RESULT, EVENT):
+            raise ChannelError(f"a signal of kind {kind!r}")
+        return kind, words
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+        self._memory.close()
+        os.close(self._descriptor)
