@@ -1,6 +1,6 @@
-"""`make fuzz`: bad input of every kind for a while, as a table; 1 when something broke.
+"""`make fuzz`: bad input of every kind for a while, as a table; exits 1 when something broke.
 
-A failure prints its smallest case and the command that makes it again.
+A failure prints its smallest case and the command that reproduces it.
 """
 
 import argparse
@@ -11,8 +11,7 @@ from typing import Final
 
 from tools import figures
 from tools.bench.report import aligned, number
-from tools.fuzz.child import Ending, guided_in_child, in_child
-from tools.fuzz.engine import Result
+from tools.fuzz.run import Result, guided_in_child, in_child
 from tools.fuzz.sizes import size_rows
 from tools.fuzz.subjects import SUBJECTS
 
@@ -21,11 +20,11 @@ _HEAD: Final = ("subject", "cases", "refused", "slowest", "memory grew", "what h
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Fuzz what was asked for."""
+    """Fuzz the subjects that were named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="SUBJECT", help=f"default: all of {', '.join(SUBJECTS)}")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each subject (default: %(default)g)")
-    parser.add_argument("--seed", type=int, help="where the cases begin; printed when it is not given")
+    parser.add_argument("--seed", type=int, help="of the first batch; drawn and printed when it is not given")
     parser.add_argument("--batches", type=int, help="so many batches of 100 cases instead of seconds")
     parser.add_argument("--no-guided", action="store_true", help="without the coverage-guided part (atheris)")
     parser.add_argument("--no-sizes", action="store_true", help="without the inputs that are bad by being large")
@@ -40,9 +39,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     findings = []
     rows: list[tuple[str, ...]] = [_HEAD]
     for name in names:
-        ending = in_child(name, given.seconds, seed, given.batches)
-        rows.append(_row(name, ending))
-        findings += _finding(name, ending)
+        result = in_child(name, given.seconds, seed, given.batches)
+        rows.append(_row(result))
+        if result.finding:
+            again = f'make fuzz ARGS="{name} --seed {result.seed} --batches 1"'
+            findings.append(f"{name}: {result.finding}\nagain: {again}")
     print(aligned(rows), flush=True)
     tables = {"input": rows}
     if not given.no_guided and given.batches is None:
@@ -59,32 +60,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if findings else 0
 
 
-def _row(name: str, ending: Ending) -> tuple[str, ...]:
-    result = ending.result or Result(name)
+def _row(result: Result) -> tuple[str, ...]:
     return (
-        name,
+        result.subject,
         f"{result.cases:,}",
-        f"{result.outcomes['refused']:,}",
+        f"{result.outcomes.get('refused', 0):,}",
         f"{number(result.slowest * 1000)} ms",
-        f"{number(ending.grew)} MiB",
-        "BROKEN" if ending.finding else SUBJECTS[name].promise,
+        f"{number(result.grew)} MiB",
+        "BROKEN" if result.finding else SUBJECTS[result.subject].promise,
     )
 
 
-def _finding(name: str, ending: Ending) -> list[str]:
-    if not ending.finding:
-        return []
-    seed = ending.result.seed if ending.result else ending.seed
-    again = f'make fuzz ARGS="{name} --seed {seed} --batches 1"'
-    return [f"{name}: {ending.finding}\nagain: {again}"]
-
-
 def _guided(names: Sequence[str], seconds: float, seed: int) -> list[str]:
-    """The coverage-guided part, told in a line a subject."""
+    """The coverage-guided part: prints a line for each subject and returns the findings."""
     findings = []
     for name in names:
-        told, finding = guided_in_child(name, seconds, seed)
-        print(f"guided by coverage: {name}: {told}", flush=True)
+        outcome, finding = guided_in_child(name, seconds, seed)
+        print(f"guided by coverage: {name}: {outcome}", flush=True)
         findings += [f"{name}, guided: {finding}"] if finding else []
     return findings
 

@@ -12,16 +12,17 @@ with atheris.instrument_imports(
     include=["toposcope", "yaml"],
     exclude=["toposcope.simulator.apiserver", "toposcope.simulator.nvml"],
 ):
+    from tools.fuzz.run import PROFILE
     from tools.fuzz.subjects import SUBJECTS
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 
 def main() -> None:
-    """Fuzz until the flags say that it is enough; a finding ends the process with an error."""
+    """Fuzz until libFuzzer's limits are reached; a finding ends the process with an error."""
     subject = SUBJECTS[sys.argv[1]]
 
-    @settings(database=None, deadline=None, phases=(Phase.generate,), suppress_health_check=list(HealthCheck))
+    @PROFILE
     @given(subject.cases)
     def attempt(case: object) -> None:
         try:

@@ -14,9 +14,8 @@ import pytest
 import tools.fuzz.__main__ as program
 import tools.fuzz.sizes
 import tools.fuzz.subjects.hostile
-from tools.fuzz.child import Ending, in_child
-from tools.fuzz.engine import Result
-from tools.fuzz.engine import fuzz as run
+from tools.fuzz.run import Result, in_child
+from tools.fuzz.run import fuzz as run
 from tools.fuzz.sizes import Size, size_rows
 from tools.fuzz.subjects import SUBJECTS
 from toposcope.controller.assess.assessment import assess
@@ -27,16 +26,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_few_cases(name: str) -> None:
-    found = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
-    assert not found.finding
-    assert found.cases
+    result = run(SUBJECTS[name], 60.0, 20261121, 1, batch=10)
+    assert not result.finding
+    assert result.cases
 
 
 def test_a_subject_runs_in_a_process_of_its_own() -> None:
-    ending = in_child("labels", 60.0, 1, 1)
-    assert ending.result is not None
-    assert ending.result.cases == 100
-    assert not ending.finding
+    result = in_child("labels", 60.0, 1, 1)
+    assert result.cases == 100
+    assert not result.finding
 
 
 def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,16 +43,16 @@ def test_a_child_that_dies_is_a_finding_with_its_case(monkeypatch: pytest.Monkey
             note.write("'the case'")
         return subprocess.CompletedProcess(command, -signal.SIGSEGV, "", "Fatal Python error")
 
-    monkeypatch.setattr("tools.fuzz.child.subprocess.run", killed)
-    ending = in_child("labels", 1.0, 1, None)
-    assert ending.finding.startswith("ended with -11\ncase: 'the case'\nFatal")
+    monkeypatch.setattr("tools.fuzz.run.subprocess.run", killed)
+    result = in_child("labels", 1.0, 1, None)
+    assert result.finding.startswith("ended with -11\ncase: 'the case'\nFatal")
 
 
 def test_the_table_says_what_broke_and_how_to_see_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(name: str, *_: object) -> Ending:
-        return Ending(Result(name, seed=77, finding="case: 1"), "case: 1", 0.0)
+    def broken(name: str, *_: object) -> Result:
+        return Result(name, seed=77, finding="case: 1")
 
     monkeypatch.setattr(program, "in_child", broken)
     assert program.main(["labels", "--no-guided", "--seed", "5"]) == 1

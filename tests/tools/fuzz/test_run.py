@@ -1,4 +1,4 @@
-"""The engine finds what is wrong, makes it small, and lets nothing pass for well that is not."""
+"""A run finds what is wrong, makes it small, and repeats itself from its seed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
-from tools.fuzz.engine import HungError, fuzz, patience
 from tools.fuzz.material import encoded, spoiled, text_of
+from tools.fuzz.run import HungError, fuzz, time_limit
 from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ def below_a_thousand(case: int) -> Outcome:
 
 
 def test_the_smallest_case_that_fails_is_named_with_its_seed() -> None:
-    found = fuzz(subject(below_a_thousand), 60.0, 5, 1)
-    assert found.finding.startswith("case: 1000\n")
-    assert "too large" in found.finding
-    assert found.seed == 5
+    result = fuzz(subject(below_a_thousand), 60.0, 5, 1)
+    assert result.finding.startswith("case: 1000\n")
+    assert "too large" in result.finding
+    assert result.seed == 5
 
 
 def test_the_same_seed_draws_the_same_cases() -> None:
     def cases() -> list[int]:
         seen: list[int] = []
-        fuzz(subject(lambda _: "taken"), 60.0, 11, 1, about=seen.append)
+        fuzz(subject(lambda _: "taken"), 60.0, 11, 1, note=seen.append)
         return seen
 
     assert cases() == cases()
@@ -43,19 +43,19 @@ def test_the_same_seed_draws_the_same_cases() -> None:
 
 def test_batches_go_on_from_seed_to_seed_until_time_is_over() -> None:
     ticks = count()
-    found = fuzz(subject(lambda _: "taken"), 500.0, 3, clock=lambda: float(next(ticks)), batch=10)
-    assert found.seed > 3
-    assert found.cases == 10 * (found.seed - 3 + 1)
-    assert not found.finding
+    result = fuzz(subject(lambda _: "taken"), 500.0, 3, clock=lambda: float(next(ticks)), batch=10)
+    assert result.seed > 3
+    assert result.cases == 10 * (result.seed - 3 + 1)
+    assert not result.finding
 
 
 def test_what_hangs_is_a_finding() -> None:
     def hang() -> None:
-        with patience(0.01):
+        with time_limit(0.01):
             while True:
                 pass
 
-    with pytest.raises(HungError, match="still at it"):
+    with pytest.raises(HungError, match="still running"):
         hang()
 
 
@@ -76,35 +76,35 @@ def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
     assert refusal("spec.levels[0].key: 'x y' is no label key; write PREFIX/NAME") == "refused"
 
 
-def test_a_case_that_hangs_is_told_as_it_is() -> None:
+def test_a_case_that_hangs_is_reported_as_it_was_drawn() -> None:
     tried: list[int] = []
 
     def hang(case: int) -> Outcome:
         tried.append(case)
         if case > 100:
-            raise HungError("still at it after 10 s")
+            raise HungError("still running after 10 s")
         return "taken"
 
-    found = fuzz(subject(hang), 60.0, 5, 1)
-    assert "still at it" in found.finding
-    assert found.finding.startswith(f"case: {tried[-1]}\n")
+    result = fuzz(subject(hang), 60.0, 5, 1)
+    assert "still running" in result.finding
+    assert result.finding.startswith(f"case: {tried[-1]}\n")
     assert sum(case > 100 for case in tried) == 1
 
 
 def test_documents_are_spoiled_and_the_sample_is_left_as_it_was() -> None:
     sample = {"a": [1, {"b": "c"}], "d": None}
     seen: list[object] = []
-    fuzz(Subject("x", "", spoiled([sample]), lambda _: "taken"), 60.0, 1, 1, about=seen.append)
+    fuzz(Subject("x", "", spoiled([sample]), lambda _: "taken"), 60.0, 1, 1, note=seen.append)
     assert sample == {"a": [1, {"b": "c"}], "d": None}
     assert sample in seen
-    assert len({repr(each) for each in seen}) > 20
+    assert len({repr(document) for document in seen}) > 20
 
 
 def test_texts_are_cut_and_some_are_no_utf_8() -> None:
     seen: list[bytes] = []
-    fuzz(Subject("x", "", encoded(text_of(["a b\nc d"], ["z"])), lambda _: "taken"), 60.0, 2, 2, about=seen.append)
+    fuzz(Subject("x", "", encoded(text_of(["a b\nc d"], ["z"])), lambda _: "taken"), 60.0, 2, 2, note=seen.append)
     assert b"a b\nc d" in seen
-    assert any(b"z" in each for each in seen)
+    assert any(b"z" in content for content in seen)
 
     def is_text(content: bytes) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Who judges the judges: a defect is planted for every subject, and the subject has to find it."""
+"""A defect is planted for every subject, and the subject has to find it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import toposcope.simulator.capture
 import toposcope.simulator.profile
 import toposcope.snapshot.documents
 import toposcope.snapshot.packed
-from tools.fuzz.engine import fuzz as run
+from tools.fuzz.run import fuzz as run
 from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.captures import _TABS
 from tools.fuzz.subjects.hostile import _alone
@@ -158,7 +158,7 @@ def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:
     return self._socket.recv(1), ""
 
 
-SABOTEURS: list[tuple[str, str, Any, str]] = [
+DEFECTS: list[tuple[str, str, Any, str]] = [
     ("labels", "tools.fuzz.subjects.labels.label_safe", str.strip, "is no label value"),
     ("labels", "tools.fuzz.subjects.labels.short_name", _cut, "become one value"),
     ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
@@ -189,16 +189,18 @@ SABOTEURS: list[tuple[str, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "target", "defect", "told"), SABOTEURS, ids=[f"{s[0]}-{s[1]}" for s in SABOTEURS])
+@pytest.mark.parametrize(
+    ("name", "target", "defect", "words"), DEFECTS, ids=["-".join(defect[:2]) for defect in DEFECTS]
+)
 def test_a_planted_defect_is_found(
-    name: str, target: str, defect: Callable[..., Any], told: str, monkeypatch: pytest.MonkeyPatch
+    name: str, target: str, defect: Callable[..., Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(target, defect)
     _alone.cache_clear()
-    found = run(SUBJECTS[name], 60.0, 1, 3, shrink=False).finding
+    finding = run(SUBJECTS[name], 60.0, 1, 3, shrink=False).finding
     _alone.cache_clear()
-    assert told in found
+    assert words in finding
 
 
-def test_every_subject_has_a_saboteur() -> None:
-    assert {saboteur[0] for saboteur in SABOTEURS} == set(SUBJECTS)
+def test_every_subject_has_a_planted_defect() -> None:
+    assert {defect[0] for defect in DEFECTS} == set(SUBJECTS)

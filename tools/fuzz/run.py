@@ -1,0 +1,204 @@
+"""Cases of one subject for a while, drawn by Hypothesis from a seed; in a process of its own when run as a program.
+
+`python -m tools.fuzz.run SUBJECT SECONDS SEED BATCHES FILE` is that process: one that crashes, or eats its memory, is a
+finding and not the end. It writes each case into FILE before it tries it, and prints what came of all as JSON.
+"""
+
+import contextlib
+import importlib.util
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import HypothesisWarning
+
+from tools.fuzz.subject import Subject
+
+_BATCH: Final = 100
+_PATIENCE: Final = 10.0
+"""Seconds of one attempt after which it counts as hung: each takes milliseconds."""
+_SHOWN: Final = 2000
+_GRACE: Final = 300.0
+"""Seconds beyond its time that a child has, to make a failing case small."""
+_MEMORY: Final = 2 << 30
+"""Bytes of address space: none of these inputs has more than some kilobytes."""
+_TAIL: Final = 3000
+PROFILE: Final = settings(
+    database=None,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+    verbosity=Verbosity.quiet,
+    print_blob=False,
+    report_multiple_bugs=False,
+)
+
+
+class HungError(BaseException):
+    """An attempt that did not end. No Exception: Hypothesis would make it small, and each attempt takes as long."""
+
+
+class Result(msgspec.Struct):
+    """What came of one subject."""
+
+    subject: str
+    outcomes: dict[str, int] = {}
+    slowest: float = 0.0
+    """Seconds."""
+    finding: str = ""
+    """The smallest case that fails, and how; empty when none does."""
+    seed: int = 0
+    """That of the batch which failed."""
+    grew: float = 0.0
+    """MiB of resident memory between the first cases and the last, in a process of its own."""
+
+    @property
+    def cases(self) -> int:
+        """How many were tried."""
+        return sum(self.outcomes.values())
+
+
+def fuzz(
+    subject: Subject,
+    seconds: float,
+    seed: int,
+    batches: int | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    note: Callable[[Any], object] = lambda _: None,
+    batch: int = _BATCH,
+    *,
+    shrink: bool = True,
+) -> Result:
+    """Try batch after batch, each from the next seed, until time is over, so many are done, or a case fails.
+
+    `note` gets each case before it is tried. Without `shrink` a case that fails is reported as it was drawn.
+    """
+    outcomes: Counter[str] = Counter()
+    result = Result(subject.name)
+    case: Any = None
+
+    def attempt(drawn: Any) -> None:
+        nonlocal case
+        case = drawn
+        note(case)
+        began = clock()
+        with time_limit():
+            outcome = subject.attempt(case)
+        result.slowest = max(result.slowest, clock() - began)
+        outcomes[outcome] += 1
+
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    draw = settings(PROFILE, max_examples=batch, phases=phases)
+    began, number = clock(), 0
+    while (batches is None or number < batches) and (number == 0 or clock() - began < seconds):
+        result.seed = seed + number
+        number += 1
+        try:
+            with warnings.catch_warnings():
+                # Hypothesis describes cases to itself; large ones are wanted here.
+                warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
+                seeded(result.seed)(draw(given(subject.cases)(attempt)))()
+        except (Exception, HungError) as error:  # noqa: BLE001 - whatever it is, it is what we look for
+            where = "".join(traceback.format_exception(error)[-6:])
+            shown = repr(case)
+            result.finding = f"case: {shown[:_SHOWN]}{'...' if len(shown) > _SHOWN else ''}\n{where.rstrip()}"
+            break
+    result.outcomes = dict(outcomes)
+    return result
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float = _PATIENCE) -> Iterator[None]:
+    """Raise HungError in whatever runs longer than this, in the main thread."""
+
+    def expired(_number: int, _frame: object) -> None:
+        raise HungError(f"still running after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def in_child(name: str, seconds: float, seed: int, batches: int | None) -> Result:
+    """Fuzz one subject in a child process."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        note = Path(folder) / "case"
+        done = _python(folder, seconds, "tools.fuzz.run", name, str(seconds), str(seed), str(batches or 0), str(note))
+        if done is not None and done.returncode == 0:
+            return msgspec.json.decode(done.stdout, type=Result)
+        how = f"ended with {done.returncode}" if done else "did not end"
+        case = note.read_text(encoding="utf-8", errors="replace") if note.exists() else "none was begun"
+        errors = done.stderr[-_TAIL:] if done else ""
+    return Result(name, finding=f"{how}\ncase: {case}\n{errors}".rstrip(), seed=seed)
+
+
+def guided_in_child(name: str, seconds: float, seed: int) -> tuple[str, str]:
+    """Let coverage choose the cases of a subject: what came of it in a few words, and the finding if there is one."""
+    if importlib.util.find_spec("atheris") is None:
+        return "left out: atheris is not installed (it has no wheel for this platform)", ""
+    limits = f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=2048", "-timeout=20"
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        output = f"-artifact_prefix={folder}/", "-print_final_stats=1"
+        done = _python(folder, seconds, "tools.fuzz.guided", name, *limits, f"-seed={seed or 1}", *output)
+    if done is None:
+        return "did not end", f"libFuzzer did not end within {seconds + _GRACE:g} s"
+    count = re.search(r"^stat::number_of_executed_units: *(\d+)", done.stderr, re.MULTILINE)
+    cases = f"{int(count[1]) if count else 0:,} cases"
+    return cases, "" if done.returncode == 0 else done.stderr[-_TAIL:] + done.stdout[-_TAIL:]
+
+
+def _python(folder: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str] | None:
+    """Run a module with temporary files in a folder; None when it took too long."""
+    command, environment = [sys.executable, "-m", *arguments], {**os.environ, "TMPDIR": folder}
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return subprocess.run(  # noqa: S603 - our own program
+            command, capture_output=True, text=True, timeout=seconds + _GRACE, check=False, env=environment
+        )
+    return None
+
+
+def main() -> None:
+    """What runs in the child."""
+    from tools.fuzz.subjects import SUBJECTS  # noqa: PLC0415 - they are what may crash
+
+    name, seconds, seed, batches, file = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    subject = SUBJECTS[name]
+    fuzz(subject, 0.0, int(seed) - 1, 1)  # loads what is loaded late
+    before = _resident()
+    path = Path(file)
+
+    def note(case: Any) -> None:
+        path.write_text(repr(case)[:_SHOWN], encoding="utf-8", errors="backslashreplace")
+
+    result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
+    result.grew = max(0.0, _resident() - before)
+    sys.stdout.buffer.write(msgspec.json.encode(result))
+
+
+def _resident() -> float:
+    """This process's resident memory in MiB, now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+if __name__ == "__main__":
+    main()
