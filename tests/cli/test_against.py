@@ -106,4 +106,4 @@ def test_a_file_counts_more_than_the_cluster(
 def test_files_hold_no_live_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = work(tmp_path, "llm")
     assert main(["check", "-f", file, "--from", file, "--against", "live"]) == 2
-    assert "--against live asks a cluster, and --from looks at files" in capsys.readouterr().err
+    assert "--against live needs a cluster, and --from reads files" in capsys.readouterr().err

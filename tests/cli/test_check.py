@@ -21,7 +21,7 @@ PROBLEMS = """\
     would fit if 2 nodes of 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 were drained of train/busy-1, train/busy-2: gb200-01, gb200-02
 {file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
-4 workloads checked, 1 error, 2 without room, 1 object of other kinds passed over (ConfigMap)
+4 workloads checked, 1 error, 2 without room, 1 object of other kinds skipped (ConfigMap)
 """  # noqa: E501 - as it is printed
 
 
@@ -167,7 +167,7 @@ def test_nothing_to_check_is_no_good_news(cluster: Path, tmp_path: Path, capsys:
     empty = tmp_path / "empty.yaml"
     empty.write_text("---\n# nothing\n")
     assert main(["check", "-f", str(empty), "--from", str(cluster)]) == 2
-    assert f"toposcope check: there is no object in {empty}, so nothing was checked\n" in capsys.readouterr().err
+    assert f"toposcope check: there are no objects in {empty}, so nothing was checked\n" in capsys.readouterr().err
 
 
 def test_standard_input_is_one_thing_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ def test_the_levels_of_a_file_count(cluster: str, config: str, capsys: pytest.Ca
     keys = [level["nodeLabel"] for level in yaml.safe_load(capsys.readouterr().out)["spec"]["levels"]]
     assert keys == ["example.com/row", "example.com/rack", "kubernetes.io/hostname"]
     main(["suggest", "--from", cluster, "--config", config])
-    assert "# Every one of them carries row > rack > host" in capsys.readouterr().out
+    assert "# All of them have row > rack > host" in capsys.readouterr().out
 
 
 def test_a_workload_may_ask_for_them(
@@ -117,7 +117,7 @@ def test_its_placeholders_are_no_place(cluster: str, config: str, capsys: pytest
     main(["nodes", "--from", cluster, "--config", config, "-o", "json"])
     assert json.loads(capsys.readouterr().out)["nodes"][0]["domains"] == {"row": "row-1", "host": "n1"}
     main(["levels", "--from", cluster, "--config", config])
-    assert "! rack: no level of the topology, because 1 node lacks it: n1" in capsys.readouterr().out
+    assert "! rack: not a level of the topology, because 1 node lacks it: n1" in capsys.readouterr().out
 
 
 def test_a_snapshot_brings_them_along(

@@ -73,7 +73,7 @@ def test_runai_asks_for_its_cluster_id(export: Export, capsys: pytest.CaptureFix
     assert export("runai") == 0
     printed = capsys.readouterr()
     assert "clusterId" not in json.loads(printed.out)
-    assert "clusterId is left out: give --cluster-id" in printed.err
+    assert "clusterId is missing: give --cluster-id" in printed.err
 
 
 def test_osmo_gets_its_keys(export: Export, capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,8 +228,8 @@ def test_bad_files_are_told_and_nothing_is_written(
     [
         (["--format", "kai", "--variant", "v9"], "--variant v9: kai has plain, aliases"),
         (["--format", "nccl"], "--format nccl needs --node"),
-        (["--format", "slurm", "--convert", "x"], "slurm needs the nodes"),
-        (["--format", "slurm", "--block-size", "0"], "'0' is no number of nodes"),
+        (["--format", "slurm", "--convert", "x"], "slurm needs nodes"),
+        (["--format", "slurm", "--block-size", "0"], "'0' is not a number of nodes"),
         (["--format", "flux"], "invalid choice: 'flux'"),
     ],
 )
@@ -242,7 +242,7 @@ def test_wrong_usage(arguments: list[str], words: str, capsys: pytest.CaptureFix
 
 def test_levels_that_are_not_there(export: Export, capsys: pytest.CaptureFixture[str]) -> None:
     assert export("kai", "--without", "spine") == 2
-    assert "--without spine: there is no such level; the levels are: zone > block" in capsys.readouterr().err
+    assert "--without spine: no such level; the levels are: zone > block" in capsys.readouterr().err
     assert export("slurm", "--level", "racks") == 2
     assert "there is no level 'racks'" in capsys.readouterr().err
 

@@ -115,7 +115,7 @@ def test_files_of_other_programs_have_a_name_and_one_form(
         with pytest.raises(SystemExit) as end:
             run(words, "-o", output)
         assert end.value.code == 2
-        assert f"{form} has a form of its own; for a file of that name write -o ./{output}" in capsys.readouterr().err
+        assert f"{form} has its own format; for a file of that name write -o ./{output}" in capsys.readouterr().err
 
 
 def test_wide_tells_more(run: Run) -> None:
@@ -166,7 +166,7 @@ def test_a_full_disk_is_told_in_one_line(words: list[str], files: dict[str, str]
             [sys.executable, "-W", "error", "-m", "toposcope.cli.main", *(files.get(word, word) for word in words)],
             cwd=ROOT, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=60,
         )  # fmt: skip
-    told = f"toposcope {words[0]}: the output cannot be written: No space left on device\n"
+    told = f"toposcope {words[0]}: cannot write the output: No space left on device\n"
     assert (ran.returncode, ran.stderr) == (2, told)
 
 

@@ -390,14 +390,14 @@ def test_help_says_what_is_replaced_and_what_is_left(capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit):
         discover_command("--help")
     text = " ".join(capsys.readouterr().out.split())
-    assert "UUIDs, serial numbers, chassis serials and GUIDs in it are stand-ins" in text
-    assert "Left as they are: product names" in text
+    assert "UUIDs, serial numbers, chassis serials and GUIDs in it are replaced" in text
+    assert "Kept: product names" in text
 
 
 def test_a_recording_has_its_own_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
     assert discover_command("--profile", str(file), "--faults", str(tmp_path / "faults.yaml")) == 1
-    assert "is a recording, only a profile can be broken" in capsys.readouterr().err
+    assert "is a recording, and only profiles can have faults" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

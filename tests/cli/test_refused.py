@@ -129,24 +129,24 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     for words in commands:  # no right at all
         code, out, err = command(*words, *where)
         assert (code, out) == (2, ""), words
-        assert f"toposcope {words[0]}: nodes may not be listed with these credentials" in err, words
+        assert f"toposcope {words[0]}: these credentials cannot list nodes" in err, words
         assert "ask an admin for a ClusterRole with the verb list on nodes (the API server: nodes " in err
         assert "Traceback" not in err
 
     grant(api, "see-topologies", "gpu.topology", "clustertopologies")
     code, out, err = once(command, ["tree", *where], lambda said: bool(said[1]))
     assert code == 2
-    assert out.startswith("ClusterTopology cluster: rack (as its controller counted)\ncluster: 2 nodes, 8 GPUs\n")
-    assert "nodes may not be listed" in err
-    assert "shown is what the controller counted, as with --summary" in err
+    assert out.startswith("ClusterTopology cluster: rack (by the controller's last count)\ncluster: 2 nodes, 8 GPUs\n")
+    assert "cannot list nodes" in err
+    assert "this is the controller's last count, as with --summary" in err
     assert command("tree", *where, "-o", "json")[:2] == (2, "")  # programs would take it for something else
     assert command("tree", "--summary", *where)[0] == 1
 
     grant(api, "see-nodes", "", "nodes")
-    code, out, err = once(command, ["tree", *where], lambda said: "(as its" not in said[1])
+    code, out, err = once(command, ["tree", *where], lambda said: "last count" not in said[1])
     assert code == 1  # no kubelet has said that the nodes are ready
     assert "NODES" in out
-    assert "warning: pods may not be listed with these credentials, so what is free is not known" in err
+    assert "warning: these credentials cannot list pods, so free GPUs are unknown" in err
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
     code, out, err = command("explain", "job/x", *where)
     assert code == 2
@@ -155,7 +155,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     for words in commands:
         code, out, err = command(*words, *where)
         assert "Traceback" not in err, words
-        assert "nodes may not" not in err, words
+        assert "cannot list nodes" not in err, words
 
     bind(api, documented_role())
     once(command, ["explain", "job/x", *where], lambda said: "credentials" not in said[2])
@@ -166,7 +166,7 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     code, out, err = command("tree", *where)
     assert (code, out) == (2, "")
     assert err.startswith("toposcope tree: 401 Unauthorized: ")
-    assert "the API server does not know these credentials, or no longer: log in again" in err
+    assert "the API server does not accept these credentials (any more): log in again" in err
     for resource in ("clusterrolebindings", "clusterroles"):
         for name in ("see-topologies", "see-nodes", "toposcope-viewer"):
             api.request("DELETE", f"{RBAC}/{resource}/{name}")

@@ -67,7 +67,7 @@ def test_what_cannot_be_saved_leaves_the_old_file(
     monkeypatch.setattr("toposcope.cli.save.write_packed", full)
     assert main(["save", str(file), "--from", demo]) == 2
     told = capsys.readouterr().err
-    for words in ("there is no node in", "there is no folder", "is no file; name one to write", "No space left"):
+    for words in ("there are no nodes in", "no such folder", "is not a file; name one to write", "No space left"):
         assert words in told
     assert file.read_text() == "as it was"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["empty.yaml", "saved"]

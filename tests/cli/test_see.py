@@ -42,7 +42,7 @@ rack           cloud.google.com/gce-topology-subblock  30/30        4    4      
 nvlink-domain  gpu.topology/nvlink-domain              30/30       13    1       1   18  -
 host           kubernetes.io/hostname                  30/30       30    1       1    1  -
 superpod       -                                        0/30        0    -       -    -  1 workload
-! superpod: required and on no node
+! superpod: required, but on no node
 """
 RACK_3 = """\
 NAME    GPUS  FREE  STATE     PRODUCT      INTERCONNECT  ZONE    BLOCK    RACK    NVLINK-DOMAIN
@@ -174,7 +174,7 @@ def test_what_changed(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "".join(line for line in lines if "shape" not in line) == DIFF
     assert len(lines) == 5  # the shape too
     assert main(["diff", demo, "--from", demo]) == 0
-    assert capsys.readouterr().out == "nothing has changed: 30 nodes\n"
+    assert capsys.readouterr().out == "no changes: 30 nodes\n"
     main(["diff", demo, "--from", str(now), "-o", "json"])
     first = json.loads(capsys.readouterr().out)["changes"][0]
     assert (first["kind"], first["subject"], first["before"], len(first["nodes"])) == (

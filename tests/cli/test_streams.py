@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from toposcope.cli.main import COMMANDS, main
+from toposcope.cli import COMMANDS
+from toposcope.cli.main import main
 
 QUESTIONS = {
     "tree": ("tree", "--all"),
@@ -75,7 +76,7 @@ def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_closed_output_is_told_and_a_closed_standard_error_is_no_trouble(folder: Path) -> None:
     ran = in_bash("TOPOSCOPE tree --from now.json >&-", folder)
-    told = "toposcope tree: the output cannot be written: Bad file descriptor\n"
+    told = "toposcope tree: cannot write the output: Bad file descriptor\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
     # Warnings are not written into whatever file is opened next, nor to standard output.
     ran = in_bash("TOPOSCOPE tree --from bad.json 2>&-", folder)

@@ -32,28 +32,28 @@ def test_two_kinds_are_two_documents_that_say_why(tmp_path: Path, capsys: pytest
     assert [each["metadata"]["name"] for each in (first, second)] == ["by-rack", "nvidia-l40s"]
     assert {"key": RACK, "operator": "DoesNotExist"} in second["spec"]["nodeSelector"]["matchExpressions"]
     assert "# 26 nodes, 136 GPUs: gb200-01, gb200-02, gb200-03, ..." in printed
-    assert f"# Other nodes lack {RACK}: in one topology with these, schedulers would leave them out." in printed
+    assert f"# Other nodes lack {RACK}: in one topology with these, schedulers would ignore them." in printed
 
 
 def test_few_nodes_are_suspected_to_wait_for_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nodes = without_racks("l40s-1")
     more = [{**node, "metadata": {**node["metadata"], "name": f"m{i}"}} for i in range(40) for node in nodes[:1]]
     assert suggest(tmp_path, [*nodes, *more]) == 0
-    assert "# So few nodes may only wait for a label." in capsys.readouterr().out.split("---")[1]
+    assert "# So few nodes may just be missing a label." in capsys.readouterr().out.split("---")[1]
 
 
 def test_what_is_there_already_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert suggest(tmp_path, [*demo_nodes(), cluster_topology()]) == 0
-    assert "there is a ClusterTopology cluster already; applying this changes it" in capsys.readouterr().err
+    assert "ClusterTopology cluster already exists; applying this changes it" in capsys.readouterr().err
     assert suggest(tmp_path, [*without_racks("l40s"), cluster_topology()]) == 0
-    assert "ClusterTopology cluster is about the same nodes and stays as it is" in capsys.readouterr().err
+    assert "ClusterTopology cluster has the same nodes and is not changed" in capsys.readouterr().err
 
 
 def test_nothing_to_suggest_is_an_answer_with_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert suggest(tmp_path, []) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "toposcope suggest: there is no node with GPUs" in printed.err
+    assert "toposcope suggest: there are no nodes with GPUs" in printed.err
 
 
 def test_nodes_without_an_agent_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,7 +61,7 @@ def test_nodes_without_an_agent_are_named(tmp_path: Path, capsys: pytest.Capture
     del nodes[0]["metadata"]["labels"]["gpu.topology/gpus"]
     assert suggest(tmp_path, nodes) == 1
     printed = capsys.readouterr()
-    assert "warning: 1 node has (gb200-01) GPUs and no label gpu.topology/gpus" in printed.err
+    assert "warning: 1 node has (gb200-01) GPUs but no label gpu.topology/gpus" in printed.err
     assert yaml.safe_load(printed.out)["metadata"]["name"] == "cluster"
 
 

@@ -28,7 +28,7 @@ STATUS: Object = {
     ],
 }  # fmt: skip
 PAGE = """\
-ClusterTopology cluster: zone > rack > host (as its controller counted)
+ClusterTopology cluster: zone > rack > host (by the controller's last count)
 cluster: 100,000 nodes, 600,000 GPUs
 └─ 4 zones, 25,000.0 nodes each on average
    └─ 9,091 racks, 11.0 nodes each on average  ! 2 nodes without it
@@ -65,4 +65,4 @@ def test_for_programs_and_without_a_controller(tmp_path: Path, capsys: pytest.Ca
     }  # fmt: skip
     file.write_text(saved([cluster_topology()]))
     assert main(["tree", "--summary", "--from", str(file)]) == 2
-    assert "no controller has counted anything yet; ask without --summary" in capsys.readouterr().err
+    assert "no controller has written its counts yet; run it without --summary" in capsys.readouterr().err

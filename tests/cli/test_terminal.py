@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
-from toposcope.cli import completion
-from toposcope.cli.main import COMMANDS, main
+from toposcope.cli import COMMANDS, completion
+from toposcope.cli.main import main
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain, safe, shortened, wants_colour
 from toposcope.cli.tree import _fitted
@@ -120,117 +120,102 @@ def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> Non
     assert "paged" not in on_a_terminal(*words, rows=5, PAGER="cat", TERM="xterm")
 
 
-def test_progress_shows_after_a_second_on_terminals_only() -> None:
-    now = [0.0]
-    stream = Terminal()
-    with Progress(stream, lambda: now[0], ticking=False) as progress:
-        progress("nodes", 500)
-        assert stream.getvalue() == ""
-        now[0] = 1.5
-        progress("nodes", 12_500)
-        progress("nodes", 13_000)
-        assert stream.getvalue() == "\r\x1b[Kreading nodes: 12,500, 8,333/s"
-    assert stream.getvalue().endswith("\r\x1b[K")
-    quiet = io.StringIO()
-    with Progress(quiet, lambda: now[0], ticking=False) as progress:
-        progress.tick()
-        now[0] = 9.0
-        progress("nodes", 1)
-    assert quiet.getvalue() == ""
+class Clock:
+    """Goes on when told to, and by a second whenever somebody looks at a ticking one."""
 
+    def __init__(self, tick: float = 0.0) -> None:
+        self.now, self._tick = 0.0, tick
 
-def test_to_check_many_workloads_takes_a_while_and_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The clock goes on by a second whenever somebody looks at it."""
-    seconds = iter(map(float, range(100)))
-    shown = Terminal()
-    monkeypatch.setattr(
-        "toposcope.cli.check.Progress",
-        lambda _stream, doing="reading": Progress(shown, lambda: next(seconds), doing=doing, ticking=False),
-    )
-    cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
-    cluster.write_text(saved([*demo_nodes(most=2)]))
-    work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))
-    assert main(["check", "-f", str(work), "--from", str(cluster)]) == 0
-    assert f"reading {shortened(str(work), 36)}: 2, 1/s, 100%, 0 s left" in shown.getvalue()
-    assert "checking workloads: 2, 1/s, 50%, 2 s left" in shown.getvalue()
-    assert shown.getvalue().endswith("checking workloads: 4, 1/s, 100%, 0 s left\r\x1b[K")
-    assert capsys.readouterr().err.count("checking") == 0
-
-
-def test_while_nothing_is_told_the_time_goes_on_to_be_shown() -> None:
-    """A server that does not answer: nobody calls, and people still see that something goes on."""
-    now = [0.0]
-    stream = Terminal()
-    with Progress(stream, lambda: now[0], ticking=False) as progress:
-        progress.tick()
-        progress("nodes", 0)
-        for now[0] in (0.9, 1.1, 1.5, 2.4):
-            progress.tick()
-        progress("nodes", 500)
-        now[0] = 2.7
-        progress("nodes", 1_000)
-        now[0] = 3.0
-        progress.tick()
-    shown = ["reading nodes, 1 s", "reading nodes, 2 s", "reading nodes: 1,000, 370/s", ""]
-    assert stream.getvalue().split("\r\x1b[K")[1:] == shown
-
-
-def test_a_complaint_takes_the_line_of_progress_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    stream = Terminal()
-    with Progress(stream, lambda: now[0], ticking=False) as progress:
-        now[0] = 1.5
-        progress("nodes", 500)
-        monkeypatch.setattr(sys, "stderr", stream)
-        complain("warning: pods may not be listed")
-        now[0] = 2.0
-        progress("pods", 0)
-    assert stream.getvalue() == (
-        "\r\x1b[Kreading nodes: 500, 333/s\r\x1b[Kwarning: pods may not be listed\n\r\x1b[Kreading pods\r\x1b[K"
-    )
-    complain("afterwards")  # nothing is left that would be cleared
-    assert stream.getvalue().endswith("reading pods\r\x1b[Kafterwards\n")
-
-
-def test_a_terminal_that_is_gone_ends_the_progress_and_not_the_command() -> None:
-    class Gone(Terminal):
-        def write(self, _text: str) -> int:
-            raise OSError(5, "Input/output error")
-
-    now = [0.0]
-    with Progress(Gone(), lambda: now[0], ticking=False) as progress:
-        now[0] = 2.0
-        progress("nodes", 1)
-        progress("nodes", 2)
-
-
-def test_the_thread_that_watches_ends_with_the_progress() -> None:
-    """With the real clock: only that the thread comes and goes."""
-    with Progress(Terminal()):
-        watching = [each for each in threading.enumerate() if each.name == "progress"]
-    assert len(watching) == 1
-    watching[0].join(10)
-    assert not watching[0].is_alive()
+    def __call__(self) -> float:
+        self.now += self._tick
+        return self.now
 
 
 def test_progress_tells_the_rate_and_what_is_left() -> None:
-    now = [0.0]
-    stream = Terminal()
-    with Progress(stream, lambda: now[0], ticking=False) as progress:
-        progress("nodes", 0, 0.0)
-        now[0] = 2.0
-        progress("nodes", 10_000, 0.1)
-        now[0] = 4.0
-        progress("pods", 0, None)  # begins now, and has a rate of its own
-        now[0] = 5.0
-        progress("pods", 500, 0.001)
-    assert stream.getvalue().split("\r\x1b[K")[1:-1] == [
+    clock = Clock()
+    progress = Progress(io.StringIO(), clock=clock)
+    shown = []
+    for now, what, count, share in (
+        (0.5, "nodes", 0, 0.0),
+        (1.0, "nodes", 0, 0.0),
+        (2.0, "nodes", 10_000, 0.1),
+        (4.0, "pods", 0, None),  # begins now, and has a rate of its own
+        (5.0, "pods", 500, 0.001),
+    ):
+        clock.now = now
+        progress(what, count, share)
+        shown.append(progress.text())
+    assert shown == [
+        "reading nodes",
+        "reading nodes, 1 s",
         "reading nodes: 10,000, 5,000/s, 10%, 18 s left",
         "reading pods",
         "reading pods: 500, 500/s, 0%, 17 min left",
     ]
+
+
+def test_checking_many_workloads_shows_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    class Shown(Progress):
+        def __call__(self, what: str, count: int, share: float | None = None) -> None:
+            super().__call__(what, count, share)
+            shown.append(self.text())
+
+    monkeypatch.setattr("toposcope.cli.check.Progress", lambda stream, doing="reading": Shown(stream, doing, Clock(1)))
+    cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
+    cluster.write_text(saved([*demo_nodes(most=2)]))
+    work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))
+    assert main(["check", "-f", str(work), "--from", str(cluster)]) == 0
+    assert f"reading {shortened(str(work), 36)}: 2, 1/s, 100%, 0 s left" in shown
+    assert "checking workloads: 2, 1/s, 50%, 2 s left" in shown
+    assert "checking" not in capsys.readouterr().err
+
+
+def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the real clock: what is written meanwhile appears above the line, which is gone in the end."""
+    monkeypatch.setenv("TERM", "xterm")
+    drawn = threading.Event()
+
+    class Watched(Terminal):
+        def write(self, text: str) -> int:
+            if "nodes" in text:
+                drawn.set()
+            return super().write(text)
+
+    stream = Watched()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(stream, delay=0.0) as progress:
+        progress("nodes", 500)
+        assert drawn.wait(10)
+        complain("warning: pods may not be listed")
+    shown = stream.getvalue()
+    assert "reading nodes: 500" in shown
+    assert "warning: pods may not be listed\n" in shown
+    assert shown.endswith("\x1b[2K")  # the last thing: erase the line
+    complain("afterwards")
+    assert stream.getvalue().endswith("\x1b[2Kafterwards\n")
+    quiet = io.StringIO()
+    with Progress(quiet, delay=0.0) as progress:
+        progress("nodes", 1)
+    assert quiet.getvalue() == ""
+    assert not [thread for thread in threading.enumerate() if thread.name == "progress"]
+
+
+def test_a_terminal_that_is_gone_ends_the_progress_and_not_the_command() -> None:
+    failed = threading.Event()
+
+    class Gone(Terminal):
+        def write(self, _text: str) -> int:
+            failed.set()
+            raise OSError(5, "Input/output error")
+
+    with Progress(Gone(), delay=0.0) as progress:
+        progress("nodes", 1)
+        assert failed.wait(10)
+        progress("nodes", 2)
 
 
 def kubectl_asks(*words: str) -> list[str]:

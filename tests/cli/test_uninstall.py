@@ -11,8 +11,7 @@ from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
 from toposcope.cli.main import main
-from toposcope.cli.removal.carry_out import Remover, WaitTimeoutError
-from toposcope.cli.removal.plan import look
+from toposcope.cli.removal import Remover, WaitTimeoutError, find_all
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import UnreachableError
 from toposcope.kube.listing import everything
@@ -102,7 +101,7 @@ def test_without_yes_it_is_shown_and_nothing_is_changed(
         "delete  clustertopology.gpu.topology/c",
     ]
     assert said[-2].startswith("clean   2 nodes of ")
-    assert said[-1] == "nothing was changed; --yes does it"
+    assert said[-1] == "nothing was changed; to remove it, add --yes"
 
 
 def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +120,7 @@ def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, capsys: pytest
         **left,
     }
     assert uninstall(cluster, "--yes") == 0
-    assert capsys.readouterr().out == f"cluster {cluster.url}\nnothing of Toposcope's is left; {LAST}"
+    assert capsys.readouterr().out == f"cluster {cluster.url}\nnothing to remove; {LAST}"
 
 
 def test_nothing_goes_while_a_flavor_holds_a_topology(
@@ -138,8 +137,8 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(
     assert uninstall(cluster, "--yes") == 1
     assert state(cluster) == before
     said = capsys.readouterr()
-    assert "delete  topology.kueue.x-k8s.io/c\n        ! held by ResourceFlavor h200\n" in said.out
-    assert said.err.startswith("toposcope uninstall: something is held; let go of it first")
+    assert "delete  topology.kueue.x-k8s.io/c\n        ! in use by ResourceFlavor h200\n" in said.out
+    assert said.err.startswith("toposcope uninstall: something is in use: see above")
 
 
 def test_what_workloads_require_is_told(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +160,7 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
     client = clients()
     client.__class__ = CachedReader
     time = Time()
-    Remover(client, lambda _: None, 10.0, time, lambda _: None).carry_out(look(client))
+    Remover(client, lambda _: None, 10.0, time, lambda _: None).carry_out(find_all(client))
     assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]
 
 
@@ -185,14 +184,14 @@ def test_pods_that_still_run_end_it_before_a_label_is_touched(
         time.seconds += seconds
 
     before = state(cluster)
-    with pytest.raises(WaitTimeoutError, match="pods of Toposcope still run") as caught:
-        Remover(client, lambda _: None, 3.0, time, sleep).carry_out(look(client))
+    with pytest.raises(WaitTimeoutError, match="pods of Toposcope are still running") as caught:
+        Remover(client, lambda _: None, 3.0, time, sleep).carry_out(find_all(client))
     assert "kubectl get pods -n toposcope-system" in str(caught.value)
     assert time.seconds == 3.0
     assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
     cluster.request("DELETE", f"{pods}/agent-x?gracePeriodSeconds=0")
-    Remover(client, lambda _: None, 3.0, time, sleep).carry_out(look(client))
-    assert look(client).empty
+    Remover(client, lambda _: None, 3.0, time, sleep).carry_out(find_all(client))
+    assert find_all(client).empty
 
 
 def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
@@ -203,7 +202,7 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
     def sleep(seconds: float) -> None:
         time.seconds += seconds
 
-    plan = look(client)
+    plan = find_all(client)
     with (
         finalizer(cluster, f"{KAI}/c", "example.com/hold"),
         pytest.raises(
@@ -225,7 +224,7 @@ def test_what_comes_back_is_told(
     monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
     assert uninstall(cluster, "--yes") == 1
     said = capsys.readouterr()
-    assert "it is there again:\nclean   1 node of 1 label or annotation\n" in said.out
+    assert "it came back:\nclean   1 node of 1 label or annotation\n" in said.out
     assert "Argo CD" in said.err
 
 
@@ -233,7 +232,7 @@ def test_where_nothing_was_ever_installed_nothing_is_left(
     api: ApiUnderTest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert uninstall(api) == 0
-    assert "nothing of Toposcope's is left" in capsys.readouterr().out
+    assert "nothing to remove" in capsys.readouterr().out
 
 
 def test_no_answer_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

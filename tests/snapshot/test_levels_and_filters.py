@@ -3,8 +3,8 @@ import pytest
 from tests.snapshot.clusters import scoped, snapshot, view
 from tests.support.saved import cluster_topology
 from toposcope.api.cluster_topology import Requirement
-from toposcope.snapshot.filters import SelectorError, parse, picked, states
-from toposcope.snapshot.levels import Sizes, crossed, level_views
+from toposcope.snapshot.filters import SelectorError, filter_nodes, parse, states
+from toposcope.snapshot.levels import Sizes, crossings_of, level_views
 from toposcope.snapshot.scope import scope
 
 
@@ -19,26 +19,26 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     # Two racks are called r2, in different blocks.
     assert (rack.domains, rack.sizes, rack.nodes, rack.usable, rack.workloads) == (3, Sizes(1, 1, 2), 4, 3, 3)
     assert found["block"].by_spec
-    assert found["row"].amiss == "required and on no node"
-    assert [each.amiss for each in found.values() if each.domain != "row"] == [""] * 5
-    [told] = crossed(scope(snapshot(nodes)))
+    assert found["row"].problem == "required, but on no node"
+    assert [level.problem for level in found.values() if level.domain != "row"] == [""] * 5
+    [told] = crossings_of(scope(snapshot(nodes)))
     assert told.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 
 def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
     found = level_views(scoped(view("a"), view("b", rack=None)))
-    assert [each.domain for each in found if not each.in_topology] == ["rack"]
-    assert found[-1].amiss == "no level of the topology, because 1 node lacks it"
+    assert [level.domain for level in found if not level.in_topology] == ["rack"]
+    assert found[-1].problem == "not a level of the topology, because 1 node lacks it"
     assert found[-1].missing_nodes == ("b",)
 
 
 def test_a_spec_that_names_a_level_keeps_it_and_says_who_falls_out() -> None:
     levels = [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]
     [rack] = level_views(scoped(view("a"), view("b", rack=None), levels=levels))
-    assert rack.amiss == "1 node lacks it and falls out of the topology"
+    assert rack.problem == "1 node lacks it and falls out of the topology"
 
 
-def test_nodes_are_picked_by_label_domain_and_state() -> None:
+def test_nodes_are_filter_nodes_by_label_domain_and_state() -> None:
     nodes = [
         view("a"),
         view("b", state="degraded"),
@@ -49,7 +49,7 @@ def test_nodes_are_picked_by_label_domain_and_state() -> None:
     found = scoped(*nodes, levels=levels)
 
     def names(*arguments: object, **asked: object) -> str:
-        return "".join(node.name for node in picked(found, *arguments, **asked))  # type: ignore[arg-type]
+        return "".join(node.name for node in filter_nodes(found, *arguments, **asked))  # type: ignore[arg-type]
 
     assert names() == "abcd"
     assert names(domains=[("rack", "r1")]) == "ab"

@@ -92,7 +92,7 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "see-nodes"}}
     account = {"kind": "ServiceAccount", "namespace": "train", "name": "viewer"}
     try:
-        with pytest.raises(ForbiddenError, match=r"^nodes may not be listed .* the verb list on nodes "):
+        with pytest.raises(ForbiddenError, match=r"^these credentials cannot list nodes, .* the verb list on nodes "):
             look(client)
         rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
         api.create(f"{rbac}/clusterroles", role | {"rules": [rule]})
@@ -110,11 +110,9 @@ def test_what_may_not_be_read_is_a_warning_and_nodes_that_may_not_an_error(api: 
     assert len(seen.nodes) == 3
     assert seen.pods is None
     topologies, pods = seen.warnings
-    assert pods.startswith(
-        "pods may not be listed with these credentials, so what is free is not known; ask an admin for"
-    )
+    assert pods.startswith("these credentials cannot list pods, so free GPUs are unknown; ask an admin for")
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User " in pods
-    assert topologies.startswith("clustertopologies.gpu.topology may not be listed with these credentials, so levels")
+    assert topologies.startswith("these credentials cannot list clustertopologies.gpu.topology, so levels")
 
 
 def _once_allowed(client: ApiClient) -> Snapshot:

@@ -18,10 +18,10 @@ def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() ->
     assert scope(snapshot(nodes, (), named("x"))).name == "x"
     assert scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
     assert scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
-    with pytest.raises(TopologyNotFoundError, match=r"several ClusterTopologies, name one of: x, y"):
+    with pytest.raises(TopologyNotFoundError, match=r"several ClusterTopologies; name one of: x, y"):
         scope(snapshot(nodes, (), named("x"), named("y")))
     with pytest.raises(
-        TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); there: rack"
+        TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); existing: rack"
     ):
         scope(snapshot(nodes, (), named("rack")), "rakc")
 

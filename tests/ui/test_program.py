@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from toposcope.cli.main import COMMANDS
+from toposcope.cli import COMMANDS
 
 
 def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Path) -> None:
@@ -24,8 +24,8 @@ def test_the_program_prints_its_address_serves_and_ends_at_a_signal(tmp_path: Pa
         assert program.stdout
         assert program.stderr
         line = program.stdout.readline()
-        assert line.startswith(f"{source} is shown at http://127.0.0.1:"), program.stderr.read()
-        where = urlsplit(line.split(" shown at ")[1].split()[0])
+        assert line.startswith(f"{source} is served at http://127.0.0.1:"), program.stderr.read()
+        where = urlsplit(line.split(" served at ")[1].split()[0])
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)
         connection.request("GET", "/api/node/gb200-01")
         assert json.loads(connection.getresponse().read())["gpus"] == 4

@@ -20,7 +20,7 @@ from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.probe import probe
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
-from toposcope.cli.main import COMMANDS
+from toposcope.cli import COMMANDS
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs

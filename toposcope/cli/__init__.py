@@ -1,1 +1,24 @@
-"""The `toposcope` command. Each subcommand is one module, loaded only when it is called."""
+"""The `toposcope` command. Each subcommand is a module of its name here, loaded only when it is called."""
+
+from typing import Final
+
+COMMANDS: Final = {
+    "tree": "show the hierarchy of a cluster with counts: nodes, GPUs, what is free, what is unhealthy",
+    "nodes": "list nodes by label, domain or state",
+    "levels": "list the levels of a topology: label key, coverage, domains, who requires them",
+    "matrix": "show how the GPUs and NICs of a node are linked",
+    "save": "save a cluster into a small file that all commands load at once",
+    "diff": "show what changed in a cluster since it was saved",
+    "check": "check workloads before you submit them: rules, levels, room",
+    "ui": "show the cluster in a browser: live, from files, or as one HTML file to send",
+    "explain": "explain why a workload in the cluster waits, and what to do next",
+    "suggest": "suggest ClusterTopologies for the kinds of nodes in the cluster",
+    "export": "write the topology in the format of Grove, KAI, Kueue, Run:ai, OSMO, Slurm or NCCL",
+    "discover": "show how the GPUs of this machine (or of a profile or capture) are wired",
+    "agent": "keep the labels of this node up to date (runs on every GPU node)",
+    "controller": "keep ClusterTopologies and what schedulers read up to date (runs once per cluster)",
+    "uninstall": "remove what Toposcope wrote to a cluster: published resources, ClusterTopologies, labels",
+    "demo": "simulate a cluster and watch everything work together",
+    "completion": "print shell completion for bash, zsh or fish",
+}
+"""Subcommand to its one-line help."""

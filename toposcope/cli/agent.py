@@ -1,4 +1,4 @@
-"""Keep the labels of this node true: probe its GPUs, publish what they say on its own Node object."""
+"""Keep the labels of this node up to date: probe its GPUs and publish the result on its own Node object."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Which label is which level, for commands: an admin's own additions count as they do for the controller."""
+"""Which label carries which level, for commands: with an admin's own levels, as the controller has them."""
 
 import argparse
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.controller_config import UnreadableError, read_config
-from toposcope.cli.failing import CommandError
+from toposcope.cli.command import CommandError
 from toposcope.cli.terminal import complain
 from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
@@ -23,38 +23,38 @@ _CONTROLLERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/compon
 _FORBIDDEN: Final = 403
 
 
-def catalogue_of(arguments: argparse.Namespace) -> Catalogue | None:
-    """What `--config` says; None without it. Raises Unanswerable."""
+def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
+    """What `--config` says; None without it. Raises CommandError."""
     if not arguments.config:
         return None
     try:
         content = Path(arguments.config).read_bytes()
     except OSError as error:
         raise CommandError(f"--config {arguments.config}: {error.strerror}") from error
-    return _understood(_inside(content, arguments.config), arguments.config)
+    return _parsed(_inside(content, arguments.config), arguments.config)
 
 
-def live_catalogue(client: "ApiClient") -> Catalogue:
-    """That of the controller in the cluster: its ConfigMap, where there is one. Raises KubeError and Unanswerable."""
-    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - nobody who looks at files has to wait for it
+def of_cluster(client: "ApiClient") -> Catalogue:
+    """That of the controller in the cluster: its ConfigMap, if there is one. Raises KubeError and CommandError."""
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
 
     try:
         for namespace in _namespaces(client):
             found = _get(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
             text = (found.get("data") or {}).get(KEY) if found else None
             if isinstance(text, str):
-                return _understood(text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}")
+                return _parsed(text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}")
     except ApiError as error:
         if error.status != _FORBIDDEN:
             raise
-        text = f"levels that an admin configured do not count: {error.message}; give them with --config FILE"
+        text = f"configured levels are ignored: {error.message}; pass them with --config FILE"
         complain(f"warning: {text}")
     return BUILT_IN
 
 
 def _namespaces(client: "ApiClient") -> Iterator[str]:
-    """Where the controller may run: where the manifests put it, else where a Deployment of its labels is."""
-    from toposcope.kube.client import Request  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    """Where the controller may run: where the manifests put it, else where a Deployment has its labels."""
+    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
     yield HOME_NAMESPACE
@@ -70,7 +70,7 @@ def _namespaces(client: "ApiClient") -> Iterator[str]:
 
 
 def _get(client: "ApiClient", path: str) -> dict[str, Any] | None:
-    from toposcope.kube.client import Request  # noqa: PLC0415 - nobody who looks at files has to wait for it
+    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
     from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
     try:
@@ -83,7 +83,7 @@ def _get(client: "ApiClient", path: str) -> dict[str, Any] | None:
 
 
 def _inside(content: bytes, file: str) -> bytes:
-    """The configuration in a file: the file itself, or the ConfigMap that it holds as kubectl prints it."""
+    """The configuration in a file: the file itself, or the ConfigMap in it."""
     try:
         document = load(content)
     except YamlSyntaxError as error:
@@ -97,11 +97,11 @@ def _inside(content: bytes, file: str) -> bytes:
     return text.encode()
 
 
-def _understood(content: bytes, name: str) -> Catalogue:
+def _parsed(content: bytes, name: str) -> Catalogue:
     try:
         config = read_config(content, name)
     except UnreadableError as error:
         raise CommandError(str(error)) from error
     for problem in config.problems:
-        complain(f"warning: {problem}; the rest counts")
+        complain(f"warning: {problem}, the rest is used")
     return config.catalogue

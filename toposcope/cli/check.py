@@ -1,17 +1,28 @@
-"""Check workloads before they are submitted: levels, the rules of each scheduler, and whether they would fit now."""
+"""Check workloads before you submit them: levels, the rules of each scheduler, and whether they would fit now."""
 
 import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
-from toposcope.cli.documents import show_document
-from toposcope.cli.existing import Key, existing, key_of
-from toposcope.cli.failing import CommandError
-from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    CommandError,
+    add_source_arguments,
+    api_client,
+    load_snapshot,
+    run_command,
+)
+from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
-from toposcope.cli.terminal import Screen
-from toposcope.integrations.framework.document import Finding
+from toposcope.cli.terminal import Screen, complain
+from toposcope.integrations.dynamo.features import DEPLOYMENT_GRAPH
+from toposcope.integrations.framework.document import Field, Finding, kind_of
+from toposcope.integrations.framework.features import Kind
+from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.kube.errors import ApiError
 from toposcope.placement.check import Checked, Checker
 from toposcope.placement.document import Answer, document_of, line_of
 from toposcope.placement.sentences import advice, left_out, reasoning
@@ -20,8 +31,18 @@ from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
 
+if TYPE_CHECKING:
+    from toposcope.kube.client import ApiClient
+
 _MARKS: Final = {"error": ("error", "red"), "warning": ("warning", "yellow"), "advice": ("advice", "cyan")}
 _OUTPUTS: Final = ("text", "wide", "json", "yaml", "name")
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+_FORBIDDEN: Final = 403
+_WITH_RULES: Final = {kind.key: kind for kind in (DEPLOYMENT_GRAPH, CLIQUE_SET)}
+"""Kinds that have rules about updates; others are not looked up."""
 
 LIVE: Final = "live"
 NONE: Final = "none"
@@ -37,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="FILE",
         help=(
-            "workloads to check, JSON or YAML: a file, a directory or - (standard input); may be given several times; "
-            "OSMO pools and Run:ai network topologies in them count for all"
+            "workloads to check, JSON or YAML: a file, a directory or - (standard input); can be repeated; OSMO pools "
+            "and Run:ai network topologies in them apply to all"
         ),
     )
     parser.add_argument(
@@ -46,49 +67,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE|live|none",
-        help="the same objects as they are, for rules about changes: files (kubectl get ... -o yaml), or live: the "
-        "cluster's own. Default: live, and none with --from",
+        help="the existing objects, for rules about updates: files (kubectl get ... -o yaml), or live: those in the "
+        "cluster. Default: live, and none with --from",
     )
-    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level; so does -o wide")
+    parser.add_argument("--explain", action="store_true", help="show the reasoning, level by level, like -o wide")
     add_source_arguments(parser, _OUTPUTS)
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Check all workloads; 1 when one would be refused, or does not fit now."""
-    return answer("check", arguments, lambda screen: _answer(screen, arguments))
+    """Check all workloads; 1 when one would be rejected, or does not fit now."""
+    return run_command("check", arguments, lambda screen: _run(screen, arguments))
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise CommandError("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
     wanted = list(_objects(arguments.workloads, problems))
     if not wanted and not problems:
-        raise CommandError(f"there is no object in {', '.join(arguments.workloads)}, so nothing was checked")
-    before = _before(arguments, [values for _, values in wanted], problems)
-    checker = Checker(look(arguments, published=True), [values for _, values in wanted])
+        raise CommandError(f"there are no objects in {', '.join(arguments.workloads)}, so nothing was checked")
+    existing = _existing(arguments, [values for _, values in wanted], problems)
+    checker = Checker(load_snapshot(arguments, published=True), [values for _, values in wanted])
     answers = []
     with Progress(sys.stderr, doing="checking") as progress:
         for count, (document, values) in enumerate(wanted, 1):
-            answers.append(Answer(document, checker.check(values, before.get(key_of(values)))))
+            answers.append(Answer(document, checker.check(values, existing.get(key_of(values)))))
             progress("workloads", count, count / len(wanted))
-    problems += [kindless(each.document) for each in answers if not _is_known(each)]
-    answers = [each for each in answers if _is_known(each)]
+    problems += [kindless(answer.document) for answer in answers if not _is_known(answer)]
+    answers = [answer for answer in answers if _is_known(answer)]
     if arguments.output == "name":
-        screen.show(
-            f"{c.reading.workload.handle}" for a in answers for c in a.checked if c.reading.workload and not c.well
-        )
+        screen.show(c.reading.workload.handle for a in answers for c in a.checked if c.reading.workload and not c.well)
     elif arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, document_of(answers, problems))
     else:
         screen.show(_page(screen, answers, explain=arguments.explain or arguments.output == "wide"))
     if problems:
         raise InputError(*problems)
-    return WELL if all(each.well for each in answers) else UNWELL
+    return EXIT_OK if all(answer.well for answer in answers) else EXIT_PROBLEMS
 
 
 def _is_known(answer: Answer) -> bool:
-    """Whether somebody claims the document, or it at least says what it is."""
+    """Whether some system handles the document, or it at least has a kind."""
     return bool(answer.checked or answer.document.kind)
 
 
@@ -105,45 +124,45 @@ def _objects(names: Iterable[str], problems: list[Problem]) -> Iterator[tuple[Do
                 problems.extend(error.problems)
 
 
-def _before(
+def _existing(
     arguments: argparse.Namespace, wanted: Sequence[Mapping[str, Any]], problems: list[Problem]
 ) -> dict[Key, Mapping[str, Any]]:
-    """The objects as they are, by what finds them again."""
+    """The existing objects, by `key_of`."""
     against = arguments.against or [NONE if arguments.files else LIVE]
     if arguments.files and LIVE in against:
-        raise CommandError("--against live asks a cluster, and --from looks at files; give --against FILE")
+        raise CommandError("--against live needs a cluster, and --from reads files; use --against FILE")
     files = [name for name in against if name not in (LIVE, NONE)]
-    found = {key_of(values): values for _, values in _objects(files, problems)}
+    existing = {key_of(values): values for _, values in _objects(files, problems)}
     if LIVE in against:
-        with connected(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
-            found = existing(client, wanted, progress) | found
-    return found
+        with api_client(arguments) as client, Progress(sys.stderr, doing="looking up") as progress:
+            existing = _live_objects(client, wanted, progress) | existing
+    return existing
 
 
 def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterator[str]:
     counts = {"error": 0, "warning": 0, "advice": 0}
     unfit = 0
-    passed_over = [each.document.kind for each in answers if not each.checked]
-    for each in answers:
-        for checked in each.checked:
-            yield screen.paint(_title(each.document, checked), "bold")
+    skipped = [answer.document.kind for answer in answers if not answer.checked]
+    for answer in answers:
+        for checked in answer.checked:
+            yield screen.paint(_title(answer.document, checked), "bold")
             for finding in checked.reading.findings:
                 counts[finding.severity] += 1
-                yield from _finding(screen, each.document, finding)
+                yield from _finding(screen, answer.document, finding)
             if checked.verdict:
                 unfit += checked.verdict.kind in {"full", "never"}
                 yield from _verdict(screen, checked.verdict, explain=explain)
             if checked.reading.workload:
                 yield from (f"  note: {note}" for note in checked.reading.workload.notes)
-    checked_count = sum(len(each.checked) for each in answers)
+    checked_count = sum(len(answer.checked) for answer in answers)
     summary = [f"{checked_count} {_plural(checked_count, 'workload')} checked"]
     summary += [
         f"{count} {name if name == 'advice' else _plural(count, name)}" for name, count in counts.items() if count
     ]
     summary += [f"{unfit} without room"] * bool(unfit)
-    if passed_over:
-        kinds = ", ".join(sorted(set(passed_over)))
-        summary.append(f"{len(passed_over)} {_plural(len(passed_over), 'object')} of other kinds passed over ({kinds})")
+    if skipped:
+        kinds = ", ".join(sorted(set(skipped)))
+        summary.append(f"{len(skipped)} {_plural(len(skipped), 'object')} of other kinds skipped ({kinds})")
     yield ", ".join(summary)
 
 
@@ -177,3 +196,54 @@ def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str
 
 def _plural(count: int, word: str) -> str:
     return word if count == 1 or word == "advice" else f"{word}s"
+
+
+def key_of(values: Mapping[str, Any]) -> Key:
+    """What identifies the object in the cluster."""
+    metadata = Field(values) / "metadata"
+    name = (metadata / "name").text() or values.get("name")
+    return str(values.get("kind")), (metadata / "namespace").text() or "", str(name)
+
+
+def _live_objects(
+    client: "ApiClient", documents: Sequence[Mapping[str, Any]], progress: Progress
+) -> dict[Key, Mapping[str, Any]]:
+    """The documents' objects as they are in the cluster, in the same API version. Raises KubeError.
+
+    Missing permissions are reported on standard error, once per kind.
+    """
+    existing: dict[Key, Mapping[str, Any]] = {}
+    forbidden: set[tuple[str, str]] = set()
+    for count, document in enumerate(documents, 1):
+        progress("existing objects", count, count / len(documents))
+        kind = _WITH_RULES.get(kind_of(document))
+        name = (Field(document) / "metadata" / "name").text()
+        if kind is None or name is None or kind.key in forbidden:
+            continue
+        try:
+            there = _get(client, kind, document, name)
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+            forbidden.add(kind.key)
+            text = f"these credentials cannot read {kind.name}, so rules about updates are not checked"
+            complain(f"warning: {text}; pass the objects with --against FILE")
+            continue
+        if there is not None:
+            existing[key_of(document)] = there
+    return existing
+
+
+def _get(client: "ApiClient", kind: Kind, document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
+
+    namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"
+    version = str(document["apiVersion"])
+    path = f"/apis/{quote(version)}/namespaces/{quote(namespace, safe='')}/{kind.plural}/{quote(name, safe='')}"
+    try:
+        answer = client.call(Request("GET", path, {}))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    return answer if isinstance(answer, dict) else None

@@ -1,7 +1,7 @@
-"""Print what makes a shell complete commands and flags: eval "$(toposcope completion bash)".
+"""Print shell completion: eval "$(toposcope completion bash)", the same for zsh, toposcope completion fish | source.
 
-zsh takes the same line, fish `toposcope completion fish | source`; put it into the shell's start-up file. kubectl
-completes `kubectl toposcope` by itself where the program `kubectl_complete-toposcope` is on PATH.
+Put the line into the shell's startup file. kubectl completes `kubectl toposcope` by itself if the program
+`kubectl_complete-toposcope` is on PATH.
 """
 
 import argparse
@@ -10,9 +10,11 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from toposcope.cli import COMMANDS
+from toposcope.cli.command import EXIT_OK, run_command
 from toposcope.errors import ToposcopeError
 
 if TYPE_CHECKING:
@@ -31,55 +33,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the shell's own words."""
-    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - only completion needs it
+    """Print the shell's code."""
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - the agent does without
 
-    from toposcope.cli.looking import WELL, answer  # noqa: PLC0415 - a shell that completes asks for less
-
-    def say(screen: "Screen") -> int:
+    def show(screen: "Screen") -> int:
         screen.show(shellcode([_PROGRAM], shell=arguments.shell).splitlines())
-        return WELL
+        return EXIT_OK
 
-    return answer("completion", argparse.Namespace(no_pager=True), say)
+    return run_command("completion", argparse.Namespace(no_pager=True), show)
 
 
-def complete(commands: Mapping[str, str]) -> None:
-    """Answer the shell that has set argcomplete's environment, and end the process."""
+def complete() -> None:
+    """Answer a shell that has set argcomplete's environment, and exit."""
     import argcomplete  # noqa: PLC0415 - as above
 
-    argcomplete.autocomplete(parser_for(os.environ.get("COMP_LINE", ""), commands), always_complete_options="long")
+    argcomplete.autocomplete(parser_for(os.environ.get("COMP_LINE", "")), always_complete_options="long")
 
 
-def parser_for(line: str, commands: Mapping[str, str]) -> argparse.ArgumentParser:
-    """A parser of the whole program, with the flags of the command that stands in the line: others stay unloaded."""
+def parser_for(line: str) -> argparse.ArgumentParser:
+    """A parser of the whole program, with the flags of the command in the line: the others are not loaded."""
     parser = argparse.ArgumentParser(prog=_PROGRAM)
     parser.add_argument("--version", action="store_true")
     subparsers = parser.add_subparsers()
     words = line.split()
     chosen = words[1] if len(words) > 1 else ""
-    for name, text in commands.items():
+    for name, text in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=text)
         if name == chosen:
             importlib.import_module(f"toposcope.cli.{name}").add_arguments(subparser)
     return parser
 
 
-def candidates(words: Sequence[str], commands: Mapping[str, str]) -> list[str]:
-    """What could stand in the place of the last word."""
+def candidates(words: Sequence[str]) -> list[str]:
+    """Completions of the last word."""
     from argcomplete.completers import SuppressCompleter  # noqa: PLC0415 - as above
     from argcomplete.finders import CompletionFinder  # noqa: PLC0415 - as above
 
     line = " ".join([_PROGRAM, *map(shlex.quote, words[:-1]), *words[-1:]])
-    found = io.StringIO()
-    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}
+    output = io.StringIO()
+    environ = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line.encode()))}
     before = dict(os.environ)
-    os.environ.update(asked)
+    os.environ.update(environ)
     try:
         CompletionFinder()(
-            parser_for(line, commands),
+            parser_for(line),
             always_complete_options="long",
-            exit_method=_over,
-            output_stream=found,
+            exit_method=_completed,
+            output_stream=output,
             default_completer=SuppressCompleter(),
         )
     except _CompletedError:
@@ -87,22 +87,20 @@ def candidates(words: Sequence[str], commands: Mapping[str, str]) -> list[str]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-    return [word.strip() for word in found.getvalue().split("\n") if word.strip()]
+    return [word.strip() for word in output.getvalue().split("\n") if word.strip()]
 
 
 class _CompletedError(ToposcopeError):
-    """argcomplete has said what it has to say."""
+    """argcomplete is done."""
 
 
-def _over(_code: int = 0) -> None:
+def _completed(_code: int = 0) -> None:
     raise _CompletedError
 
 
 def kubectl() -> int:
-    """The program `kubectl_complete-toposcope`: candidates one a line, then what kubectl shall do besides."""
-    from toposcope.cli.main import COMMANDS  # noqa: PLC0415 - main loads this module
-
+    """The program `kubectl_complete-toposcope`: one candidate per line, then a directive to kubectl."""
     words = sys.argv[1:]
-    found = candidates(words or [""], COMMANDS)
-    print("".join(f"{word}\n" for word in found) + f":{_NO_FILES if found else _FILES}")
+    words_found = candidates(words or [""])
+    print("".join(f"{word}\n" for word in words_found) + f":{_NO_FILES if words_found else _FILES}")
     return 0

@@ -1,4 +1,4 @@
-"""Keep ClusterTopologies true: infer levels from node labels, watch that they stay, publish what schedulers read."""
+"""Keep ClusterTopologies up to date: infer levels from node labels, watch them, publish what schedulers read."""
 
 import argparse
 

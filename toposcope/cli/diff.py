@@ -1,4 +1,4 @@
-"""Show what changed since a saved snapshot: levels, domains, nodes, their place, state and hardware."""
+"""Show what changed since a saved snapshot: levels, domains, nodes, where they are, their state and hardware."""
 
 import argparse
 import sys
@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.cli.documents import show_document
-from toposcope.cli.failing import CommandError
-from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.output import counted, show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
-from toposcope.cli.writing import counted
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import SAVE, load_files
 from toposcope.snapshot.model import Snapshot
@@ -29,24 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "before",
         nargs="+",
         metavar="SNAPSHOT",
-        help=f"files or directories that were saved before, with: toposcope save FILE, or {SAVE}",
+        help=f"files or directories saved before with: toposcope save FILE, or {SAVE}",
     )
     parser.add_argument("--topology", metavar="NAME", help="a ClusterTopology; default: the only one")
     add_source_arguments(parser)
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the changes; 1 when there are some, as `diff` does."""
-    return answer("diff", arguments, lambda screen: _answer(screen, arguments))
+    """Print the changes; 1 when there are some, like `diff`."""
+    return run_command("diff", arguments, lambda screen: _run(screen, arguments))
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     with Progress(sys.stderr) as progress:
         old = load_files(arguments.before, progress=progress)
     if not old.nodes:
-        raise CommandError(f"there is no node in {old.source}; save them with: {SAVE}")
-    new = look(arguments, pods=False, published=bool(old.published))
-    if old.catalogue == BUILT_IN:  # a snapshot may have brought another
+        raise CommandError(f"there are no nodes in {old.source}; save them with: {SAVE}")
+    new = load_snapshot(arguments, pods=False, published=bool(old.published))
+    if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
     found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
     if arguments.output in ("json", "yaml"):
@@ -54,10 +52,10 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
     elif arguments.output == "name":
         screen.show(f"node/{name}" for name in sorted({name for change in found for name in change.nodes}))
     elif not found:
-        screen.show([f"nothing has changed: {counted(len(new.nodes), 'node')}"])
+        screen.show([f"no changes: {counted(len(new.nodes), 'node')}"])
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
-    return UNWELL if found else WELL
+    return EXIT_PROBLEMS if found else EXIT_OK
 
 
 def _scope(snapshot: Snapshot, arguments: argparse.Namespace) -> Scope:
@@ -82,5 +80,5 @@ def _lines(screen: Screen, found: list[Change], *, wide: bool) -> Iterator[str]:
         )
         names = change.nodes if wide else change.nodes[:_FEW]
         more = f", ... ({len(change.nodes)} in all)" if len(names) < len(change.nodes) else ""
-        whom = f": {', '.join(names)}{more}" if names else ""
-        yield screen.paint(sign, style) + f" {words(change)}{whom}"
+        names_text = f": {', '.join(names)}{more}" if names else ""
+        yield screen.paint(sign, style) + f" {words(change)}{names_text}"

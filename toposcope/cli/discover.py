@@ -1,22 +1,20 @@
 """Show how the GPUs of a machine are wired: link matrix, and the labels an agent would publish. Needs no cluster."""
 
 import argparse
-import json
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
-from rich.text import Text
-
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.raw import RawNode
-from toposcope.cli.colours import matrix_text
 from toposcope.cli.hardware import HardwareError, Source, add_profile_argument, source
+from toposcope.cli.matrix import matrix_lines
+from toposcope.cli.output import show_document
+from toposcope.cli.terminal import Screen, screen
 from toposcope.topology.hardware import Gpu, NodeTopology
 from toposcope.topology.matrix import table
 
@@ -32,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record",
         type=Path,
         metavar="FILE",
-        help="also write down, as JSON, every NVML call and sysfs path that the probe asked for and what came back, to "
-        "be replayed elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
-        "stand-ins; host and node names are not in it. Left as they are: product names, driver version, PCI addresses "
+        help="also write every NVML call and sysfs read of the probe, with its answer, as JSON, to be replayed "
+        "elsewhere with --profile FILE. UUIDs, serial numbers, chassis serials and GUIDs in it are "
+        "replaced; host and node names are not in it. Kept: product names, driver version, PCI addresses "
         "and vendor ids of all devices, NIC names, CPU and NUMA layout, link states and speeds, clique ids, tray and "
         "slot numbers, fabric health, errors and how long each call took",
     )
@@ -43,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead.add_argument(
         "--capture",
         metavar="FILE",
-        help="a machine built from the text of `nvidia-smi topo -m` (-: standard input)",
+        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input)",
     )
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Probe once and print; 1 when the hardware does not answer."""
     if arguments.profile and arguments.capture:
-        parser.error("--profile and --capture name two machines; give one")
+        parser.error("--profile and --capture are two machines; give one")
     try:
         with source(arguments, arguments.node_name) as machine:
             raw = _recorded(machine, arguments.record) if arguments.record else _probed(machine)
@@ -58,9 +56,13 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     except (HardwareError, ProbeError) as error:
         return _fail(str(error))
     if found.topology is None:
-        problem = found.problem or "no NVIDIA GPU on this machine: there is none on the PCI bus that NVML could see"
-        return _fail(f"{problem}\n(to look at a simulated machine: --profile NAME; at a pasted matrix: --capture FILE)")
-    _PRINT[arguments.output](found, found.topology)
+        problem = found.problem or "no NVIDIA GPU on this machine: none on its PCI bus"
+        return _fail(f"{problem}\n(for a simulated machine: --profile NAME; for a pasted matrix: --capture FILE)")
+    shown = screen(paging=False)
+    if arguments.output in ("json", "yaml"):
+        show_document(shown, arguments.output, document(found, found.topology))
+    else:
+        shown.show(_lines(shown, arguments.output, found, found.topology))
     return 0
 
 
@@ -114,63 +116,34 @@ def document(found: Description, topology: NodeTopology) -> dict[str, Any]:
 
 
 def _facts(value: Any) -> Any:
-    """Named tuples as dicts, all the way down, with what a GPU's links come to."""
+    """Named tuples as dicts, recursively, with the totals of a GPU's links."""
     if isinstance(value, Gpu):
         links = {"links_active": value.links_active, "link_mbps": value.link_mbps}
         return _fields(value) | links | {"nvlink_version": value.nvlink_version}
     if hasattr(value, "_asdict"):
         return _fields(value)
-    return [_facts(each) for each in value] if isinstance(value, tuple) else value
+    return [_facts(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {name: _facts(each) for name, each in value._asdict().items()}
+    return {name: _facts(field) for name, field in value._asdict().items()}
 
 
-def _json(found: Description, topology: NodeTopology) -> None:
-    print(json.dumps(document(found, topology), indent=2, ensure_ascii=False))
-
-
-def _yaml(found: Description, topology: NodeTopology) -> None:
-    import yaml  # noqa: PLC0415 - only this output needs it
-
-    # Through JSON, so that what is printed are plain strings and lists.
-    print(
-        yaml.safe_dump(json.loads(json.dumps(document(found, topology))), sort_keys=False, allow_unicode=True), end=""
-    )
-
-
-def _labels(found: Description, _: NodeTopology) -> None:
-    for key, value in sorted(found.labels.known.items()):
-        print(f"{key}={value}")
-
-
-def _matrix(_: Description, topology: NodeTopology) -> None:
-    print(table(topology.matrix))
-
-
-def _table(found: Description, topology: NodeTopology) -> None:
-    console = Console(highlight=False, emoji=False, markup=False)
-    console.print(matrix_text(topology.matrix), soft_wrap=True)
-    if topology.nics:
-        console.print()
-        for number, nic in enumerate(topology.nics):
-            console.print(f"NIC{number}: {nic.name} ({nic.pci})", style="dim", soft_wrap=True)
-    console.print()
-    for key, value in sorted(found.labels.known.items()):
-        console.print(Text.assemble((key, "cyan"), "=", value), soft_wrap=True)
-    for key in sorted(found.labels.unknown):
-        console.print(
-            Text.assemble((key, "cyan"), (" not known yet: stays as it is on the Node", "dim")), soft_wrap=True
-        )
-    for reason in topology.reasons:
-        console.print(f"! {reason}", style="yellow", soft_wrap=True)
-
-
-_PRINT: Final[dict[str, Callable[[Description, NodeTopology], None]]] = {
-    "table": _table,
-    "json": _json,
-    "yaml": _yaml,
-    "labels": _labels,
-    "matrix": _matrix,
-}
+def _lines(screen: Screen, output: str, found: Description, topology: NodeTopology) -> Iterator[str]:
+    labels = sorted(found.labels.known.items())
+    if output == "matrix":
+        yield from table(topology.matrix).split("\n")
+    elif output == "labels":
+        yield from (f"{key}={value}" for key, value in labels)
+    else:
+        yield from (line.rstrip() for line in matrix_lines(screen, topology.matrix))
+        if topology.nics:
+            yield ""
+            yield from (
+                screen.paint(f"NIC{number}: {nic.name} ({nic.pci})", "dim") for number, nic in enumerate(topology.nics)
+            )
+        yield ""
+        yield from (f"{screen.paint(key, 'cyan')}={value}" for key, value in labels)
+        for key in sorted(found.labels.unknown):
+            yield screen.paint(key, "cyan") + screen.paint(" not known yet: stays as it is on the Node", "dim")
+        yield from (screen.paint(f"! {reason}", "yellow") for reason in topology.reasons)

@@ -8,12 +8,18 @@ everything else, leads to its owner.
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-from toposcope.cli.documents import show_document
-from toposcope.cli.explain_document import document_of
-from toposcope.cli.failing import CommandError
-from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, connected, look
+from toposcope.cli.command import (
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    CommandError,
+    add_source_arguments,
+    api_client,
+    load_snapshot,
+    run_command,
+)
+from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain
 from toposcope.explain.context import Context, build_context
@@ -23,7 +29,7 @@ from toposcope.explain.live import UNLISTED, load_objects
 from toposcope.explain.object_store import FileCollector, ObjectStore
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
-from toposcope.integrations.framework.features import Kind, Outcome
+from toposcope.integrations.framework.features import Kind, Outcome, Ref, Step
 from toposcope.snapshot.model import Snapshot
 from toposcope.topology.text import plural
 
@@ -46,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
-    return answer("explain", arguments, lambda screen: _answer(screen, arguments))
+    return run_command("explain", arguments, lambda screen: _run(screen, arguments))
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     kind, name = _named(arguments.subject)
     snapshot, store = _gathered(arguments, name if kind is POD else None)
     try:
@@ -63,7 +69,7 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         screen.show([f"{found.context.explained.kind.lower()}/{found.context.explained.name}"])
     else:
         screen.show(_page(screen, found, wide=arguments.output == "wide"))
-    return WELL if found.well else UNWELL
+    return EXIT_OK if found.well else EXIT_PROBLEMS
 
 
 def _named(text: str) -> tuple[Kind, str]:
@@ -81,10 +87,10 @@ def _gathered(arguments: argparse.Namespace, pod: str | None) -> tuple[Snapshot,
     """The cluster, and the objects around the one that is asked about."""
     if arguments.files:
         collector = FileCollector(pod)
-        snapshot = look(arguments, published=True, others=collector)
+        snapshot = load_snapshot(arguments, published=True, others=collector)
         return snapshot, collector.store()
-    snapshot = look(arguments, published=True)
-    with connected(arguments) as client, Progress(sys.stderr) as progress:
+    snapshot = load_snapshot(arguments, published=True)
+    with api_client(arguments) as client, Progress(sys.stderr) as progress:
         store = load_objects(client, arguments.namespace, pod, progress)
     if store.unread:
         kinds = ", ".join(why.removesuffix(UNLISTED) for why in store.unread.values())
@@ -195,3 +201,54 @@ def _placement(placement: ObservedPlacement) -> str:
     kept = {True: "kept", False: "NOT KEPT", None: not_kept}[placement.kept]
     text = f"{name}: one {placement.level.domain} {how}: {kept}"
     return "; ".join(filter(None, (f"{text}: {where}" if where else text, placement.note)))
+
+
+def document_of(found: Diagnosis) -> dict[str, Any]:
+    """The diagnosis as one document."""
+    context = found.context
+    return {
+        "subject": _ref(context.ownership.subject),
+        "explained": _ref(context.explained),
+        "owners": [_ref(ref) for ref in context.ownership.chain[1:]],
+        "systems": list(dict.fromkeys(workload.system for workload in context.workloads)),
+        "topologies": list(context.topologies),
+        "well": found.well,
+        "finished": context.finished,
+        "pods": None
+        if context.snapshot.pods is None
+        else {"expected": context.expected or None, "placed": len(context.placed), "waiting": len(context.waiting)},
+        "answer": found.answer and _step_document(found.answer),
+        "steps": [_step_document(step) for step in found.steps],
+        "placements": [_placement_document(placement) for placement in found.placements],
+        "messages": [
+            {"about": message.about, "text": message.text, "meaning": message.meaning or None}
+            for message in found.messages
+        ],
+    }
+
+
+def _ref(ref: Ref) -> dict[str, str]:
+    return {"group": ref.group, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name}
+
+
+def _step_document(step: Step) -> dict[str, Any]:
+    return {
+        "step": step.name,
+        "outcome": step.outcome.value,
+        "message": step.message,
+        "details": [line.strip() for line in step.details],
+        "next": list(step.commands),
+    }
+
+
+def _placement_document(placement: ObservedPlacement) -> dict[str, Any]:
+    return {
+        "group": placement.group,
+        "copy": placement.copy or None,
+        "level": placement.level.domain,
+        "key": placement.level.key,
+        "required": placement.required,
+        "domains": dict(placement.domains),
+        "kept": placement.kept,
+        "note": placement.note or None,
+    }

@@ -1,4 +1,4 @@
-"""The machine a command looks at: the real one, a profile's, a recorded one, or one built from a captured matrix."""
+"""The machine a command probes: the real one, a profile's, a recorded one, or one built from a captured matrix."""
 
 import argparse
 import contextlib
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class HardwareError(ToposcopeError):
-    """What was asked for cannot be had; the message names the file or field and the fix."""
+    """The machine is not available; the message names the file or field and the fix."""
 
 
 class Source(NamedTuple):
-    """What a probe needs of a machine: `open_nvml` gives `pynvml` or what stands in for it, `sysfs` is /sys."""
+    """What a probe needs of a machine: `open_nvml` returns `pynvml` or its substitute, `sysfs` is /sys."""
 
     open_nvml: Callable[[], Any]
     sysfs: Path
@@ -39,11 +39,11 @@ def add_profile_argument(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--profile",
         metavar="NAME|FILE",
-        help="look at a simulated machine, or at one that `toposcope discover --record` wrote down; "
-        "`--profile list` names the simulated ones that ship",
+        help="use a simulated machine, or one recorded by `toposcope discover --record`; "
+        "`--profile list` names the simulated ones",
     )
     group.add_argument(
-        "--faults", type=Path, metavar="FILE", help="with --profile: what is broken there; read anew at each probe"
+        "--faults", type=Path, metavar="FILE", help="with --profile: faults to simulate; read again at each probe"
     )
 
 
@@ -70,11 +70,11 @@ def source(arguments: argparse.Namespace, node_name: str) -> Iterator[Source]:
     from toposcope.simulator.profile import load_profile, profile_names  # noqa: PLC0415 - same
 
     if arguments.profile == "list":
-        raise HardwareError("profiles that ship: " + ", ".join(profile_names()))
+        raise HardwareError("available profiles: " + ", ".join(profile_names()))
     if not capture and (recording := _recording(arguments.profile)):
         if arguments.faults:
             raise HardwareError(
-                f"--faults: {arguments.profile} is a recording, only a profile can be broken; leave it out"
+                f"--faults: {arguments.profile} is a recording, and only profiles can have faults; leave it out"
             )
         with _recorded(arguments.profile, recording) as machine:
             yield machine

@@ -4,11 +4,10 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli.documents import show_document
-from toposcope.cli.failing import CommandError, nothing
-from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, run_command
+from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, columns
-from toposcope.snapshot.levels import LevelView, crossed, level_views
+from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, scope
 
 
@@ -19,35 +18,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the levels; 1 when one lacks nodes, is required and not there, or does not nest."""
-    return answer("levels", arguments, lambda screen: _answer(screen, arguments))
+    """Print the levels; 1 when one lacks nodes, is required but missing, or does not nest."""
+    return run_command("levels", arguments, lambda screen: _run(screen, arguments))
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
-    snapshot = look(arguments, pods=False)
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
+    snapshot = load_snapshot(arguments, pods=False)
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
-        raise CommandError(nothing(snapshot, found))
+        raise no_nodes(snapshot, found)
     levels = level_views(found)
-    tangled = crossed(found)
+    crossings = crossings_of(found)
     problems = list(found.topology.problems) if found.topology else []
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(found, levels, tangled))
+        show_document(screen, arguments.output, document(found, levels, crossings))
     elif arguments.output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
-        screen.show(_page(screen, levels, [*problems, *tangled], wide=arguments.output == "wide"))
-    return UNWELL if tangled or problems or any(level.amiss for level in levels) else WELL
+        screen.show(_page(screen, levels, [*problems, *crossings], wide=arguments.output == "wide"))
+    return EXIT_PROBLEMS if crossings or problems or any(level.problem for level in levels) else EXIT_OK
 
 
-def document(found: Scope, levels: Sequence[LevelView], tangled: Sequence[str]) -> dict[str, Any]:
+def document(found: Scope, levels: Sequence[LevelView], crossings: Sequence[str]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     return {
         "topology": found.name or None,
         "origin": found.origin.value,
         "nodes": len(found.nodes),
         "levels": [_level(level) for level in levels],
-        "problems": [*(found.topology.problems if found.topology else ()), *tangled],
+        "problems": [*(found.topology.problems if found.topology else ()), *crossings],
     }
 
 
@@ -64,7 +63,7 @@ def _level(level: LevelView) -> dict[str, Any]:
         "domains": level.domains,
         "sizes": sizes and {"smallest": sizes.smallest, "median": sizes.median, "largest": sizes.largest},
         "required": {"bySpec": level.by_spec, "workloads": level.workloads, "preferring": level.preferring},
-        "amiss": level.amiss,
+        "problem": level.problem,
     }
 
 
@@ -78,18 +77,18 @@ def _page(screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], 
         rows.append([*row, _required(level)])
     yield from columns(screen, header, rows, right=range(2, 7))
     for level in levels:
-        if level.amiss:
+        if level.problem:
             few = level.missing_nodes if wide else level.missing_nodes[:3]
             more = ", ..." if len(few) < level.missing else ""
             names = f": {', '.join(few)}{more}" if few else ""
-            yield screen.paint(f"! {level.domain}: {level.amiss}{names}", "yellow")
+            yield screen.paint(f"! {level.domain}: {level.problem}{names}", "yellow")
     yield from (screen.paint(f"! {problem}", "yellow") for problem in problems)
 
 
 def _required(level: LevelView) -> str:
-    told = ["spec"] if level.by_spec else []
+    requirers = ["spec"] if level.by_spec else []
     if level.workloads:
-        told.append(f"{level.workloads:,} {'workload' if level.workloads == 1 else 'workloads'}")
+        requirers.append(f"{level.workloads:,} {'workload' if level.workloads == 1 else 'workloads'}")
     if level.preferring:
-        told.append(f"{level.preferring:,} prefer it")
-    return ", ".join(told) or "-"
+        requirers.append(f"{level.preferring:,} prefer it")
+    return ", ".join(requirers) or "-"

@@ -1,4 +1,4 @@
-"""List nodes with what they are, where they are and what is wrong with them."""
+"""List nodes with their hardware, their place and what is wrong with them."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,18 +6,17 @@ from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli.documents import show_document
-from toposcope.cli.failing import CommandError, nothing
-from toposcope.cli.looking import UNWELL, WELL, add_source_arguments, answer, look
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, run_command
+from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
 from toposcope.snapshot.filters import (
     CONDITIONS,
     FAULTS,
+    filter_nodes,
     lacking,
     marks,
     parse,
-    picked,
     states,
     unknown_domains,
     value_at,
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope nodes`."""
     parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
     which = parser.add_argument_group("which nodes")
-    which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as kubectl takes them")
+    which.add_argument("-l", "--selector", default="", metavar="SELECTOR", help="by labels, as in kubectl")
     which.add_argument(
         "--in",
         dest="domains",
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="LEVEL=VALUE",
         type=_domain,
-        help="those in a domain, such as rack=rack-7; several: in all of them",
+        help="those in a domain, such as rack=rack-7; repeated: in all of them",
     )
     which.add_argument(
         "--state",
@@ -58,17 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         choices=CONDITIONS,
         metavar="STATE",
-        help=f"those in a state; several: in any of them. One of {', '.join(CONDITIONS)}",
+        help=f"those in a state; repeated: in any of them. One of {', '.join(CONDITIONS)}",
     )
-    parser.add_argument(
-        "--no-pods", action="store_true", help="do not read pods: quicker, but nothing is known to be free"
-    )
+    parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
     add_source_arguments(parser)
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the nodes; 1 when one of them is broken or lacks a level."""
-    return answer("nodes", arguments, lambda screen: _answer(screen, arguments))
+    """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
+    return run_command("nodes", arguments, lambda screen: _run(screen, arguments))
 
 
 def _domain(text: str) -> tuple[str, str]:
@@ -78,23 +75,25 @@ def _domain(text: str) -> tuple[str, str]:
     return level, value
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     selector = parse(arguments.selector)
-    snapshot = look(arguments, pods=not arguments.no_pods)
+    snapshot = load_snapshot(arguments, pods=not arguments.no_pods)
     found = scope(snapshot, arguments.topology)
     if not snapshot.nodes:
-        raise CommandError(nothing(snapshot, found))
-    nodes = picked(found, selector, arguments.domains, arguments.states)
+        raise no_nodes(snapshot, found)
+    nodes = filter_nodes(found, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
-        none = f"no node: {len(found.nodes):,} were looked at and none is what was asked for"
+        none = f"no matching nodes ({len(found.nodes):,} checked)"
         screen.show([none, *unknown_domains(found, arguments.domains)])
     else:
         screen.show(_table(screen, snapshot, found, nodes, wide=arguments.output == "wide"))
-    return UNWELL if any(lacking(found, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else WELL
+    return (
+        EXIT_PROBLEMS if any(lacking(found, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else EXIT_OK
+    )
 
 
 def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _table(
     screen: Screen, snapshot: Snapshot, found: Scope, nodes: tuple[NodeView, ...], *, wide: bool
 ) -> Iterator[str]:
     hardware = _HARDWARE + (_MORE if wide else ())
-    # A host's name is the first column already.
+    # The host's name is the first column.
     levels = [level for level in found.levels if wide or level.key != label_keys.HOSTNAME]
     header = [
         "NAME",
@@ -135,13 +134,13 @@ def _table(
         "FREE",
         "STATE",
         *(title for title, _ in hardware),
-        *(each.domain.upper() for each in levels),
+        *(level.domain.upper() for level in levels),
     ]
     rows = []
     for node in nodes:
         free = snapshot.free_gpus(node)
-        told = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
-        row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(told) or "ok"]
+        state = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
+        row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
         row += [value_at(found, node, level.key) or "-" for level in levels]
         rows.append(row)

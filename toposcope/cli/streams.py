@@ -1,19 +1,18 @@
-"""Standard streams that are closed, or that nobody reads any more: no command ends in a traceback for that."""
+"""Standard streams that are closed, or whose reader is gone: no command ends in a traceback because of that."""
 
 import os
 import sys
 from typing import Final, TextIO
 
 NO_READER: Final = 141
-"""Exit code where nobody reads the output any more: that of a program that SIGPIPE ends."""
-_FAILED: Final = 2
+"""Exit code when the reader of the output is gone: that of a program killed by SIGPIPE."""
+_ERROR: Final = 2
 
 
 def open_all() -> None:
-    """Give a stream that was closed before the start (`2>&-`) a place again.
+    """Reopen streams that were closed before the start (`2>&-`): else the next file opened would take their place.
 
-    Otherwise the next file that is opened would be the stream. To write on a closed standard output still fails and is
-    told; what goes to a closed standard error is nowhere to be seen, as was wanted.
+    Writing to a closed standard output still fails and is reported; a closed standard error discards what it gets.
     """
     if sys.stdin is None:
         sys.stdin = _on(os.open(os.devnull, os.O_RDONLY), "r")
@@ -28,16 +27,16 @@ def _on(number: int, mode: str) -> TextIO:
 
 
 def forget(stream: TextIO) -> None:
-    """What Python would flush at its end has nowhere to go either."""
+    """Discard what Python would flush at exit."""
     try:
         number = stream.fileno()
     except (OSError, ValueError):
-        return  # no file at all
+        return  # not a file
     os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def say(text: str) -> None:
-    """A line on standard error; nothing where nobody reads it."""
+    """Print a line to standard error, where somebody still reads it."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -45,7 +44,7 @@ def say(text: str) -> None:
 
 
 def flushed(code: int) -> int:
-    """The exit code, once everything has been written: another where that cannot be."""
+    """Flush standard output; the exit code, or another where that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -53,6 +52,6 @@ def flushed(code: int) -> int:
         return NO_READER
     except OSError as error:
         forget(sys.stdout)
-        say(f"toposcope: the output cannot be written: {error.strerror or error}")
-        return _FAILED
+        say(f"toposcope: cannot write the output: {error.strerror or error}")
+        return _ERROR
     return code

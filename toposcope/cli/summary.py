@@ -1,18 +1,18 @@
-"""What the controller counted last: the status of a ClusterTopology, which is small however large the cluster is."""
+"""The controller's last count, from the status of a ClusterTopology: small, however large the cluster is."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from toposcope.api.cluster_topology import Topology
+from toposcope.cli.output import counted
 from toposcope.cli.terminal import Screen
-from toposcope.cli.writing import counted
 from toposcope.integrations.framework.document import Field
 
 _READY = "Ready"
 
 
-def counted_before(topology: Topology) -> bool:
-    """Whether a controller has counted anything yet."""
+def has_counts(topology: Topology) -> bool:
+    """Whether a controller has written its counts."""
     return isinstance(topology.status.get("nodes"), int)
 
 
@@ -43,17 +43,17 @@ def document(topology: Topology) -> dict[str, Any]:
 
 
 def well(topology: Topology) -> bool:
-    """Whether the controller found nothing amiss."""
+    """Whether the controller found nothing wrong."""
     found = document(topology)
-    ready = any(each["type"] == _READY and each["status"] == "True" for each in found["conditions"])
+    ready = any(c["type"] == _READY and c["status"] == "True" for c in found["conditions"])
     return ready and not any(level["missing"] for level in found["levels"])
 
 
 def page(screen: Screen, topology: Topology) -> Iterator[str]:
-    """Each level's domains, broadest first, and the conditions that do not hold."""
+    """Each level's domains, broadest first, and the conditions that are not True."""
     found = document(topology)
     path = " > ".join(level["domain"] or "?" for level in found["levels"]) or "no levels"
-    yield screen.paint(f"ClusterTopology {topology.name}: {path} (as its controller counted)", "bold")
+    yield screen.paint(f"ClusterTopology {topology.name}: {path} (by the controller's last count)", "bold")
     whole = found["nodes"]
     yield f"{topology.name}: {counted(whole, 'node')}, {counted(found['gpus'], 'GPU')}"
     for depth, level in enumerate(found["levels"]):
@@ -63,6 +63,6 @@ def page(screen: Screen, topology: Topology) -> Iterator[str]:
         lack = f"! {counted(level['missing'], 'node')} without it" if level["missing"] else ""
         lack = lack or ("" if level["available"] else "! not available")
         yield text + (f"  {screen.paint(lack, 'yellow')}" if lack else "")
-    for each in found["conditions"]:
-        if each["status"] != "True" and each["type"] != _READY:
-            yield screen.paint(f"! {each['type']}={each['status']} ({each['reason']}): {each['message']}", "yellow")
+    for c in found["conditions"]:
+        if c["status"] != "True" and c["type"] != _READY:
+            yield screen.paint(f"! {c['type']}={c['status']} ({c['reason']}): {c['message']}", "yellow")

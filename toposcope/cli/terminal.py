@@ -1,4 +1,4 @@
-"""What the screen can show: colours, width, a pager; all of it off where the output goes into a file or a pipe."""
+"""Colours, width and pager of a terminal; none of them where the output goes into a file or a pipe."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -27,7 +27,10 @@ _ELLIPSIS: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """One output: `width` and `height` in characters, None where there is no end (a file, a pipe)."""
+    """One output: `width` and `height` in characters, None for a file or a pipe.
+
+    Not rich's console: at 0.1 ms a line it would take ten seconds for the nodes of a large cluster.
+    """
 
     stream: TextIO
     colour: bool
@@ -37,25 +40,21 @@ class Screen:
     """Command and arguments; empty: none."""
 
     def paint(self, text: str, style: str) -> str:
-        """The text in a style, where there are colours; no meaning is in the colour alone."""
+        """The text in a style, where colours are on; colour alone never carries meaning."""
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.colour and style and text else text
 
     def show(self, lines: Iterable[str]) -> None:
         """Print lines, through the pager when there are more than the screen is high. Raises BrokenPipeError."""
-        lines = (safe(line, colours=self.colour, people=self.width is not None) for line in lines)
-        if not self.pager or self.height is None:
-            self.stream.writelines(f"{line}\n" for line in lines)
-            self.stream.flush()
+        safe_lines = [safe(line, colours=self.colour, people=self.width is not None) for line in lines]
+        text = "".join(f"{line}\n" for line in safe_lines)
+        if self.pager and self.height is not None and len(safe_lines) >= self.height:
+            self._page(text)
             return
-        found = list(lines)
-        if len(found) < self.height:
-            self.stream.writelines(f"{line}\n" for line in found)
-            self.stream.flush()
-            return
-        self._page("\n".join(found) + "\n")
+        self.stream.write(text)
+        self.stream.flush()
 
     def _page(self, text: str) -> None:
-        # -F -R -X: colours as they are, no screen of its own that vanishes at the end.
+        # -F -R -X: quit if it fits, keep colours, leave the output on the screen.
         environ = {"LESS": "FRX"} | dict(os.environ)
         try:
             subprocess.run(self.pager, input=text, encoding="utf-8", env=environ, check=False)  # noqa: S603 - the user's own pager
@@ -65,7 +64,7 @@ class Screen:
 
 
 def screen(stream: TextIO | None = None, environ: Mapping[str, str] = os.environ, *, paging: bool = True) -> Screen:
-    """The screen of this process. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER` count."""
+    """The screen of this process, by `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, `COLUMNS` and `PAGER`."""
     stream = stream or sys.stdout
     terminal = stream.isatty()
     size = shutil.get_terminal_size() if terminal else None
@@ -88,38 +87,32 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
     return terminal and environ.get("CLICOLOR", "1") != "0" and environ.get("TERM") != "dumb"
 
 
-_STEERING: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f]"
-_TURNING: Final = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-"""What turns the direction of writing, so that a name looks like another."""
-_OURS: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
-_UNSAFE: Final = re.compile(_STEERING)
-_UNSAFE_FOR_PEOPLE: Final = re.compile(f"{_STEERING}|{_TURNING}")
-_UNSAFE_COLOURED: Final = re.compile(f"(?!{_OURS})(?:{_STEERING}|{_TURNING})")
+_CONTROLS: Final = "[\x00-\x08\x0a-\x1f\x7f-\x9f]"
+_BIDI: Final = "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+"""Characters that reverse the direction of text, so that one name looks like another."""
+_STYLES: Final = "\x1b\\[(?:" + "|".join(["0", *sorted(set(_CODES.values()))]) + ")m"
+_UNSAFE: Final = re.compile(_CONTROLS)
+_UNSAFE_FOR_PEOPLE: Final = re.compile(f"{_CONTROLS}|{_BIDI}")
+_UNSAFE_COLOURED: Final = re.compile(f"(?!{_STYLES})(?:{_CONTROLS}|{_BIDI})")
 
 
 def safe(line: str, *, colours: bool = False, people: bool = True) -> str:
-    r"""The line without anything that would steer a terminal: labels and messages are other people's words.
+    r"""The line with control characters escaped: labels and messages are foreign text, and a terminal obeys them.
 
-    Control characters are written as `\u001b`, which JSON understands; `colours` leaves those of `Screen.paint`.
-    `people` also shows what turns the direction of writing, which programs want as it is.
+    They are written as `\u001b`, which JSON understands; `colours` keeps those of `Screen.paint`. `people` also escapes
+    characters that change the direction of text, which programs want as they are.
     """
     unsafe = _UNSAFE_COLOURED if colours else _UNSAFE_FOR_PEOPLE if people else _UNSAFE
     return unsafe.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
 
-transient: Final[list[Callable[[], None]]] = []
-"""What clears a line that is shown on standard error for a moment."""
-
-
 def complain(text: object) -> None:
-    """Say it on standard error; nothing where nobody reads it."""
-    for clear in transient:
-        clear()
+    """Print it to standard error, where somebody still reads it."""
     say("\n".join(safe(line) for line in str(text).split("\n")))
 
 
 def shortened(text: str, width: int) -> str:
-    """The text in at most `width` characters, its middle left out: ends tell domains apart as often as beginnings."""
+    """The text in at most `width` characters, cut in the middle: names of domains often differ at the end."""
     if len(text) <= width:
         return text
     if width <= 1:
@@ -131,7 +124,7 @@ def shortened(text: str, width: int) -> str:
 def columns(
     screen: Screen, header: Sequence[str], rows: Sequence[Sequence[str]], right: Iterable[int] = ()
 ) -> Iterable[str]:
-    """Aligned columns, those in `right` to the right; on a narrow screen the last column is cut."""
+    """Aligned columns, those in `right` to the right; a narrow screen cuts the last column."""
     numeric = frozenset(right)
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     last = len(header) - 1

@@ -1,4 +1,4 @@
-"""Show the hierarchy with counts: what is where, what is free, what is not well. Domains of one shape share a line."""
+"""Show the hierarchy with counts: nodes, GPUs, what is free, what is unhealthy. Domains of equal shape share a line."""
 
 import argparse
 import sys
@@ -8,15 +8,24 @@ from typing import Any, Final
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.matrix_annotation import reasons
 from toposcope.cli import summary
-from toposcope.cli.documents import show_document
-from toposcope.cli.failing import CommandError, nothing
-from toposcope.cli.looking import FAILED, UNWELL, WELL, add_source_arguments, answer, glance, look
+from toposcope.cli.command import (
+    EXIT_ERROR,
+    EXIT_OK,
+    EXIT_PROBLEMS,
+    CommandError,
+    add_source_arguments,
+    load_snapshot,
+    load_topologies_only,
+    no_nodes,
+    run_command,
+)
+from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.outline import HOST, Line, outline
-from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, chosen, scope
+from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, scope
 from toposcope.snapshot.tree import Domain, left_out, tree
 from toposcope.topology.levels import Level
 
@@ -24,44 +33,42 @@ _FEW: Final = 3
 _HEADER: Final = ("NODES", "GPUS", "FREE")
 _NARROWEST: Final = 24
 _MANY: Final = 5_000
-"""Nodes that take more than a moment to be read."""
+"""So many nodes take a while to read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `toposcope tree`."""
     parser.add_argument("topology", nargs="?", metavar="TOPOLOGY", help="a ClusterTopology; default: the only one")
     deep = parser.add_mutually_exclusive_group()
-    deep.add_argument("--depth", type=int, metavar="N", help="show so many levels; default: all")
+    deep.add_argument("--depth", type=int, metavar="N", help="show N levels; default: all")
     deep.add_argument("--level", metavar="NAME", help="show the levels down to this one, such as rack")
     deep.add_argument(
-        "--summary", action="store_true", help="show what the controller counted last: one request, however many nodes"
+        "--summary", action="store_true", help="show the controller's last count: one request, however many nodes"
     )
-    parser.add_argument("--all", action="store_true", help="give each domain a line of its own")
-    parser.add_argument(
-        "--no-pods", action="store_true", help="do not read pods: quicker, but nothing is known to be free"
-    )
+    parser.add_argument("--all", action="store_true", help="give each domain its own line")
+    parser.add_argument("--no-pods", action="store_true", help="do not read pods: faster, but free GPUs are unknown")
     add_source_arguments(parser)
 
 
 def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the tree; 1 when a node in it is broken or left out of a level."""
+    """Print the tree; 1 when a node is unhealthy or lacks a level."""
     if arguments.depth is not None and arguments.depth < 0:
         parser.error(f"--depth {arguments.depth}: must not be negative")
-    return answer("tree", arguments, lambda screen: _answer(screen, arguments))
+    return run_command("tree", arguments, lambda screen: _run(screen, arguments))
 
 
-def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
+def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if arguments.summary:
         return _summary(screen, arguments)
     # Names need no pods.
     pods = not arguments.no_pods and arguments.output != "name"
     try:
-        snapshot = look(arguments, pods=pods, first=lambda topologies: _at_once(topologies, arguments))
+        snapshot = load_snapshot(arguments, pods=pods, on_topologies=lambda topologies: _preview(topologies, arguments))
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
     found = scope(snapshot, arguments.topology)
     if not found.nodes:
-        raise CommandError(nothing(snapshot, found))
+        raise no_nodes(snapshot, found)
     depth = found.level(arguments.level) + 1 if arguments.level else arguments.depth
     root = tree(snapshot, found)
     if arguments.output in ("json", "yaml"):
@@ -72,43 +79,43 @@ def _answer(screen: Screen, arguments: argparse.Namespace) -> int:
         wide = arguments.output == "wide"
         top = outline(root, found.levels, depth, everything=arguments.all or wide)
         screen.show(_page(screen, found, top, _reasons(snapshot), wide=wide))
-    return UNWELL if left_out(root) or any(root.marks[mark] for mark in FAULTS) else WELL
+    return EXIT_PROBLEMS if left_out(root) or any(root.marks[mark] for mark in FAULTS) else EXIT_OK
 
 
 def _summary(screen: Screen, arguments: argparse.Namespace) -> int:
-    """What the status of the ClusterTopology says, without a look at the nodes."""
-    topology = chosen(glance(arguments).topologies, arguments.topology)
-    if topology is None or not summary.counted_before(topology):
-        raise CommandError("no controller has counted anything yet; ask without --summary")
+    """What the status of the ClusterTopology says, without reading nodes."""
+    topology = choose_topology(load_topologies_only(arguments).topologies, arguments.topology)
+    if topology is None or not summary.has_counts(topology):
+        raise CommandError("no controller has written its counts yet; run it without --summary")
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, summary.document(topology))
     elif arguments.output == "name":
         screen.show([topology.name])
     else:
         screen.show(summary.page(screen, topology))
-    return WELL if summary.well(topology) else UNWELL
+    return EXIT_OK if summary.well(topology) else EXIT_PROBLEMS
 
 
 def _without_nodes(screen: Screen, arguments: argparse.Namespace, error: ForbiddenError) -> int:
-    """Where nodes may not be listed, people get what the controller counted. Raises NotAllowed for anybody else."""
-    topology = chosen(error.topologies, arguments.topology)
-    if topology is None or not summary.counted_before(topology) or arguments.output not in ("table", "wide"):
+    """Where nodes cannot be listed, show people the controller's last count. Raises ForbiddenError for programs."""
+    topology = choose_topology(error.topologies, arguments.topology)
+    if topology is None or not summary.has_counts(topology) or arguments.output not in ("table", "wide"):
         raise error
     screen.show(summary.page(screen, topology))
-    complain(f"toposcope tree: {error}; shown is what the controller counted, as with --summary")
-    return FAILED
+    complain(f"toposcope tree: {error}; this is the controller's last count, as with --summary")
+    return EXIT_ERROR
 
 
-def _at_once(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
-    """What is known before a large cluster's nodes have been read, for whoever waits at a terminal."""
+def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> None:
+    """On a terminal, show the controller's last count before the nodes of a large cluster have been read."""
     waiting = screen(sys.stderr, paging=False)
     if waiting.width is None:
         return
     try:
-        topology = chosen(topologies, arguments.topology)
+        topology = choose_topology(topologies, arguments.topology)
     except TopologyNotFoundError:
-        return  # told when everything is read
-    if topology and summary.counted_before(topology) and topology.status["nodes"] >= _MANY:
+        return  # reported once everything is read
+    if topology and summary.has_counts(topology) and topology.status["nodes"] >= _MANY:
         waiting.show(summary.page(waiting, topology))
 
 
@@ -137,7 +144,7 @@ def _domain(found: Scope, domain: Domain, depth: int) -> dict[str, Any]:
 
 
 def _names(domain: Domain, path: str, depth: int) -> Iterator[str]:
-    """Paths of values, one a line: no label value holds a slash."""
+    """Paths of values, one per line: no label value has a slash."""
     for child in domain.children.values():
         inner = f"{path}/{child.value}" if path else child.value
         yield inner
@@ -146,7 +153,7 @@ def _names(domain: Domain, path: str, depth: int) -> Iterator[str]:
 
 
 def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
-    """Why a node is degraded, by its name: only those that are shown are ever read."""
+    """Why a node is degraded, by its name: only those of nodes shown are parsed."""
 
     def why(name: str) -> tuple[str, ...]:
         node = snapshot.by_name.get(name)
@@ -155,13 +162,22 @@ def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
     return why
 
 
+def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
+    """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
+    found = scope(snapshot)
+    top = outline(tree(snapshot, found), found.levels)
+    return _page(screen, found, top, _reasons(snapshot), wide=False)
+
+
 def _page(
     screen: Screen, found: Scope, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
 ) -> Iterator[str]:
-    title = f"ClusterTopology {found.name}" if found.topology else "no ClusterTopology; levels as the node labels tell"
+    title = (
+        f"ClusterTopology {found.name}" if found.topology else "no ClusterTopology; levels inferred from node labels"
+    )
     kept = ", levels from its spec" if found.origin is Origin.SPEC else ""
     yield screen.paint(f"{title}{kept}: {found.path}", "dim")
-    rows = list(_rows(top, "", "", each=False, root=found.name or "all nodes"))
+    rows = list(_rows(top, "", "", of_many=False, root=found.name or "all nodes"))
     numbers = [
         [_number(line.nodes), _number(line.gpus), "-" if line.free is None else _number(line.free)]
         for _, line, _ in rows
@@ -174,15 +190,15 @@ def _page(
     yield screen.paint(
         " " * longest + "".join(f"  {head:>{width}}" for head, width in zip(_HEADER, widths, strict=True)), "head"
     )
-    for (text, line, each), row in zip(rows, numbers, strict=True):
-        # Of one of several that are alike nothing is known to be free: they differ in that.
-        cells = [*row[:2], ""] if each else row
+    for (text, line, of_many), row in zip(rows, numbers, strict=True):
+        # One line stands for many: what is free differs between them.
+        cells = [*row[:2], ""] if of_many else row
         counts = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         yield _fitted(text, longest).ljust(longest) + counts + _remarks(screen, line, why)
 
 
 def _fitted(text: str, width: int) -> str:
-    """The text in so many characters: names of several go before what they have in common."""
+    """The text in so many characters: names are cut before what they have in common."""
     common, colon, _ = text.partition(": ")
     if len(text) > width and colon and len(common) < width:
         return text[: width - 1] + "…"
@@ -190,26 +206,26 @@ def _fitted(text: str, width: int) -> str:
 
 
 def _remarks(screen: Screen, line: Line, why: Callable[[str], tuple[str, ...]]) -> str:
-    told = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
+    found = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
     broken = any(line.marks.get(mark) for mark in FAULTS)
-    text = ", ".join(told)
+    text = ", ".join(found)
     if text and line.level.endswith(HOST) and line.nodes == 1 and (complaints := why(line.names[0])):
         text += f": {complaints[0]}" + (f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else "")
     return ("  " + screen.paint(f"! {text}", "alarm" if broken else "yellow")) if text else ""
 
 
-def _rows(line: Line, indent: str, branch: str, *, each: bool, root: str) -> Iterator[tuple[str, Line, bool]]:
-    """Each line's text, the line, and whether it is about one of several that are alike."""
-    yield indent + branch + (_text(line, named=not each) if line.level else root), line, each
+def _rows(line: Line, indent: str, branch: str, *, of_many: bool, root: str) -> Iterator[tuple[str, Line, bool]]:
+    """Each line's text, the line, and whether it stands for the same place in many domains."""
+    yield indent + branch + (_text(line, named=not of_many) if line.level else root), line, of_many
     inner = indent + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
-    several = each or len(line.names) > 1
+    of_many = of_many or len(line.names) > 1
     below = list(line.below)
     for number, child in enumerate(below, 1):
         last = number == len(below) and not line.left_out
-        yield from _rows(child, inner, "└─ " if last else "├─ ", each=several, root="")
+        yield from _rows(child, inner, "└─ " if last else "├─ ", of_many=of_many, root="")
     if line.left_out and line.lacking:
         lost = Line("", line.left_out, len(line.left_out), 0, None, {}, alike=True)
-        yield inner + "└─ ! " + _lost(line.left_out, line.lacking), lost, several
+        yield inner + "└─ ! " + _lost(line.left_out, line.lacking), lost, of_many
 
 
 def _lost(names: tuple[str, ...], level: Level) -> str:
@@ -218,21 +234,21 @@ def _lost(names: tuple[str, ...], level: Level) -> str:
 
 
 def _text(line: Line, *, named: bool) -> str:
-    """What the line is about; without names where it stands for one of several, whose names are others."""
+    """What the line is about; without names where it stands for many."""
     count = len(line.names)
     if count == 1:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
     several = " = ".join(f"{name}s" for name in line.level.split(" = "))
     if not line.alike:
-        return f"{_number(count)} more {several} that are not well: {_span(line.names)}"
+        return f"{_number(count)} more unhealthy {several}: {_span(line.names)}"
     text = f"{_number(count)} {several}, each {_holding(line)}"
     return f"{text}: {_span(line.names)}" if named else text
 
 
 def _holding(line: Line) -> str:
     nodes, gpus = line.nodes // len(line.names), line.gpus // len(line.names)
-    told = [] if line.level.endswith(HOST) else [f"{_number(nodes)} {'node' if nodes == 1 else 'nodes'}"]
-    return ", ".join([*told, f"{_number(gpus)} {'GPU' if gpus == 1 else 'GPUs'}"])
+    counts = [] if line.level.endswith(HOST) else [f"{_number(nodes)} {'node' if nodes == 1 else 'nodes'}"]
+    return ", ".join([*counts, f"{_number(gpus)} {'GPU' if gpus == 1 else 'GPUs'}"])
 
 
 def _span(names: tuple[str, ...]) -> str:

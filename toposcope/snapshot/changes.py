@@ -1,6 +1,6 @@
-"""What changed between two looks at a cluster, gathered into what matters.
+"""What changed between two snapshots of a cluster, grouped into what matters.
 
-A rack that is gone is one change and not eighteen nodes; nodes that moved from one domain to another are one change.
+A missing rack is one change, not eighteen; so are nodes that moved together from one domain to another.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from toposcope.topology.levels import Level
 
 
 class Kind(StrEnum):
-    """What sort of change it is, in the order in which changes are told."""
+    """The kind of change, in the order in which changes are listed."""
 
     LEVEL = "level"
     CONDITION = "condition"
@@ -39,7 +39,7 @@ class Change:
     before: str
     after: str
     nodes: tuple[str, ...] = ()
-    """The nodes concerned, sorted."""
+    """The nodes that it affects, sorted."""
 
 
 _HARDWARE = (
@@ -67,7 +67,7 @@ def changes(
     found += _come_and_gone(old, new, before, Kind.DOMAIN_GONE, Kind.NODE_GONE)
     found += _come_and_gone(new, old, after, Kind.DOMAIN_NEW, Kind.NODE_NEW)
     both = [(old[name], new[name]) for name in sorted(old.keys() & new.keys())]
-    # A level that has left the topology shows just here on which nodes it changed.
+    # Only this shows the nodes of a level that has left the topology.
     levels = [*before.levels, *(level for level in after.levels if level not in before.levels)]
     found += _moved(both, levels, before.catalogue.placeholders, after.catalogue.placeholders)
     found += _grouped(both, Kind.STATE, "state", _state)
@@ -104,7 +104,7 @@ def _condition_words(scope: Scope) -> dict[str, str]:
 
 
 def _published(old: Sequence[Published], new: Sequence[Published]) -> Iterator[Change]:
-    was, now = ({each.handle: " > ".join(level.key for level in each.levels) for each in of} for of in (old, new))
+    was, now = ({x.handle: " > ".join(level.key for level in x.levels) for x in resources} for resources in (old, new))
     for handle in (*was, *(handle for handle in now if handle not in was)):
         if was.get(handle) != now.get(handle):
             yield Change(Kind.PUBLISHED, handle, was.get(handle, ""), now.get(handle, ""))
@@ -113,7 +113,7 @@ def _published(old: Sequence[Published], new: Sequence[Published]) -> Iterator[C
 def _come_and_gone(
     here: Mapping[str, NodeView], there: Mapping[str, NodeView], scope: Scope, domain: Kind, node: Kind
 ) -> Iterator[Change]:
-    """What is `here` and not `there`: whole domains, the broadest that cover it, and the nodes that are left."""
+    """What is `here` and not `there`: whole domains, as broad as possible, and the remaining nodes."""
     only = sorted(here.keys() - there.keys())
     # The last level is the host: a node is named as a node.
     broad = replace(scope, levels=tuple(level for level in scope.levels if level.key != label_keys.HOSTNAME))
@@ -152,7 +152,7 @@ def _paths(node: NodeView, scope: Scope) -> Iterator[tuple[str, ...]]:
 
 
 def _home(node: NodeView, scope: Scope) -> str:
-    """The narrowest domain that the node shares with others by nature: not the one that carries its own name."""
+    """The narrowest domain of the node that does not carry its own name: those have one node only."""
     paths = [path for path in _paths(node, scope) if path[-1] != node.name]
     return "/".join(paths[-1]) if paths else ""
 
@@ -163,7 +163,7 @@ def _moved(
     before: frozenset[str],
     after: frozenset[str],
 ) -> Iterator[Change]:
-    """Per node the broadest level at which it is elsewhere: what is below moved along."""
+    """Per node the broadest level at which it moved: the levels below moved along."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for old, new in both:
         for level in levels:
@@ -196,7 +196,7 @@ def _label(key: str) -> Callable[[NodeView], str]:
 
 
 def words(change: Change) -> str:
-    """The change in a few words, without the names of the nodes."""
+    """The change in a few words, without names of nodes."""
     count = len(change.nodes)
     nodes = "1 node" if count == 1 else f"{count} nodes"
     was, now = change.before or "none", change.after or "none"

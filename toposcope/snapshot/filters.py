@@ -1,9 +1,4 @@
-"""Nodes picked by labels, by the domain they are in and by what is wrong with them.
-
-What is wrong with a node, in words that filters and tables share.
-
-Label selectors as kubectl takes them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-"""
+"""Filters on nodes: kubectl's label selectors (`a=b,c!=d,e in (f,g),h notin (i),j,!k`), domains and states."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,11 +21,11 @@ _THERE: Final = re.compile(r"(?P<absent>!?)\s*" + _KEY)
 
 
 class SelectorError(ToposcopeError):
-    """Text that is no label selector; the message names the part."""
+    """Text that is not a label selector; the message quotes the part."""
 
 
 def parse(text: str) -> tuple[Requirement, ...]:
-    """The conditions of a selector, all of which must hold; none for an empty one. Raises NoSelector."""
+    """The requirements of a selector, all of which must hold; none for an empty one. Raises SelectorError."""
     if text.strip() and _PART.sub("", text).strip(", "):
         raise SelectorError(f"label selector {text!r}: the brackets do not match")
     return tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
@@ -45,29 +40,29 @@ def _requirement(part: str) -> Requirement:
     if match := _THERE.fullmatch(part):
         return Requirement(match["key"], "DoesNotExist" if match["absent"] else "Exists")
     raise SelectorError(
-        f"label selector: {part!r} is none of key, !key, key=value, key!=value, key in (a,b), key notin (a,b)"
+        f"label selector: {part!r} is not one of key, !key, key=value, key!=value, key in (a,b), key notin (a,b)"
     )
 
 
 class Mark(StrEnum):
-    """One thing about a node that an admin would want to know before placing work on it."""
+    """Something about a node that an admin wants to know before using it."""
 
     NOT_READY = "not-ready"
     CORDONED = "cordoned"
     DEGRADED = "degraded"
-    """Its agent finds fewer GPUs, links or worse paths than there should be."""
+    """Its agent finds missing GPUs, missing links or worse paths than expected."""
     UNKNOWN = "unknown"
-    """Its agent gets no answer from the hardware."""
+    """The hardware does not answer its agent."""
     NO_AGENT = "no-agent"
     """It has GPUs and no agent has labelled it."""
 
 
 FAULTS = frozenset({Mark.NOT_READY, Mark.DEGRADED, Mark.UNKNOWN})
-"""Marks that say that something is broken; the others may be meant."""
+"""Marks of something broken; the others may be intended."""
 
 
 def marks(node: NodeView) -> tuple[Mark, ...]:
-    """Everything that marks a node, worst first; empty for most."""
+    """The marks of a node, worst first; empty for most nodes."""
     state = node.state
     if node.ready and node.schedulable and state is State.OK:
         return ()
@@ -86,27 +81,27 @@ def marks(node: NodeView) -> tuple[Mark, ...]:
 
 
 class Condition(StrEnum):
-    """What a node can be asked to be: one of the marks, or one of what follows."""
+    """States to filter by, besides the marks."""
 
     OK = "ok"
-    """Nothing marks it."""
+    """It has no marks."""
     READY = "ready"
     LEFT_OUT = "left-out"
     """It lacks a level of the topology."""
 
 
-CONDITIONS: tuple[str, ...] = tuple(each.value for each in (*Condition, *Mark))
+CONDITIONS: tuple[str, ...] = tuple(state.value for state in (*Condition, *Mark))
 
 
-def picked(
+def filter_nodes(
     scope: Scope,
     selector: Sequence[Requirement] = (),
     domains: Iterable[tuple[str, str]] = (),
     conditions: Iterable[str] = (),
 ) -> tuple[NodeView, ...]:
-    """The nodes of a scope that meet the selector, lie in every domain (level, value) and meet any of `conditions`.
+    """The nodes of a scope that match the selector, every domain (level, value) and any of `conditions`.
 
-    Raises NoSuchLevel.
+    Raises LevelNotFoundError.
     """
     tests: list[Callable[[NodeView], bool]] = [requirement.holds for requirement in selector]
     tests += [_in_domain(scope.levels[scope.level(name)].key, value) for name, value in domains]
@@ -117,7 +112,7 @@ def picked(
 
 
 def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """A sentence for each domain (level, value) that no node is in. Raises NoSuchLevel."""
+    """A sentence for each domain (level, value) that no node is in. Raises LevelNotFoundError."""
     for name, value in domains:
         level = scope.levels[scope.level(name)]
         values = {node.label(level.key) or "" for node in scope.nodes}
@@ -127,7 +122,7 @@ def unknown_domains(scope: Scope, domains: Iterable[tuple[str, str]]) -> Iterato
 
 
 def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
-    """Every condition that a node meets."""
+    """All states of a node."""
     found: list[str] = list(marks(node))
     if not found and node.state is State.OK:
         found.append(Condition.OK)
@@ -139,12 +134,12 @@ def states(scope: Scope, node: NodeView) -> tuple[str, ...]:
 
 
 def lacking(scope: Scope, node: NodeView) -> tuple[str, ...]:
-    """The levels that a node does not carry."""
+    """The levels that a node lacks."""
     return tuple(level.domain for level in scope.levels if value_at(scope, node, level.key) is None)
 
 
 def value_at(scope: Scope, node: NodeView, key: str) -> str | None:
-    """The node's domain value at a level; what some tools write for "unknown" is none."""
+    """The node's domain value at a level; None also for what some tools write for "unknown"."""
     return level_value(node, key, scope.catalogue.placeholders)
 
 

@@ -1,4 +1,4 @@
-"""Each level of a topology: which label carries it, on how many nodes, into how many domains, and who needs it."""
+"""Each level of a topology: its label, how many nodes carry it, how many domains it has, and who requires it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from toposcope.topology.levels import Level
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many nodes the domains of a level hold: the smallest, the middle one, the largest."""
+    """Nodes per domain of a level."""
 
     smallest: int
     median: int
@@ -22,45 +22,45 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class LevelView:
-    """One level of a topology, one that could be, or one that is asked for and is not there (`key` is empty then)."""
+    """One level of a topology, one that it could have, or one that is required and missing (`key` is empty then)."""
 
     domain: str
     key: str
     in_topology: bool
-    """False for a level that only some nodes carry, which is why it was not inferred."""
+    """False for a level that was not inferred because only some nodes carry it."""
     domains: int
     sizes: Sizes | None
-    """None: it has no domain, or nobody asked."""
+    """None: it has no domain, or sizes were not requested."""
     nodes: int
     missing: int
     missing_nodes: tuple[str, ...]
     """The first names."""
     usable: int
-    """Nodes that carry it and take pods."""
+    """Nodes that carry it and can take pods."""
     by_spec: bool
     """Whether `spec.required` names it."""
     workloads: int
-    """Workloads that require it, as the controller counted them last."""
+    """Workloads that require it, by the controller's last count."""
     preferring: int
     """Workloads that only prefer it."""
 
     @property
     def required(self) -> bool:
-        """Whether anybody needs it."""
+        """Whether the spec or a workload requires it."""
         return self.by_spec or self.workloads > 0
 
     @property
-    def amiss(self) -> str:
-        """What is wrong with it in a few words; empty when nothing is."""
+    def problem(self) -> str:
+        """What is wrong with it, in a few words; empty if nothing is."""
         if self.required and not self.nodes:
-            return "required and on no node"
+            return "required, but on no node"
         if self.required and not self.usable:
-            return "required and on no node that takes pods"
+            return "required, but on no schedulable node"
         if not self.nodes:
             return "on no node"
         if not self.in_topology:
             lack = "1 node lacks" if self.missing == 1 else f"{self.missing} nodes lack"
-            return f"no level of the topology, because {lack} it"
+            return f"not a level of the topology, because {lack} it"
         if self.missing:
             lack = "1 node lacks it and falls" if self.missing == 1 else f"{self.missing} nodes lack it and fall"
             return f"{lack} out of the topology"
@@ -68,9 +68,9 @@ class LevelView:
 
 
 def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
-    """The levels, broadest first; then those that only some nodes carry, then what is required and not there at all.
+    """The levels, broadest first; then those that only some nodes carry, then those that are required and missing.
 
-    `sized`: with `sizes`, for which every node is looked at.
+    `sized`: with `sizes`, which takes a look at every node.
     """
     spec = scope.topology.required if scope.topology else ()
     status = scope.topology.status if scope.topology else {}
@@ -78,22 +78,22 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     partial = _partly_covered(scope)
     table = scope.table_with(level.key for level in (*scope.levels, *partial))
     coverage = (*cover(scope.levels, table), *(cover([level], table)[0] for level in partial))
-    found = []
-    for place, each in enumerate(coverage):
-        name, key = each.level.domain, each.level.key
+    views = []
+    for place, covered in enumerate(coverage):
+        name, key = covered.level.domain, covered.level.key
         inside = place < len(scope.levels)
-        path = scope.levels[: place + 1] if inside else (each.level,)
-        found.append(
+        path = scope.levels[: place + 1] if inside else (covered.level,)
+        views.append(
             LevelView(
                 domain=name,
                 key=key,
                 in_topology=inside,
-                domains=each.domains,
+                domains=covered.domains,
                 sizes=_sizes([table.values(level.key) for level in path]) if sized else None,
-                nodes=each.nodes,
-                missing=each.missing,
-                missing_nodes=each.missing_nodes,
-                usable=each.usable,
+                nodes=covered.nodes,
+                missing=covered.missing,
+                missing_nodes=covered.missing_nodes,
+                usable=covered.usable,
                 by_spec=name in spec or key in spec,
                 workloads=workloads.get(name, 0),
                 preferring=preferring.get(name, 0),
@@ -102,13 +102,13 @@ def level_views(scope: Scope, *, sized: bool = True) -> tuple[LevelView, ...]:
     known = {name for level in (*scope.levels, *partial) for name in (level.domain, level.key)}
     for name in dict.fromkeys((*spec, *workloads, *preferring)):
         if name not in known:
-            asked = name in spec, workloads.get(name, 0), preferring.get(name, 0)
-            found.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), 0, *asked))
-    return tuple(found)
+            requested = name in spec, workloads.get(name, 0), preferring.get(name, 0)
+            views.append(LevelView(name, "", False, 0, None, 0, len(scope.nodes), (), 0, *requested))
+    return tuple(views)
 
 
 def _partly_covered(scope: Scope) -> tuple[Level, ...]:
-    """What inference would take if every node carried it: the best covered key of each domain that has no level."""
+    """What inference would choose if all nodes carried it: the best covered key of each domain without a level."""
     if scope.origin is Origin.SPEC:
         return ()
     taken = {level.domain for level in scope.levels}
@@ -122,13 +122,13 @@ def _partly_covered(scope: Scope) -> tuple[Level, ...]:
     return tuple(found)
 
 
-def crossed(scope: Scope) -> list[str]:
-    """Which domain values lie under two parents, one sentence each."""
+def crossings_of(scope: Scope) -> list[str]:
+    """Domain values that lie under two parents, one sentence each."""
     return crossings(scope.levels, scope.table())
 
 
 def _sizes(columns: Sequence[Sequence[str | None]]) -> Sizes | None:
-    """Of the domains that are told apart by the values of all levels down to the last of `columns`."""
+    """Of the domains: a domain is the path of values of all levels down to the last of `columns`."""
     counts = Counter(path for path in zip(*columns, strict=True) if path[-1] is not None)
     if not counts:
         return None

@@ -1,13 +1,10 @@
-"""A snapshot of a running cluster: paged lists, typed decoding, and a plain word about whatever may not be read.
-
-A right that is missing: what people read, and what could be read all the same.
-"""
+"""A snapshot of a live cluster: paged lists, typed decoding, and a warning for every missing permission."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -21,23 +18,20 @@ from toposcope.snapshot.documents import decoder
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
 from toposcope.snapshot.problems import Progress, silent
 
-if TYPE_CHECKING:
-    from toposcope.api.cluster_topology import Topology
-
 
 class ForbiddenError(KubeError):
-    """The nodes may not be listed; `topologies` is what could be read before that."""
+    """Listing nodes is forbidden; `topologies` is what was read before."""
 
-    def __init__(self, message: str, topologies: "tuple[Topology, ...]") -> None:
+    def __init__(self, message: str, topologies: tuple[Topology, ...]) -> None:
         super().__init__(message)
         self.topologies = topologies
 
 
-def refusal(resource: str, without: str, error: ApiError, where: str = "") -> str:
-    """The sentence for a list that is refused: which right is missing, what that costs, what to ask an admin for."""
+def forbidden(resource: str, consequence: str, error: ApiError, where: str = "") -> str:
+    """The message for a forbidden list: the missing permission, its consequence, what to ask an admin for."""
     return (
-        f"{resource} may not be listed with these credentials, so {without}; ask an admin for a ClusterRole with "
-        f"the verb list on {resource}{where} (the API server: {error.message})"
+        f"these credentials cannot list {resource}, so {consequence}; ask an admin for a ClusterRole with the verb "
+        f"list on {resource}{where} (the API server: {error.message})"
     )
 
 
@@ -59,10 +53,10 @@ _T = TypeVar("_T")
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False):
-    # `continue` is a word of Python's.
+    # `continue` is a keyword of Python.
     token: str = msgspec.field(name="continue", default="")
     left: int | None = msgspec.field(name="remainingItemCount", default=None)
-    """Behind this page; the server does not say it for lists by fields or labels."""
+    """After this page; the server omits it for lists with a field or label selector."""
 
 
 class _Page(msgspec.Struct, frozen=True, gc=False):
@@ -75,15 +69,15 @@ _PAGES: Final = msgspec.json.Decoder(_Page)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read of a cluster; nodes and ClusterTopologies always are."""
+    """What to read of a cluster, besides nodes and ClusterTopologies."""
 
     pods: bool = True
     published: bool = False
     node: str | None = None
-    """The one node to read, instead of all."""
+    """The only node to read."""
     keep_matrix: KeepMatrix = field(default=degraded)
-    first: Callable[[tuple[Topology, ...]], None] | None = None
-    """Given the ClusterTopologies before anything else is read: they are few, and nodes may be many."""
+    on_topologies: Callable[[tuple[Topology, ...]], None] | None = None
+    """Called with the ClusterTopologies before the nodes are read: they are few, and nodes may be many."""
 
 
 def load_live(
@@ -93,19 +87,19 @@ def load_live(
     wanted: Wanted = Wanted(),
     progress: Progress = silent,
 ) -> Snapshot:
-    """The cluster as it is `now`. Raises KubeError when its nodes cannot be read; anything else becomes a warning."""
+    """The cluster as of `now`. Raises KubeError if its nodes cannot be read; other failures become warnings."""
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
 def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-    """What schedulers read, and a sentence for each kind of it that may not be listed. Raises KubeError."""
+    """The topology resources of schedulers, and a warning for each kind that must not be listed. Raises KubeError."""
     reader = _Reader(client, silent, degraded)
     found = tuple(reader.published())
     return found, tuple(reader.warnings)
 
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
-    """The ClusterTopologies alone, which is one short answer. Raises KubeError."""
+    """Only the ClusterTopologies: one small request. Raises KubeError."""
     reader = _Reader(client, silent, degraded)
     topologies = reader.topologies()
     return Snapshot(source, now, (), None, topologies, warnings=tuple(reader.warnings))
@@ -121,8 +115,8 @@ class _Reader:
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
         with paused_gc():
             topologies = self.topologies()
-            if wanted.first:
-                wanted.first(topologies)
+            if wanted.on_topologies:
+                wanted.on_topologies(topologies)
             nodes = self._nodes(wanted.node, topologies)
             return Snapshot(
                 source=source,
@@ -141,7 +135,7 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            raise ForbiddenError(refusal("nodes", "nothing can be said about them", error), topologies) from error
+            raise ForbiddenError(forbidden("nodes", "there is nothing to show", error), topologies) from error
 
     def _pods(self, node: str | None) -> tuple[PodView, ...] | None:
         query = dict(_UNFINISHED)
@@ -152,7 +146,7 @@ class _Reader:
         except ApiError as error:
             if error.status != _FORBIDDEN:
                 raise
-            self.warnings.append(refusal("pods", "what is free is not known", error, " in all namespaces"))
+            self.warnings.append(forbidden("pods", "free GPUs are unknown", error, " in all namespaces"))
             return None
         return tuple(pod for pod in pods if pod)
 
@@ -166,7 +160,7 @@ class _Reader:
             if error.status != _FORBIDDEN:
                 raise
             resource = f"clustertopologies.{API_VERSION.partition('/')[0]}"
-            self.warnings.append(refusal(resource, "levels are told from the nodes alone", error))
+            self.warnings.append(forbidden(resource, "levels come from node labels alone", error))
             return ()
         return tuple(sorted(found, key=attrgetter("name")))
 
@@ -185,14 +179,14 @@ class _Reader:
                 except ApiError as error:
                     if error.status == _FORBIDDEN:
                         self.warnings.append(
-                            refusal(f"{plural}.{group}", "what its scheduler reads is not known", error)
+                            forbidden(f"{plural}.{group}", "what its scheduler reads is unknown", error)
                         )
                         break
                     if not error.not_found:
                         raise
 
     def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
-        """All objects of a collection. A list that outlives its page tokens begins again. Raises KubeError."""
+        """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""
         self._progress(what, 0)
         for attempt in range(_TRIES):
             try:
@@ -212,7 +206,7 @@ class _Reader:
                 page = _PAGES.decode(body)
                 found += [decode(raw) for raw in page.items]
             except (*UNREADABLE, ValueError) as error:
-                raise UnreachableError(f"the answer to GET {path} is no list of {what}: {error}") from error
+                raise UnreachableError(f"the answer to GET {path} is not a list of {what}: {error}") from error
             left = page.metadata.left
             self._progress(what, len(found), None if left is None else len(found) / max(1, len(found) + left))
             token = page.metadata.token

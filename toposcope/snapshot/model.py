@@ -1,6 +1,6 @@
-"""The facts of one look at a cluster: nodes, pods, topologies. Small enough for 100,000 nodes in one process.
+"""A snapshot of a cluster: nodes, pods, topologies. Small enough for 100,000 nodes in one process.
 
-Strings, label keys, resource lists and conditions that repeat are shared between the objects: change nothing in place.
+Repeated strings, label keys, resource lists and conditions are shared between objects: change nothing in place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     conditions: Mapping[str, str]
     """Condition type to status."""
     matrix: str | None
-    """The annotation `gpu.topology/matrix` as it stands (see `api.matrix_annotation`); None where not asked for."""
+    """The annotation `gpu.topology/matrix` as it stands (see `api.matrix_annotation`); None where not loaded."""
 
     def label(self, key: str) -> str | None:
-        """The value of a label, None where there is none."""
+        """The value of a label, None if it has none."""
         place = self.places.get(key)
         return None if place is None else self.values[place]
 
@@ -53,7 +53,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def usable(self) -> bool:
-        """Whether it takes new pods: Ready and not cordoned. Taints are another matter: each pod has its own view."""
+        """Whether it takes new pods: Ready and not cordoned. Taints depend on the pod."""
         return self.ready and self.schedulable
 
     @property
@@ -64,12 +64,12 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_gpus(self) -> bool:
-        """Whether anything says that there are GPUs: an agent, a device plugin or NVIDIA's GPU operator."""
+        """Whether an agent, a device plugin or NVIDIA's GPU operator reports GPUs."""
         return self.label(GPUS) is not None or bool(self.gpus) or self.label(GPU_PRESENT) == "true"
 
     @property
     def state(self) -> State | None:
-        """What the node's agent says of its hardware; None where no agent has spoken."""
+        """The state of the hardware by the node's agent; None without an agent."""
         value = self.label(STATE)
         if value is None:
             return None
@@ -94,7 +94,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     name: str
     node: str
-    """Empty while it waits for one."""
+    """Empty while it is pending."""
     phase: str
     requests: Requests
     owner: Owner | None
@@ -104,7 +104,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False):
     """Those that ask for a placement."""
     scheduler: str
     waiting: str
-    """Why its scheduler has not placed it, in the scheduler's words; empty when placed or not looked at."""
+    """Why its scheduler has not placed it, in the scheduler's words; empty if placed or not tried yet."""
     wants: Mapping[str, Any] = NOTHING
     """`nodeSelector`, `affinity` and `tolerations` of its spec, kept for members of PodGroups only."""
 
@@ -128,7 +128,7 @@ class Published:
 
 
 class SummedPods(Sequence[PodView]):
-    """Pods that know what they ask for together, without being looked at one by one."""
+    """Pods with known totals, so that they need not be read one by one."""
 
     requested: Mapping[str, Requests]
     """By node."""
@@ -139,22 +139,22 @@ class Snapshot:
     """A cluster at one moment. Nodes are in the order of their names."""
 
     source: str
-    """Where it comes from, for people: a server's URL or file names."""
+    """For people: the server's URL or file names."""
     taken_at: datetime | None
     """None: files do not say."""
     nodes: tuple[NodeView, ...]
     pods: Sequence[PodView] | None
-    """Pods that have not finished; None: not known, and then nothing is known to be free."""
+    """Pods that have not finished; None: not known, so free GPUs are unknown."""
     topologies: tuple[Topology, ...] = ()
     published: tuple[Published, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What could not be seen, one sentence each with the fix."""
+    """What could not be read, one sentence each with the fix."""
     catalogue: Catalogue = BUILT_IN
-    """What tells which label is which level: the built-in one, or with what an admin configured."""
+    """Which label carries which level: the built-in one, or an admin's."""
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:
-        """By node: what its pods ask for together. Nodes without pods are not in it."""
+        """By node: the sum of its pods' requests. Nodes without pods are missing."""
         if isinstance(self.pods, SummedPods):
             return self.pods.requested
         return _requested(self.pods or ())
@@ -165,7 +165,7 @@ class Snapshot:
         return {node.name: node for node in self.nodes}
 
     def free(self, node: NodeView) -> Requests | None:
-        """What pods could still take of a node: allocatable less requested, never below zero; None: not known.
+        """What pods can still get of a node: allocatable less requested, never below zero; None: not known.
 
         Whether the node takes pods at all is `node.usable`.
         """
@@ -177,7 +177,7 @@ class Snapshot:
         return {name: max(0, count - taken.get(name, 0)) for name, count in node.allocatable.items()}
 
     def free_gpus(self, node: NodeView) -> int | None:
-        """Whole GPUs that a pod could get on a node: none where it takes no pods; None: not known."""
+        """Whole GPUs that a pod can get on a node: 0 if it takes no pods; None: not known."""
         if self.pods is None:
             return None
         if not node.usable:
@@ -186,13 +186,13 @@ class Snapshot:
 
 
 class Collector(Protocol):
-    """Somebody who wants objects as a whole, out of files that are read for a snapshot."""
+    """Gets whole objects from files that are read for a snapshot."""
 
     def wants(self, group: str, kind: str) -> bool:
-        """Whether to be given the objects of this API group (empty: the core group) and kind."""
+        """Whether to get objects of this API group (empty: the core group) and kind."""
 
     def put(self, document: Mapping[str, Any]) -> None:
-        """One of them; the same one may come twice."""
+        """One of them; an object may come twice."""
 
 
 def _requested(pods: Iterable[PodView]) -> dict[str, Requests]:

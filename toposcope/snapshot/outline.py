@@ -1,7 +1,7 @@
-"""The tree as people read it: domains of one shape on one line, whatever is not well on a line of its own.
+"""The tree for people: domains of equal shape share a line, unhealthy ones have their own.
 
-Two domains have one shape when they hold as many nodes and GPUs and their children have the same shapes. Nothing is
-left out by this: a line that stands for several says how many, what each holds and which they are.
+Domains have equal shapes if they have as many nodes and GPUs and children of equal shapes. Nothing is lost: a shared
+line says how many domains there are, what is in them and what they are called.
 """
 
 from collections import Counter
@@ -17,9 +17,9 @@ from toposcope.topology.platforms import KEYS
 HOST: Final = tuple(KEYS)[-1]
 """The domain of the narrowest level there can be."""
 _FEWEST: Final = 3
-"""So many domains of one shape make one line; two are as short with their names."""
-_MOST_UNWELL: Final = 10
-"""So many domains that are not well stand by themselves under one parent; the others share a line."""
+"""So many domains of equal shape share a line; two are as short with their names."""
+_MOST_UNHEALTHY: Final = 10
+"""So many unhealthy domains under one parent have their own lines; the others share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ class Line:
     level: str
     """`rack`; `nvlink-domain = host` where each is both; empty for the whole topology."""
     names: tuple[str, ...]
-    """The domains that the line stands for."""
+    """The domains on the line."""
     nodes: int
     """Of all of them together, as are `gpus`, `free` and `marks`."""
     gpus: int
     free: int | None
     marks: Mapping[Mark, int]
     alike: bool
-    """Whether each of `names` holds as much as the others."""
+    """Whether the domains are equal."""
     left_out: tuple[str, ...] = ()
     """Nodes that lack the next level."""
     lacking: Level | None = None
     """The level that they lack."""
     below: tuple["Line", ...] = ()
-    """Of one of them, where the line stands for several."""
+    """Of one of them, if the line has several."""
 
 
 def outline(root: Domain, levels: Sequence[Level], depth: int | None = None, *, everything: bool = False) -> Line:
@@ -102,31 +102,31 @@ class _Outliner:
         if self.everything:
             yield from (self.line([child]) for child in children)
             return
-        # A shape has a number from 0 on; what is not well has none and stands by itself, in its place among the others.
+        # Shapes are numbered from 0; an unhealthy domain has none, and a group of its own in its place.
         groups: dict[int, list[Domain]] = {}
         for number, child in enumerate(children, 1):
             shape = self._shape(child)
             groups.setdefault(-number if shape is None else shape, []).append(child)
-        unwell = 0
+        unhealthy = 0
         others: list[Domain] = []
         for key, group in groups.items():
-            unwell += key < 0
-            if key < 0 and unwell > _MOST_UNWELL:
+            unhealthy += key < 0
+            if key < 0 and unhealthy > _MOST_UNHEALTHY:
                 others += group
             elif len(group) >= (2 if group[0].depth == len(self.levels) else _FEWEST):
                 yield self.line(group)
             else:
-                yield from (self.line([each]) for each in group)
+                yield from (self.line([domain]) for domain in group)
         if len(others) == 1:
             yield self.line(others)
         elif others:
             yield self.line(others, alike=False)
 
     def _shape(self, domain: Domain) -> int | None:
-        """A number for everything that is like this domain; None when it is not well and has to be seen."""
+        """The same number for all equal domains; None if it is unhealthy and needs its own line."""
         if domain.marks or domain.left_out:
             return None
-        if not domain.children:  # a host, of which there are most
+        if not domain.children:  # a host
             return self.shapes.setdefault((domain.nodes, domain.gpus), len(self.shapes))
         if id(domain) in self.shape_of:
             return self.shape_of[id(domain)]

@@ -1,7 +1,4 @@
-"""How far reading has come, for whoever waits.
-
-What is wrong with the input, and where: collected, so that one run shows all of it.
-"""
+"""What is wrong with the input, and where, collected so that one run shows everything; and progress of reading."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from toposcope.errors import ToposcopeError
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands; numbers count from 1, and 0 says that there is none."""
+    """A place in the input; numbers count from 1, 0: none."""
 
     file: str
     document: int = 0
@@ -28,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that cannot be understood; `field` is its path (`metadata.labels.rack`), empty for no field."""
+    """One problem; `field` is its path (`metadata.labels.rack`), empty for no field."""
 
     place: Place
     field: str
@@ -39,7 +36,7 @@ class Problem:
 
 
 class InputError(ToposcopeError):
-    """Input that cannot be used; `problems` are all that were found."""
+    """Unusable input; `problems` are all that were found."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -47,7 +44,7 @@ class InputError(ToposcopeError):
 
 
 class Progress(Protocol):
-    """Told now and then what is being read."""
+    """Called now and then with what is being read."""
 
     def __call__(self, what: str, count: int, share: float | None = None) -> None:
         """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
@@ -59,11 +56,11 @@ class _Silent:
 
 
 silent: Final[Progress] = _Silent()
-"""Nobody wants to know."""
+"""Shows nothing."""
 
 
 class Meter:
-    """How much of some files has been read. Where one of them has no size (standard input), nobody knows."""
+    """How much of some files has been read; unknown if one of them has no size (standard input)."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._total = 0
@@ -77,10 +74,10 @@ class Meter:
                 break
 
     def read(self, count: int) -> None:
-        """So many bytes more."""
+        """Count so many more bytes."""
         self._done += count
 
     @property
     def share(self) -> float | None:
-        """The part that has been read."""
+        """The share that has been read; None: unknown."""
         return min(1.0, self._done / self._total) if self._total else None

@@ -1,4 +1,4 @@
-"""What a question is about: one topology, its levels and its nodes, as the controller would see them."""
+"""What a command is about: one topology, its levels and its nodes, as the controller sees them."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from toposcope.topology.node import OWN_NAME, NodeFacts, Traits
 from toposcope.topology.table import Table
 
 MAIN: Final = "cluster"
-"""The ClusterTopology that the base installs: the one meant when there are several and none is named."""
+"""The ClusterTopology of the base manifests: the default when there are several."""
 
 
 class Origin(StrEnum):
@@ -28,27 +28,27 @@ class Origin(StrEnum):
     SPEC = "spec"
     """`spec.levels`."""
     OBSERVED = "observed"
-    """Inferred from node labels, kept as the status of the ClusterTopology remembers them."""
+    """Inferred from node labels, and kept as in the status of the ClusterTopology."""
     INFERRED = "inferred"
     """Inferred from node labels alone: there is no ClusterTopology."""
 
 
 class TopologyNotFoundError(ToposcopeError):
-    """The ClusterTopology that was asked for is not there, or none can be chosen; the message says what is."""
+    """No such ClusterTopology, or several to choose from; the message lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Levels, broadest first, and the nodes they are about, by name."""
+    """Levels, broadest first, and the nodes they apply to, by name."""
 
     topology: Topology | None
     origin: Origin
     levels: tuple[Level, ...]
     nodes: tuple[NodeView, ...]
     catalogue: Catalogue = BUILT_IN
-    """What tells which label is which level."""
+    """Which label carries which level."""
     _tables: dict[frozenset[str], Table] = field(default_factory=dict, compare=False, repr=False)
-    """Those that were made already, by their labels."""
+    """Tables built so far, by their labels."""
 
     @property
     def name(self) -> str:
@@ -73,7 +73,7 @@ class Scope:
         return made
 
     def level(self, name: str) -> int:
-        """The position of the level with this domain or key. Raises NoSuchLevel."""
+        """The position of the level with this domain or key. Raises LevelNotFoundError."""
         for position, level in enumerate(self.levels):
             if name in (level.domain, level.key):
                 return position
@@ -81,16 +81,16 @@ class Scope:
 
 
 class LevelNotFoundError(ToposcopeError):
-    """A level that the topology does not have; the message names those that it has."""
+    """A level that the topology does not have; the message lists its levels."""
 
 
 def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
 
-    Raises NoSuchTopology.
+    Raises TopologyNotFoundError.
     """
     catalogue = snapshot.catalogue
-    topology = chosen(snapshot.topologies, name)
+    topology = choose_topology(snapshot.topologies, name)
     if topology is None:
         nodes = with_gpus(snapshot.nodes)
         table = table_of(nodes, catalogue.level_keys, catalogue)
@@ -99,9 +99,9 @@ def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     return _under(topology, tuple(filter(topology.selects, snapshot.nodes)), catalogue, {})
 
 
-def again(found: Scope, topology: Topology) -> Scope:
-    """The same nodes under another state of the topology, with the same selector: they are not counted anew."""
-    return _under(topology, found.nodes, found.catalogue, found._tables)  # noqa: SLF001 - one scope to the next
+def rescope(scope: Scope, topology: Topology) -> Scope:
+    """The same nodes under a newer state of the topology with the same selector: their tables are reused."""
+    return _under(topology, scope.nodes, scope.catalogue, scope._tables)  # noqa: SLF001 - from one scope to the next
 
 
 def _under(
@@ -113,13 +113,13 @@ def _under(
         return Scope(topology, Origin.OBSERVED, topology.last_levels, nodes, catalogue, tables)
     bare = Scope(topology, Origin.OBSERVED, (), nodes, catalogue, tables)
     table = bare.table_with(catalogue.level_keys.union(level.key for level in topology.last_levels))
-    # Absences begin now: a level that no node carries stays until the controller has given it up.
+    # Absences begin now: a level that no node carries stays until the controller drops it.
     effective = effective_levels(topology, table, Absences(), 0.0, catalogue)
     return replace(bare, levels=effective.levels)
 
 
 def with_gpus(nodes: Sequence[NodeView]) -> tuple[NodeView, ...]:
-    """The nodes that agents have labelled; before there are agents, those that have GPUs by any other sign."""
+    """The nodes that agents have labelled; before there are agents, those that seem to have GPUs."""
     labelled = tuple(node for node in nodes if node.label(GPUS) is not None)
     return labelled or tuple(node for node in nodes if node.has_gpus)
 
@@ -130,12 +130,12 @@ def table_of(nodes: Sequence[NodeView], keys: Collection[str], catalogue: Catalo
 
 
 def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
-    """The nodes with these labels only, as the functions of `topology` take them; those that are alike share traits."""
+    """The nodes with these labels only, as `toposcope.topology` takes them; equal nodes share traits."""
     carried: dict[int, tuple[tuple[str, ...], Callable[[tuple[str, ...]], tuple[str, ...]]]] = {}
     known: dict[object, Traits] = {}
     found = []
     for node in nodes:
-        # Nodes with equal label keys share one mapping, which the nodes keep alive; so it is with what they offer.
+        # Nodes with equal label keys share one mapping, which they keep alive; the same goes for `allocatable`.
         picked = carried.get(id(node.places))
         if picked is None:
             names = tuple(key for key in node.places if key in keys)
@@ -154,15 +154,15 @@ def facts(nodes: Sequence[NodeView], keys: Collection[str]) -> list[NodeFacts]:
 
 
 def _picker(places: Sequence[int]) -> Callable[[tuple[str, ...]], tuple[str, ...]]:
-    """What takes the values at these places out of a row."""
+    """Gets the values at these places of a row."""
     if len(places) > 1:
         pick: Callable[[tuple[str, ...]], tuple[str, ...]] = itemgetter(*places)
         return pick
     return (lambda row: (row[places[0]],)) if places else (lambda _: ())
 
 
-def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
-    """The ClusterTopology of this name; without one see `scope`. Raises NoSuchTopology."""
+def choose_topology(topologies: Sequence[Topology], name: str | None) -> Topology | None:
+    """The ClusterTopology of this name; without one see `scope`. Raises TopologyNotFoundError."""
     by_name = {topology.name: topology for topology in topologies}
     if name:
         if name in by_name:
@@ -170,19 +170,19 @@ def chosen(topologies: Sequence[Topology], name: str | None) -> Topology | None:
         there = ", ".join(sorted(by_name)) or "none"
         near = get_close_matches(name, by_name, 1)
         raise TopologyNotFoundError(
-            f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; there: {there}"
+            f"there is no ClusterTopology {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}; existing: {there}"
         )
     if MAIN in by_name:
         return by_name[MAIN]
-    # Those that the controller made for segments of another are parts of that.
+    # Those that the controller made for segments belong to another one.
     whole = [topology for topology in topologies if not topology.owner]
     if len(whole) == 1:
         return whole[0]
     if topologies:
-        raise TopologyNotFoundError(f"there are several ClusterTopologies, name one of: {', '.join(sorted(by_name))}")
+        raise TopologyNotFoundError(f"there are several ClusterTopologies; name one of: {', '.join(sorted(by_name))}")
     return None
 
 
 def _near(name: str, levels: Sequence[Level]) -> str:
-    near = get_close_matches(name, [each for level in levels for each in (level.domain, level.key)], 1)
+    near = get_close_matches(name, [name for level in levels for name in (level.domain, level.key)], 1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,14 +1,14 @@
-"""Which ClusterTopologies would suit the nodes: one for each kind of nodes that carry the same level keys.
+"""Suggests ClusterTopologies for the nodes: one for each group of nodes with the same level keys.
 
-Schedulers leave a node without one of a topology's levels out of it, so hardware that carries different keys needs a
-topology for each kind. A suggestion is only made where its selector takes in exactly its nodes and its levels nest.
+Schedulers ignore nodes that lack a level of a topology, so groups of nodes with different keys need topologies of their
+own. A suggestion is only made if its selector matches exactly its nodes and its levels nest.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from toposcope.api.cluster_topology import Requirement
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, NVLINK_DOMAIN
@@ -26,7 +26,7 @@ _NOT_IN: Final = "NotIn"
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A level that was left out, because one of its values lies under two values of another level."""
+    """A level that was left out because one of its values lies under two values of another level."""
 
     level: Level
     other: Level
@@ -36,7 +36,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One ClusterTopology: what is in its spec, and why."""
+    """One ClusterTopology: its spec, and why."""
 
     name: str
     levels: tuple[Level, ...]
@@ -44,19 +44,19 @@ class Suggestion:
     """Empty: the default, every node with an agent."""
     nodes: tuple[NodeView, ...]
     own: tuple[Level, ...]
-    """Levels that some other nodes lack."""
+    """Levels that other nodes lack."""
     crossings: tuple[Crossing, ...]
 
     @property
     def gpus(self) -> int:
-        """On all its nodes."""
+        """Of all its nodes."""
         return sum(node.gpus for node in self.nodes)
 
     def document(self) -> dict[str, Any]:
         """The spec as it is applied."""
         spec: dict[str, Any] = {}
         if self.selector:
-            spec["nodeSelector"] = {"matchExpressions": [_expression(each) for each in self.selector]}
+            spec["nodeSelector"] = {"matchExpressions": [_expression(requirement) for requirement in self.selector]}
         spec["levels"] = [{"domain": level.domain, "key": level.key} for level in self.levels]
         return spec
 
@@ -66,25 +66,26 @@ def _expression(requirement: Requirement) -> dict[str, Any]:
     return {"key": requirement.key, "operator": requirement.operator} | values
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestions:
-    """All of them, the ones with most nodes first, and what nothing could be suggested for, one sentence each."""
+class Suggestions(NamedTuple):
+    """The suggestions, largest first, and one sentence for whatever has none."""
 
     found: tuple[Suggestion, ...]
     reasons: tuple[str, ...]
 
 
 def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Suggestions:
-    """Suggest topologies for the nodes of a cluster that agents have labelled."""
+    """Suggest topologies for the nodes that agents have labelled."""
     labelled = [node for node in nodes if node.label(GPUS) is not None]
     silent = sorted(node.name for node in nodes if node.label(GPUS) is None and node.has_gpus)
-    reasons = [] if labelled or silent else ["there is no node with GPUs"]
+    reasons = [] if labelled or silent else ["there are no nodes with GPUs"]
     if silent:
-        reasons.append(f"{_some(silent)} GPUs and no label {GPUS}: is the agent's DaemonSet running there?")
+        reasons.append(f"{_some(silent)} GPUs but no label {GPUS}: is the agent's DaemonSet running there?")
     doubted = _doubted(labelled, catalogue)
     if doubted:
         names = sorted(doubted)
-        reasons.append(f"{_some(names)} a placeholder (no-topology or nothing) for a level; see that it gets a value")
+        reasons.append(
+            f"{_some(names)} a placeholder (no-topology or an empty value) for a level; make sure it gets a value"
+        )
     clear = [node for node in labelled if node.name not in doubted]
     found = []
     if clear:
@@ -99,7 +100,7 @@ def suggest(nodes: Sequence[NodeView], catalogue: Catalogue = BUILT_IN) -> Sugge
 
 
 def _doubted(nodes: Sequence[NodeView], catalogue: Catalogue) -> frozenset[str]:
-    """Names of nodes that say "unknown" for some level: they neither have nor lack it."""
+    """Names of nodes with "unknown" for some level: they neither have nor lack it."""
     return frozenset(
         node.name
         for node in nodes
@@ -113,13 +114,13 @@ def _some(names: Sequence[str], few: int = 3) -> str:
 
 
 def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> Suggestion | str:
-    """The topology of a segment, or why there cannot be one."""
+    """The topology of a segment, or why there is none."""
     if not segment.levels:
-        return f"{_some(segment.examples)} no label that is known to carry a level, not even kubernetes.io/hostname"
+        return f"{_some(segment.examples)} no label of a known level, not even kubernetes.io/hostname"
     selector = _selector(segment, labelled, catalogue)
     nodes = tuple(node for node in labelled if all(requirement.holds(node) for requirement in selector))
     if len(nodes) != segment.nodes:
-        return f"{_some(segment.examples)} levels of their own that no selector tells from those of other nodes"
+        return f"{_some(segment.examples)} levels that no selector can separate from those of other nodes"
     table = table_of(nodes, {level.key for level in segment.levels}, catalogue)
     levels, crossings = _nested(segment.levels, table)
     needed = selector if len(nodes) < len(labelled) else ()
@@ -127,7 +128,7 @@ def _suggestion(segment: Segment, labelled: Sequence[NodeView], catalogue: Catal
 
 
 def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalogue) -> tuple[Requirement, ...]:
-    """What takes in the segment: keys that it has and lacks, and no placeholder."""
+    """Selects the segment: keys that it has and lacks, and no placeholder."""
     doubtful = [
         level.key
         for level in segment.levels
@@ -142,10 +143,10 @@ def _selector(segment: Segment, labelled: Sequence[NodeView], catalogue: Catalog
 
 
 def _nested(path: tuple[Level, ...], nodes: Table) -> tuple[tuple[Level, ...], tuple[Crossing, ...]]:
-    """The most levels that nest, and those that do not fit in between.
+    """As many levels as nest, and those left out.
 
-    Of as many, the broader ones: a narrow level that crosses a broad one may be a name used twice, and would join
-    strangers without the broad one. NVLink domains are named uniquely, so theirs stays in any case.
+    Of equally many, the broader ones: a narrow level that crosses a broad one may be a name used twice, and would join
+    unrelated nodes without the broad one. NVLink domains have unique names, so their level is always kept.
     """
     for size in range(len(path), 0, -1):
         for levels in combinations(path, size):
@@ -162,7 +163,7 @@ def _nests(broad: Level, narrow: Level, nodes: Table) -> bool:
 
 
 def _crossing(level: Level, path: Sequence[Level], nodes: Table) -> Crossing:
-    """Why a level does not fit: the first level that it crosses, and where."""
+    """Why a level was left out: the first level that it crosses, and where."""
     place = path.index(level)
     pairs = [(other, level) if path.index(other) < place else (level, other) for other in path if other != level]
     broad, narrow = next(pair for pair in pairs if not _nests(*pair, nodes))
@@ -187,10 +188,7 @@ def _named(suggestions: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
             if uses[name] > 1:
                 numbers[name] += 1
                 names[place] = f"{name}-{numbers[name]}"
-    return tuple(
-        Suggestion(name, each.levels, each.selector, each.nodes, each.own, each.crossings)
-        for name, each in zip(names, suggestions, strict=True)
-    )
+    return tuple(replace(suggestion, name=name) for name, suggestion in zip(names, suggestions, strict=True))
 
 
 def _name(suggestion: Suggestion) -> str:

@@ -1,7 +1,6 @@
-"""The hierarchy with counts: every domain, what is in it, what is free, what is wrong, who fell out and where.
+"""The hierarchy with counts: every domain, its nodes and GPUs, what is free, what is wrong, which nodes lack a level.
 
-Nodes are counted by what they have in common: 100,000 of them are some thousand kinds, and only at the narrowest level
-is each by itself.
+Equal nodes are counted together, because 100,000 nodes come in a few thousand variants.
 """
 
 from collections import Counter
@@ -15,17 +14,17 @@ from toposcope.snapshot.filters import Mark, marks
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import Scope
 
-_TELLING: Final = (GPUS, GPU_PRESENT, STATE)
-"""Labels that GPUs and marks are told from."""
+_COUNTED_LABELS: Final = (GPUS, GPU_PRESENT, STATE)
+"""Labels from which GPUs and marks follow."""
 _UNMARKED: Final[Mapping[Mark, int]] = {}
 
 _Fact = tuple[int, int | None, tuple[Mark, ...]]
-"""GPUs, free GPUs and marks of a node; nodes that are alike share one."""
+"""GPUs, free GPUs and marks of a node; equal nodes share one."""
 
 
 @dataclass(slots=True)
 class Domain:
-    """One domain with everything below it. Its identity is the path of values that leads to it, not its own value."""
+    """One domain with everything below it, identified by the path of values that leads to it."""
 
     depth: int
     """0: the whole topology; n: a domain of the n-th level from the broadest."""
@@ -33,36 +32,36 @@ class Domain:
     nodes: int = 0
     gpus: int = 0
     free: int | None = 0
-    """Whole GPUs that pods could still get; None: not known."""
+    """Whole GPUs that pods can still get; None: not known."""
     marks: Mapping[Mark, int] = field(default_factory=Counter)
-    """How many of its nodes carry each mark."""
+    """Nodes per mark."""
     children: dict[str, "Domain"] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    """Nodes that lack the next level: they belong here and to nothing below, and schedulers leave them out."""
+    """Nodes that lack the next level: they are in no domain below, and schedulers ignore them."""
     names: Sequence[str] = ()
-    """Nodes that end here: those of a domain of the narrowest level."""
+    """The nodes of a domain of the narrowest level."""
 
     @property
     def hosts(self) -> Iterator[str]:
-        """Names of the nodes in it that carry every level."""
+        """Names of the nodes in it that have every level."""
         if not self.children:
             yield from self.names
         for child in self.children.values():
             yield from child.hosts
 
     def add(self, nodes: int, fact: _Fact) -> None:
-        """Count nodes that are alike."""
-        gpus, free, found = fact
+        """Count equal nodes."""
+        gpus, free, marks = fact
         self.nodes += nodes
         self.gpus += gpus * nodes
         if free:
             self.free = (self.free or 0) + free * nodes
-        if found:
-            self.marks = Counter(self.marks) + Counter(dict.fromkeys(found, nodes))
+        if marks:
+            self.marks = Counter(self.marks) + Counter(dict.fromkeys(marks, nodes))
 
 
 def tree(snapshot: Snapshot, scope: Scope) -> Domain:
-    """The domains of a scope from the whole down, each level's in the order of their values."""
+    """The domains of a scope, each level's sorted by value."""
     root = Domain(0, scope.name, free=0 if snapshot.pods is not None else None)
     depths = len(scope.levels)
     if not depths:
@@ -90,18 +89,18 @@ def tree(snapshot: Snapshot, scope: Scope) -> Domain:
 
 def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
     """What is counted of each node."""
-    telling: dict[int, Any] = {}
+    getters: dict[int, Any] = {}
     known: dict[Any, _Fact] = {}
     shared: dict[_Fact, _Fact] = {}
     requested = snapshot.requested
     for node in nodes:
-        tell = telling.get(id(node.places))
-        if tell is None:
-            carried = [node.places[key] for key in _TELLING if key in node.places]
-            tell = telling[id(node.places)] = itemgetter(*carried) if carried else _nothing
+        getter = getters.get(id(node.places))
+        if getter is None:
+            carried = [node.places[key] for key in _COUNTED_LABELS if key in node.places]
+            getter = getters[id(node.places)] = itemgetter(*carried) if carried else _nothing
         taken = requested.get(node.name, NOTHING)
-        # Whatever a mapping stands for here lives as long as the snapshot, so its identity is its own.
-        key = (id(node.places), tell(node.values), node.ready, node.schedulable, id(node.allocatable), id(taken))
+        # The snapshot keeps these mappings alive, so ids are unique.
+        key = (id(node.places), getter(node.values), node.ready, node.schedulable, id(node.allocatable), id(taken))
         fact = known.get(key)
         if fact is None:
             fact = node.gpus, snapshot.free_gpus(node), marks(node)
@@ -110,13 +109,13 @@ def _facts(snapshot: Snapshot, nodes: Sequence[NodeView]) -> Iterator[_Fact]:
 
 
 def _nothing(_values: Sequence[str]) -> None:
-    """The labels of a node that carries none of those that tell."""
+    """The labels of a node that has none of these."""
 
 
 def _descend(
     root: Domain, path: Sequence[str | None], fact: _Fact, members: Sequence[tuple[str | None, str]]
 ) -> Domain | None:
-    """Count nodes of one path from the whole down; the domain above the narrowest level, None where they miss one."""
+    """Count nodes on their path; the domain above the narrowest level, None where they lack one."""
     here = root
     for value in path:
         here.add(len(members), fact)
@@ -132,9 +131,9 @@ def _descend(
 
 
 def _end(inside: Domain, fact: _Fact, members: Sequence[tuple[str | None, str]]) -> None:
-    """Put nodes that are alike into their domains of the narrowest level."""
-    gpus, free, found = fact
-    marked = dict.fromkeys(found, 1) if found else _UNMARKED
+    """Put equal nodes into their domains of the narrowest level."""
+    gpus, free, marks = fact
+    marked = dict.fromkeys(marks, 1) if marks else _UNMARKED
     depth, children = inside.depth + 1, inside.children
     for value, name in members:
         if value is None:

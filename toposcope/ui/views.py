@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, cast
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.conditions import ADVISORY
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
-from toposcope.snapshot.levels import crossed, level_views
+from toposcope.snapshot.levels import crossings_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.scope import Scope, again, scope
+from toposcope.snapshot.scope import Scope, rescope, scope
 from toposcope.snapshot.suggest import suggest
 from toposcope.ui import protocol
 
@@ -109,7 +109,7 @@ def _topology_view(
 ) -> View:
     previous = before.scope.topology if before else None
     if before and previous and previous.selector == topology.selector:
-        selected, gpus = again(before.scope, topology), before.summary.gpus
+        selected, gpus = rescope(before.scope, topology), before.summary.gpus
     else:
         selected, gpus = scope(snapshot, topology.name), None
     return View(_summary(topology.name, name, kind, parent, selected, gpus), selected, topology.selects)
@@ -159,7 +159,7 @@ def _summary(
                 missing=level.missing,
                 required=level.required,
                 workloads=level.workloads,
-                problem=level.amiss,
+                problem=level.problem,
                 in_topology=level.in_topology,
             )
             for level in level_views(selected, sized=False)
@@ -167,7 +167,7 @@ def _summary(
         nodes=len(selected.nodes),
         gpus=sum(node.gpus for node in selected.nodes) if gpus is None else gpus,
         conditions=list(_conditions(topology)) if topology else [],
-        problems=[*(topology.problems if topology else ()), *crossed(selected)],
+        problems=[*(topology.problems if topology else ()), *crossings_of(selected)],
     )
 
 

@@ -86,9 +86,9 @@ def test_without_an_agent_there_is_nothing_to_suggest() -> None:
     found = suggest([view("a", {RACK: "r"}, agent=False), view("b", {}, agent=False)])
     assert found.found == ()
     assert found.reasons == (
-        "2 nodes have (a, b) GPUs and no label gpu.topology/gpus: is the agent's DaemonSet running there?",
+        "2 nodes have (a, b) GPUs but no label gpu.topology/gpus: is the agent's DaemonSet running there?",
     )
-    assert suggest([]).reasons == ("there is no node with GPUs",)
+    assert suggest([]).reasons == ("there are no nodes with GPUs",)
 
 
 def test_placeholders_are_no_values() -> None:
@@ -96,7 +96,7 @@ def test_placeholders_are_no_values() -> None:
     assert [node.name for each in found.found for node in each.nodes] == ["a"]
     assert found.found[0].selector, "the default would take the other node in"
     assert found.reasons == (
-        "1 node has (b) a placeholder (no-topology or nothing) for a level; see that it gets a value",
+        "1 node has (b) a placeholder (no-topology or an empty value) for a level; make sure it gets a value",
     )
 
 

@@ -1,7 +1,7 @@
-"""Simulate a cluster of real machine shapes and watch the whole path work; needs no GPU and no cluster.
+"""Simulate a cluster of real machines and watch everything work together; needs no GPU and no cluster.
 
-An embedded API server, one real agent for each of 30 simulated nodes and the real controller run as processes of
-their own and talk over HTTP. Then the rack label goes from every node, and comes back.
+An embedded API server, the real agent for each of 30 simulated nodes and the real controller run as processes of their
+own and talk over HTTP. Then the rack label is removed from every node, and comes back.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Play the demo; 1 when a scene did not come out."""
+    """Play the demo; 1 when a scene fails."""
     console = Console(highlight=False, emoji=False, markup=False)
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that `finally` ends the processes
@@ -36,7 +36,7 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
             demo = Demo(console, processes, kubeconfig)
             try:
                 demo.play()
-                demo.say(f"The whole path, in {time.monotonic() - began:.0f} s.", style="bold")
+                demo.say(f"Done in {time.monotonic() - began:.0f} s.", style="bold")
                 if arguments.keep:
                     demo.keep()
             except DemoError as error:

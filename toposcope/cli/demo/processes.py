@@ -47,12 +47,12 @@ class Processes:
         return self._logs / f"{name}.log"
 
     def last_words(self) -> str:
-        """The last line of each log: what the processes said before something went wrong."""
+        """The last line of each log."""
         lines = []
         for file in sorted(self._logs.glob("*.log")):
-            said = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            if said:
-                lines.append(f"{file.stem}: {said[-1]}")
+            lines_of_log = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            if lines_of_log:
+                lines.append(f"{file.stem}: {lines_of_log[-1]}")
         return "\n".join(lines)
 
     def __enter__(self) -> Self:

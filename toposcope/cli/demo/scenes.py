@@ -1,8 +1,10 @@
-"""What the demo does and shows, scene by scene; everything it shows was read back from the API server."""
+"""The demo, scene by scene; everything it shows was read back from the API server."""
 
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +19,12 @@ from toposcope.agent.run import run as run_agent
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous
+from toposcope.api.matrix_annotation import parse
 from toposcope.cli.demo.processes import Processes
-from toposcope.cli.demo.view import colour_matrix, columns, domain_tree
 from toposcope.cli.hardware import simulated
-from toposcope.controller.node_decoder import NodeDecoder
+from toposcope.cli.matrix import node_matrix_lines
+from toposcope.cli.terminal import columns, screen
+from toposcope.cli.tree import tree_lines
 from toposcope.controller.options import Options as ControllerOptions
 from toposcope.controller.run import run as run_controller
 from toposcope.errors import ToposcopeError
@@ -32,8 +36,7 @@ from toposcope.kube.requests import NODES
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.cluster import RACK_KEY, SimulatedNode, demo_cluster
-from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.levels import Level
+from toposcope.snapshot.live import load_live
 
 _NAME: Final = "cluster"
 _GRACE: Final = 2
@@ -44,7 +47,7 @@ _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 
 
 class DemoError(ToposcopeError):
-    """A scene did not come out; the message says which."""
+    """A scene failed; the message says which."""
 
 
 class Demo:
@@ -52,6 +55,7 @@ class Demo:
 
     def __init__(self, console: Console, processes: Processes, kubeconfig: Path) -> None:
         self._console = console
+        self._screen = replace(screen(paging=False), width=None)
         self._processes = processes
         self._kubeconfig = kubeconfig
         self._nodes = demo_cluster()
@@ -62,17 +66,16 @@ class Demo:
             self._start()
             self._show_labels()
             self._show_matrix("h200-1")
-            topology = self._topology()
-            self._show_tree(topology)
-            self._show_topology(topology)
+            self._show_tree()
+            self._show_topology(self._topology())
             self._break_and_heal()
         except KubeError as error:
-            raise DemoError(f"the API server does not answer as it should: {error}") from error
+            raise DemoError(f"the API server failed: {error}") from error
 
     def keep(self) -> None:
         """Leave everything running until Ctrl-C."""
         self._show_page()
-        self._heading("The cluster stays until Ctrl-C. In another terminal:")
+        self._heading("The cluster runs until Ctrl-C. In another terminal:")
         self.say(
             f"  export KUBECONFIG={self._kubeconfig}\n"
             f"  kubectl get nodes -L {label_keys.NVLINK_DOMAIN}\n"
@@ -103,7 +106,7 @@ class Demo:
             self.say(f"  {address_of(listener)}")
 
     def say(self, text: str, style: str = "") -> None:
-        """Print text as it is, never wrapped: a terminal breaks long lines, and pipes keep them."""
+        """Print text as it is, never wrapped: terminals wrap long lines themselves."""
         self._console.print(text, style=style, soft_wrap=True)
 
     def _heading(self, text: str) -> None:
@@ -151,7 +154,7 @@ class Demo:
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
         client.call(Request("POST", PATH, {}, msgspec.json.encode(body)))
-        # Its appearance under this name tells the others that everything is there.
+        # Under this name the others find it, once everything is set up.
         self._kubeconfig.with_suffix(".new").rename(self._kubeconfig)
         signal.pause()
         return 0
@@ -212,21 +215,18 @@ class Demo:
         shown = ("gb200-01", "h200-1", "l40s-1")
         self._heading("Labels that the agents wrote (one node of each kind)")
         labels = {name: self._get(f"{NODES}/{name}")["metadata"]["labels"] for name in shown}
-        found = sorted({key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)})
-        rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in found]
-        self._console.print(columns(["", *shown], rows), soft_wrap=True)
+        keys = sorted({key for label in labels.values() for key in label if key.startswith(label_keys.PREFIX)})
+        rows = [[key, *(labels[name].get(key, "") for name in shown)] for key in keys]
+        self._screen.show(columns(self._screen, ["", *shown], rows))
 
     def _show_matrix(self, name: str) -> None:
         self._heading(f"Link matrix of {name}, from its annotation {label_keys.MATRIX}")
-        document = msgspec.json.decode(self._get(f"{NODES}/{name}")["metadata"]["annotations"][label_keys.MATRIX])
-        self._console.print(colour_matrix(document), soft_wrap=True)
+        annotations = self._get(f"{NODES}/{name}")["metadata"]["annotations"]
+        self._screen.show(node_matrix_lines(self._screen, parse(annotations[label_keys.MATRIX])))
 
-    def _show_tree(self, topology: Mapping[str, Any]) -> None:
-        self._heading("Domain tree")
-        levels = [Level(entry["domain"], entry["key"]) for entry in topology["status"]["levels"]]
-        decode = NodeDecoder(BUILT_IN.level_keys | {label_keys.GPUS})
-        nodes = [decode(msgspec.json.encode(node))[2] for node in self._get(NODES)["items"]]
-        self._console.print(domain_tree(levels, nodes), soft_wrap=True)
+    def _show_tree(self) -> None:
+        self._heading("The hierarchy, as `toposcope tree` shows it")
+        self._screen.show(tree_lines(self._screen, load_live(self._client, "", datetime.now(UTC))))
 
     def _show_topology(self, topology: Mapping[str, Any]) -> None:
         self._heading("ClusterTopology, written by the controller")
@@ -238,13 +238,13 @@ class Demo:
         self._heading("Its conditions")
         fields = ("type", "status", "reason", "message")
         rows = [[condition[field] for field in fields] for condition in topology["status"]["conditions"]]
-        self._console.print(columns([field.upper() for field in fields], rows), soft_wrap=True)
+        self._screen.show(columns(self._screen, [field.upper() for field in fields], rows))
 
     def _break_and_heal(self) -> None:
-        self._heading("Now something breaks: the rack label goes from every node")
+        self._heading("Now something breaks: the rack label is removed from every node")
         racks = dict(self._relabel({}))
-        self._follow("False", f"gone for longer than gracePeriod ({_GRACE} s)")
-        self._heading("And back")
+        self._follow("False", f"missing for longer than gracePeriod ({_GRACE} s)")
+        self._heading("And it comes back")
         dict(self._relabel(racks))
         self._follow("True", "the label is on every node again")
 
@@ -279,7 +279,7 @@ class Demo:
         binding = self._get(BINDINGS.target(_NAME).path)
         path = " > ".join(level["domain"] for level in binding["spec"]["levels"])
         self._console.print(Text.assemble(("grove sees ", "dim"), path), soft_wrap=True)
-        event = max(self._events(), key=lambda each: each["eventTime"])
+        event = max(self._events(), key=lambda event: event["eventTime"])
         line = Text.assemble(
             ("event      ", "dim"), f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
         )

@@ -36,7 +36,7 @@ _STYLE: Final = """\
 
 
 def matrix_svg(node: str, found: NodeMatrix, links: LinkMatrix, legend: Mapping[str, str]) -> str:
-    """The picture, a whole SVG document. `legend` tells what each kind of cell means, best first."""
+    """The picture, a whole SVG document. `legend` says what each kind of cell means, best first."""
     size = len(links.devices)
     gpus = links.gpus
     used = {cell for row in links.cells for cell in row}
@@ -89,10 +89,10 @@ def _about(links: LinkMatrix, gpus: int) -> str:
 
 def _fact(number: int, found: NodeMatrix, gpus: int) -> str:
     device = found.devices[number]
-    told = [device.name] if number >= gpus else []
-    told += [f"NUMA {device.numa}"] if device.numa is not None else []
-    told += [f"CPUs {device.cpus}"] if device.cpus and number < gpus else []
-    return ", ".join(told)
+    facts = [device.name] if number >= gpus else []
+    facts += [f"NUMA {device.numa}"] if device.numa is not None else []
+    facts += [f"CPUs {device.cpus}"] if device.cpus and number < gpus else []
+    return ", ".join(facts)
 
 
 def _kind(cell: str) -> str:

@@ -1,0 +1,195 @@
+"""What commands share that inspect a cluster: where they read it from, and how they end.
+
+Exit codes: 0 OK, 1 the command found a problem, 2 it could not run (wrong usage, unreadable input, no answer),
+130 interrupted, 141 the reader of the output is gone.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from toposcope.cli.progress import Progress
+from toposcope.cli.streams import NO_READER, forget
+from toposcope.cli.terminal import Screen, complain, screen
+from toposcope.errors import ToposcopeError
+from toposcope.kube.errors import ApiError, KubeError
+from toposcope.snapshot.decode import degraded, every, paused_gc
+from toposcope.snapshot.filters import SelectorError
+from toposcope.snapshot.model import Collector, Snapshot
+from toposcope.snapshot.problems import InputError
+from toposcope.snapshot.scope import LevelNotFoundError, Scope, TopologyNotFoundError
+from toposcope.topology.text import plural
+
+if TYPE_CHECKING:
+    from toposcope.api.cluster_topology import Topology
+    from toposcope.kube.client import ApiClient
+    from toposcope.snapshot.decode import KeepMatrix
+
+EXIT_OK: Final = 0
+EXIT_PROBLEMS: Final = 1
+EXIT_ERROR: Final = 2
+_EXIT_INTERRUPTED: Final = 130
+
+_HINTS: Final = {
+    401: "; the API server does not accept these credentials (any more): log in again, or see --kubeconfig, --context",
+    403: "; ask an admin for that permission: docs/cli.md, section Rights, lists all that the commands read",
+}
+
+OUTPUTS: Final = ("table", "wide", "json", "yaml", "name")
+
+EPILOG: Final = (
+    "exit codes: 0 OK; 1 the command found a problem; 2 it could not run (wrong usage, unreadable input, no answer)"
+)
+
+
+class CommandError(ToposcopeError):
+    """The command cannot give an answer; the message says why and what to do."""
+
+
+def add_source_arguments(parser: argparse.ArgumentParser, outputs: tuple[str, ...] = OUTPUTS) -> None:
+    """Declare where to read the cluster (`--from`, `--kubeconfig`, ...) and how to print (`-o`, `--no-pager`)."""
+    parser.epilog = EPILOG
+    source = parser.add_argument_group("where to read the cluster")
+    source.add_argument(
+        "--from",
+        dest="files",
+        action="append",
+        metavar="FILE",
+        help="saved objects instead of a live cluster: JSON or YAML from kubectl, also gzipped, or a file of toposcope "
+        "save; a file, a directory or - (standard input); can be repeated",
+    )
+    add_cluster_arguments(source)
+    source.add_argument(
+        "--config",
+        metavar="FILE",
+        help="your own levels: the controller's configuration, or its ConfigMap; default: the one in the cluster, if "
+        "it can be read",
+    )
+    if outputs:
+        parser.add_argument("-o", "--output", choices=outputs, default=outputs[0], help=f"default: {outputs[0]}")
+    parser.add_argument("--no-pager", action="store_true", help="do not page long output ($PAGER, on terminals only)")
+
+
+def add_cluster_arguments(parser: argparse._ActionsContainer) -> None:
+    """Declare `--kubeconfig` and `--context`."""
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", help="default: the pod's service account, $KUBECONFIG, ~/.kube/config"
+    )
+    parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig; default: the current one")
+
+
+def load_snapshot(
+    arguments: argparse.Namespace,
+    *,
+    pods: bool = True,
+    published: bool = False,
+    node: str | None = None,
+    others: Collector | None = None,
+    matrices: bool = False,
+    on_topologies: Callable[[tuple["Topology", ...]], None] | None = None,
+) -> Snapshot:
+    """The snapshot that the flags ask for; its warnings go to standard error.
+
+    `node` is the one whose matrix is wanted, `matrices` asks for all; `others` gets what else it wants from files;
+    `on_topologies` gets the ClusterTopologies of a live cluster before its nodes are read. Raises InputError, KubeError
+    and CommandError.
+    """
+    keep: KeepMatrix = every if matrices else degraded if node is None else (lambda name, _: name == node)
+    catalogue = None
+    if arguments.config:
+        from toposcope.cli.catalogue import of_flags  # noqa: PLC0415 - only for this flag
+
+        catalogue = of_flags(arguments)
+    with Progress(sys.stderr) as progress:
+        if arguments.files:
+            from toposcope.snapshot.files import load_files  # noqa: PLC0415 - not for a live cluster
+
+            reject_cluster_flags(arguments)
+            snapshot = load_files(arguments.files, progress=progress, keep_matrix=keep, others=others)
+        else:
+            from toposcope.cli.catalogue import of_cluster  # noqa: PLC0415 - not for files
+            from toposcope.snapshot.live import Wanted, load_live  # noqa: PLC0415 - same
+
+            with api_client(arguments) as client:
+                wanted = Wanted(pods, published, node, keep, on_topologies)
+                snapshot = load_live(client, client.server, datetime.now(UTC), wanted, progress)
+                catalogue = catalogue or of_cluster(client)
+    if catalogue:
+        snapshot = replace(snapshot, catalogue=catalogue)
+    for warning in snapshot.warnings:
+        if pods or not warning.startswith("there are no Pods"):
+            complain(f"warning: {warning}")
+    return snapshot
+
+
+def reject_cluster_flags(arguments: argparse.Namespace) -> None:
+    """Raise CommandError where `--from` comes with flags of a live cluster."""
+    if arguments.files and (arguments.kubeconfig or arguments.context):
+        raise CommandError("--from reads files, --kubeconfig and --context a live cluster; give one or the other")
+
+
+def load_topologies_only(arguments: argparse.Namespace) -> Snapshot:
+    """The ClusterTopologies of a live cluster without its nodes; of files everything. Raises as `load_snapshot`."""
+    from toposcope.snapshot.live import load_topologies  # noqa: PLC0415 - not for files
+
+    if arguments.files:
+        return load_snapshot(arguments, pods=False)
+    with api_client(arguments) as client:
+        return load_topologies(client, client.server, datetime.now(UTC))
+
+
+@contextmanager
+def api_client(arguments: argparse.Namespace) -> Iterator["ApiClient"]:
+    """A client of the cluster that the flags name. Raises KubeError."""
+    from toposcope.kube.client import ApiClient  # noqa: PLC0415 - not for files
+    from toposcope.kube.config import load  # noqa: PLC0415 - same
+
+    client = ApiClient(load(arguments.kubeconfig, context=arguments.context), "toposcope", timeout=60.0)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
+    """The error of a scope without nodes."""
+    count = len(snapshot.nodes)
+    if not count:
+        return CommandError(f"there are no nodes in {snapshot.source}")
+    if scope.topology:
+        return CommandError(
+            f"ClusterTopology {scope.name!r} selects none of {count} nodes; check its spec.nodeSelector"
+        )
+    return CommandError(f"none of {count} nodes has a GPU that an agent, a device plugin or the GPU operator reports")
+
+
+def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:
+    """Do the work of a command on the screen; returns the exit code, also for every expected error."""
+    try:
+        with paused_gc():  # scanning a large cluster's objects takes longer than the command
+            code = work(screen(paging=not arguments.no_pager))
+            sys.stdout.flush()
+    except BrokenPipeError:
+        forget(sys.stdout)
+        return NO_READER
+    except OSError as error:  # unreadable files have become InputError long before
+        forget(sys.stdout)
+        complain(f"toposcope {command}: cannot write the output: {error.strerror or error}")
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        return _EXIT_INTERRUPTED
+    except InputError as error:
+        for problem in error.problems:
+            complain(problem)
+        count = len(error.problems)
+        complain(f"toposcope {command}: {count} {plural(count, 'problem')} in the input")
+        return EXIT_ERROR
+    except (KubeError, TopologyNotFoundError, LevelNotFoundError, SelectorError, CommandError) as error:
+        hint = _HINTS.get(error.status, "") if isinstance(error, ApiError) else ""
+        complain(f"toposcope {command}: {error}{hint}")
+        return EXIT_ERROR
+    return code

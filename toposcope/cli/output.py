@@ -1,0 +1,66 @@
+"""What commands print or write for other programs and for people: YAML, JSON, files, counts."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.cli.command import CommandError
+from toposcope.cli.terminal import Screen
+from toposcope.topology.text import plural
+
+FORMS: Final = ("yaml", "json", "wide", "name")
+"""Values of `-o` that are no file names, where it also takes one."""
+
+
+def yaml_text(document: Any, comments: Iterable[str] = ()) -> str:
+    """A document as YAML, below comments."""
+    import yaml  # noqa: PLC0415 - only this output needs it
+
+    # Through JSON: YAML's writer knows no enumeration or tuple, and both outputs have to say the same.
+    plain = msgspec.json.decode(msgspec.json.encode(document))
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    body: str = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 16)
+    return "".join(f"# {comment}".rstrip() + "\n" for comment in comments) + body
+
+
+def json_text(document: Any) -> str:
+    """A document as JSON."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def show_document(screen: Screen, output: str, document: Any) -> None:
+    """Print a document of plain values as `json` or `yaml`."""
+    write_output(screen, (json_text if output == "json" else yaml_text)(document), None)
+
+
+def write_output(screen: Screen, text: str, file: str | None) -> None:
+    """Write the text to a file, or print it (`-`, or no file). Raises CommandError."""
+    if file in (None, "-"):
+        screen.show(text.removesuffix("\n").split("\n"))  # str.splitlines also splits where Unicode ends lines
+        return
+    try:
+        Path(str(file)).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"-o {file}: {error.strerror}") from error
+
+
+def form_and_file(output: str | None) -> tuple[str, str | None]:
+    """What `-o` asks for: one of FORMS, or a file in the default form."""
+    return (str(output), None) if output in FORMS else ("", output)
+
+
+def first_few(names: Sequence[str], few: int = 3) -> str:
+    """The first few names."""
+    return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+
+
+def cleaned(nodes: int, keys: int) -> str:
+    """`1 node of 16 labels and annotations`."""
+    return f"{counted(nodes, 'node')} of {counted(keys, 'label or annotation', 'labels and annotations')}"
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """`1 node`, `12,000 nodes`."""
+    return f"{count:,} {plural(count, one, several)}"

@@ -1,0 +1,218 @@
+"""Finds what Toposcope wrote to a cluster, and deletes it in the order in which it has to go."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from toposcope.agent.publish import Removal, removal
+from toposcope.api.cluster_topology import GROUP, HOME_NAMESPACE, KIND, MANAGED_BY, PATH, TOPOSCOPE
+from toposcope.cli.output import cleaned
+from toposcope.controller.publishers import kueue
+from toposcope.errors import ToposcopeError
+from toposcope.integrations.framework.published import finalizers
+from toposcope.integrations.kueue.api import TOPOLOGIES as KUEUE_TOPOLOGIES
+from toposcope.integrations.watched import PUBLISHED
+from toposcope.kube.client import ApiClient, Request, find
+from toposcope.kube.discovery import discover
+from toposcope.kube.errors import ApiError
+from toposcope.kube.listing import everything
+from toposcope.kube.requests import NODES
+
+_APPS: Final = f"/apis/apps/v1/namespaces/{HOME_NAMESPACE}"
+_PROGRAMS: Final = (
+    ("DaemonSet", f"{_APPS}/daemonsets/toposcope-agent"),
+    ("Deployment", f"{_APPS}/deployments/toposcope-controller"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One object to delete, identified by its uid. `handle` is what `kubectl get` calls it."""
+
+    handle: str
+    path: str
+    uid: str
+    holders: tuple[str, ...] = ()
+    """What uses it, in words, and has to stop first."""
+    remark: str = ""
+    """What an admin should know before it goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything to delete, in order."""
+
+    programs: tuple[Thing, ...]
+    """First: they would write the rest again."""
+    published: tuple[Thing, ...]
+    """Then what schedulers read, while the labels in it still exist."""
+    topologies: tuple[Thing, ...]
+    nodes: tuple[Removal, ...]
+    """Last, because published resources refer to their labels."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to delete."""
+        return not (self.programs or self.published or self.topologies or self.nodes)
+
+    @property
+    def held(self) -> tuple[Thing, ...]:
+        """What is in use: deleted, it would stay in deletion until nothing uses it."""
+        return tuple(thing for thing in self.published if thing.holders)
+
+
+def find_all(client: ApiClient) -> Plan:
+    """Find everything. Raises KubeError, also where one kind must not be read: a partial plan would mislead."""
+    return Plan(
+        programs=tuple(_programs(client)),
+        published=tuple(_published(client)),
+        topologies=tuple(_topologies(client)),
+        nodes=tuple(_nodes(client)),
+    )
+
+
+def _programs(client: ApiClient) -> Iterator[Thing]:
+    for kind, path in _PROGRAMS:
+        there = find(client, path)
+        if there is not None:
+            yield Thing(f"{kind.lower()}.apps/{there['metadata']['name']}", path, there["metadata"]["uid"])
+
+
+def _published(client: ApiClient) -> Iterator[Thing]:
+    served = discover(client, PUBLISHED)
+    for kind in PUBLISHED:
+        version = served.version(kind)
+        if version is None:
+            continue
+        path = f"/apis/{kind.group}/{version}/{kind.plural}"
+        held: Callable[[Mapping[str, Any]], list[str]] = finalizers
+        if kind is KUEUE_TOPOLOGIES:
+            held = functools.partial(kueue.holders, client)
+        for there in everything(client, path):
+            metadata = there["metadata"]
+            if _made_by_us(metadata):
+                name = metadata["name"]
+                handle = f"{there['kind'].lower()}.{kind.group}/{name}"
+                yield Thing(handle, f"{path}/{name}", metadata["uid"], tuple(held(there)))
+
+
+def _made_by_us(metadata: Mapping[str, Any]) -> bool:
+    """Whether the controller made it: its label, and an owner of our kind."""
+    labels, owners = metadata.get("labels") or {}, metadata.get("ownerReferences") or ()
+    return labels.get(MANAGED_BY) == TOPOSCOPE and any(
+        (owner["apiVersion"].partition("/")[0], owner["kind"]) == (GROUP, KIND) for owner in owners
+    )
+
+
+def _topologies(client: ApiClient) -> Iterator[Thing]:
+    try:
+        found = everything(client, PATH)
+    except ApiError as error:
+        if error.not_found:
+            return
+        raise
+    for there in found:
+        metadata = there["metadata"]
+        demands = (there.get("status") or {}).get("requiredBy") or ()
+        requirers = ", ".join(
+            f"{demand['domain']} ({demand['workloads']})" for demand in demands if demand.get("workloads")
+        )
+        remark = f"workloads require levels of it: {requirers}" if requirers else ""
+        name = metadata["name"]
+        yield Thing(f"{KIND.lower()}.{GROUP}/{name}", f"{PATH}/{name}", metadata["uid"], remark=remark)
+
+
+def _nodes(client: ApiClient) -> Iterator[Removal]:
+    for node in everything(client, NODES, metadata_only=True):
+        found = removal(node["metadata"])
+        if found.requests:
+            yield found
+
+
+_PODS: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/pods"
+_OURS: Final = "app.kubernetes.io/name=toposcope"
+_PAUSE: Final = 1.0
+_UNPROCESSABLE: Final = 422
+
+
+class WaitTimeoutError(ToposcopeError):
+    """Something was not gone in time; the message says what, and what to do."""
+
+
+class Remover:
+    """Carries out one plan. `monotonic` and `sleep` are a clock's; `report` gets a line for each thing done."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        report: Callable[[str], None],
+        patience: float,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._patience = patience
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def carry_out(self, plan: Plan) -> None:
+        """Remove everything. Raises KubeError and WaitTimeoutError; what was removed before stays removed."""
+        self._delete(plan.programs, "stopped")
+        self._wait(
+            self._pods,
+            "pods of Toposcope are still running and would write again: see `kubectl get pods -n {0}`; delete those on "
+            "nodes that are down with `kubectl delete pod --force`",
+        )
+        self._delete(plan.published, "deleted")
+        self._delete(plan.topologies, "deleted")
+        for node in plan.nodes:
+            for request in node.requests:
+                self._send(request)
+        if plan.nodes:
+            keys = sum(node.keys for node in plan.nodes)
+            self._report(f"cleaned {cleaned(len(plan.nodes), keys)}")
+
+    def _delete(self, things: Iterable[Thing], done: str) -> None:
+        for thing in things:
+            options = {
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "propagationPolicy": "Background",
+                "preconditions": {"uid": thing.uid},
+            }
+            self._send(Request("DELETE", thing.path, {}, msgspec.json.encode(options)))
+        for thing in things:
+            self._wait(functools.partial(self._left, thing), f"{thing.handle} is deleted but not gone; {{0}}")
+            self._report(f"{done} {thing.handle}")
+
+    def _send(self, request: Request) -> None:
+        """Send it; an object that is gone, or has been replaced, is found again by the check at the end."""
+        try:
+            self._client.call(request)
+        except ApiError as error:
+            if not (error.not_found or error.conflict or error.status == _UNPROCESSABLE):
+                raise
+
+    def _left(self, thing: Thing) -> str:
+        """Why the object still exists; empty once it does not."""
+        there = find(self._client, thing.path)
+        if there is None or there["metadata"]["uid"] != thing.uid:
+            return ""
+        names = there["metadata"].get("finalizers") or ()
+        return f"its finalizers block it: {', '.join(names)}" if names else "see `kubectl get -o yaml` of it"
+
+    def _pods(self) -> str:
+        pods = everything(self._client, _PODS, selector=_OURS, metadata_only=True)
+        return HOME_NAMESPACE if pods else ""
+
+    def _wait(self, left: Callable[[], str], words: str) -> None:
+        """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
+        until = self._monotonic() + self._patience
+        while why := left():
+            if self._monotonic() >= until:
+                raise WaitTimeoutError(f"{words.format(why)}; then run it again (waited {self._patience:g} s)")
+            self._sleep(_PAUSE)
