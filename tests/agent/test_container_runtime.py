@@ -28,7 +28,7 @@ def failed(code: int = 12, *, loaded: bool = True, bus: bool = True, gpus: int =
     return RawNode(
         driver=None,
         gpus=(),
-        faults=(RawFault(code, "NVML says no"),),
+        faults=(RawFault(code, "NVML failed"),),
         ancestors=(),
         gpu_functions=(GPU,) * gpus,
         switch_functions=(),
@@ -74,10 +74,10 @@ def test_gpus_that_are_named_by_mounts_are_not_withheld() -> None:
 
 
 def test_a_bus_that_cannot_be_seen_proves_nothing() -> None:
-    found = describe(failed(bus=False, gpus=0), "n1")
-    assert "sysfs shows no PCI bus" in found.problem
-    assert found.expected is None
-    assert label_keys.GPUS in found.labels.unknown
+    description = describe(failed(bus=False, gpus=0), "n1")
+    assert "sysfs shows no PCI bus" in description.problem
+    assert description.expected is None
+    assert label_keys.GPUS in description.labels.unknown
 
 
 def test_what_this_container_was_given(tmp_path: Path) -> None:
@@ -172,16 +172,16 @@ def test_a_container_that_got_too_few_devices_says_which_setting_hides_them(
     node.container, node.faults = container, Faults(vanished=lost)
     caplog.set_level(logging.INFO, "agent")
     node.live(60)
-    said = "\n".join(record.message for record in caplog.records)
-    assert node.machine.gpus[2].function.address in said
-    assert (words in said) if words else ("NVIDIA_VISIBLE_DEVICES" not in said)
+    logged = "\n".join(record.message for record in caplog.records)
+    assert node.machine.gpus[2].function.address in logged
+    assert (words in logged) if words else ("NVIDIA_VISIBLE_DEVICES" not in logged)
 
 
 # Nodes without GPUs
 
 
 @pytest.mark.parametrize("faults", [Faults(), Faults(init_error=12), Faults(init_error=9)])
-def test_a_node_without_gpus_is_left_alone_with_a_driver_or_without(faults: Faults, tmp_path: Path) -> None:
+def test_a_node_without_gpus_gets_no_labels_with_or_without_a_driver(faults: Faults, tmp_path: Path) -> None:
     node = Node(replace(load_profile("t4-1"), gpus=()), tmp_path)
     node.faults = faults
     node.live(120)
@@ -217,7 +217,7 @@ def test_a_bus_that_cannot_be_seen_does_not_make_gpus_gone(tmp_path: Path) -> No
     assert "sysfs shows no PCI bus" in node.cluster.writes[-1].problem
 
 
-def test_gpus_lent_to_virtual_machines_are_none_of_ours(tmp_path: Path) -> None:
+def test_gpus_passed_through_to_vms_are_ignored(tmp_path: Path) -> None:
     node = Node(load_profile("t4-1"), tmp_path)
     node.change = lambda raw: raw._replace(
         gpus=(), gpu_functions=tuple(function._replace(driver="vfio-pci") for function in raw.gpu_functions)
@@ -226,7 +226,7 @@ def test_gpus_lent_to_virtual_machines_are_none_of_ours(tmp_path: Path) -> None:
     assert node.labels == {}
 
 
-def test_a_gpu_in_the_hands_of_another_driver_is_named_with_it(tmp_path: Path) -> None:
+def test_a_gpu_that_another_driver_holds_is_named_with_the_driver(tmp_path: Path) -> None:
     node = Node(load_profile("t4-1"), tmp_path)
     node.faults = fails(12)
     node.change = lambda raw: raw._replace(

@@ -68,7 +68,7 @@ def test_labels_of_shipped_machines(profile: str, expected: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_every_shipped_machine_is_whole_and_every_label_legal(profile: str, tmp_path: Path) -> None:
+def test_every_shipped_machine_is_ok_and_every_label_valid(profile: str, tmp_path: Path) -> None:
     topology = discovered(load_profile(profile), tmp_path)
     assert (topology.state, topology.reasons) == (State.OK, ())
     known = labels_for(topology, "a-node").known
@@ -154,7 +154,7 @@ def test_completed_with_a_zero_uuid_is_no_fabric(status: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("driver", ["470.256.02", "525.60.13", "535.104.05", "550.54.15", "580.95.05"])
-def test_older_drivers_tell_the_same_matrix(driver: str, tmp_path: Path) -> None:
+def test_older_drivers_give_the_same_matrix(driver: str, tmp_path: Path) -> None:
     machine = load_profile("dgx-a100")
     newest = discovered(machine, tmp_path).matrix
     assert discovered(replace(machine, driver=driver), tmp_path).matrix == newest

@@ -156,7 +156,7 @@ def test_other_products_have_no_platform() -> None:
     assert read_platform(*started(SimulatedNvml(load_profile("dgx-h200")))) is None
 
 
-def test_a_tray_whose_fabric_is_down_says_that_it_has_none(tmp_path: Path) -> None:
+def test_a_tray_whose_fabric_is_down_reports_that_it_has_none(tmp_path: Path) -> None:
     """State 0 is "not supported" on a PCIe card; on a node that was in a fabric before it is a fault."""
     machine = load_profile(TRAY)
     before = describe(probed(machine, tmp_path), "n1").annotations[label_keys.REFERENCE]
@@ -187,7 +187,7 @@ def test_a_fabric_call_that_fails_is_a_fault_and_not_the_absence_of_a_fabric(tmp
 
 
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH, pynvml.NVML_ERROR_INVALID_ARGUMENT])
-def test_an_unknown_layout_is_refused_in_two_ways_and_leaves_garbage(code: int) -> None:
+def test_a_driver_rejects_an_unknown_layout_in_two_ways_and_leaves_garbage(code: int) -> None:
     """Both fall through to the older layout, and a struct that a refusal scribbled on is not used again."""
 
     class Older(SimulatedNvml):
@@ -214,7 +214,7 @@ def test_a_cluster_uuid_is_sixteen_bytes_with_zeros_in_them() -> None:
         assert answer.uuid == odd.hex
 
 
-def test_a_chassis_serial_that_is_no_text_is_no_label_and_no_crash(tmp_path: Path) -> None:
+def test_a_chassis_serial_that_is_not_ascii_is_no_label_and_no_crash(tmp_path: Path) -> None:
     """The binding raises UnicodeDecodeError for such bytes."""
 
     class Garbled(SimulatedNvml):
@@ -229,7 +229,7 @@ def test_a_chassis_serial_that_is_no_text_is_no_label_and_no_crash(tmp_path: Pat
     assert (known[label_keys.TRAY], known[label_keys.SLOT]) == ("0", "1")
 
 
-def test_a_driver_with_the_older_platform_layout_tells_the_same() -> None:
+def test_the_older_platform_layout_gives_the_same() -> None:
     class Older(SimulatedNvml):
         def nvmlDeviceGetPlatformInfo(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
             if info._obj.version == pynvml.nvmlPlatformInfo_v2:

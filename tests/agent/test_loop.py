@@ -1,13 +1,16 @@
-"""The agent over hours of simulated time: what it writes, asks, and says."""
+"""The agent over hours of simulated time, at rest and in trouble: what it writes, requests and logs."""
 
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.living_agent import Node
 from toposcope.api import label_keys
-from toposcope.kube.errors import ApiError, UnreachableError
-from toposcope.simulator.faults import Faults
+from toposcope.kube.errors import ApiError, KubeError, UnreachableError
+from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.profile import load_profile
 
 
@@ -63,7 +66,7 @@ def test_degraded_and_healthy_again_are_one_event_each(node: Node) -> None:
     assert "GPU 1: 3 of 4 NVLinks active" in node.cluster.events[0].note
 
 
-def test_a_changed_clique_follows_within_a_probe_and_tells_old_and_new(tmp_path: Path) -> None:
+def test_a_changed_clique_is_published_within_a_probe_with_old_and_new_in_the_event(tmp_path: Path) -> None:
     node = Node(load_profile("gb200-nvl72-tray"), tmp_path)
     node.live(120)
     node.faults = Faults(fabric={i: {"clique": 5} for i in range(4)})
@@ -74,7 +77,7 @@ def test_a_changed_clique_follows_within_a_probe_and_tells_old_and_new(tmp_path:
     assert node.cluster.writes[-1].labels.known[label_keys.NVLINK_DOMAIN].endswith(".5")
 
 
-def test_an_api_server_that_is_away_for_an_hour_is_not_hammered(node: Node) -> None:
+def test_an_api_server_that_is_down_for_an_hour_is_not_hammered(node: Node) -> None:
     node.live(120)
     node.cluster.fails = UnreachableError("refused")
     node.faults = Faults(links_down={1: frozenset({2})})
@@ -98,9 +101,7 @@ def test_retry_after_is_honoured(node: Node) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refusal_that_passes_is_forgotten_soon_and_one_that_stays_is_hardly_asked_again(
-    node: Node, status: int
-) -> None:
+def test_a_401_or_403_that_passes_is_retried_soon_and_one_that_stays_rarely(node: Node, status: int) -> None:
     node.live(120)
     node.cluster.fails = ApiError(status, "Refused", "no")
     node.faults = Faults(links_down={1: frozenset({2})})
@@ -117,7 +118,7 @@ def test_a_refusal_that_passes_is_forgotten_soon_and_one_that_stays_is_hardly_as
     assert 24 * 6 <= asked <= 24 * 12 + 8, "every five to ten minutes, after the first few"
 
 
-def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None:
+def test_accept_degraded_makes_today_the_baseline(node: Node, tmp_path: Path) -> None:
     node.live(120)
     node.faults = Faults(links_down={0: None})
     node.live(120)
@@ -132,7 +133,7 @@ def test_accepting_makes_today_the_reference(node: Node, tmp_path: Path) -> None
     assert node.cluster.writes[-1].labels.known[label_keys.STATE] == "ok"
 
 
-def test_without_its_annotation_a_degraded_node_begins_anew(node: Node) -> None:
+def test_without_its_annotation_a_degraded_node_starts_a_new_baseline(node: Node) -> None:
     node.live(120)
     node.faults = Faults(links_down={0: None})
     node.live(120)
@@ -154,3 +155,220 @@ def test_only_a_loop_that_hangs_is_unhealthy(node: Node) -> None:
     assert node.agent.healthy() == ""
     node.seconds += 3600
     assert "no probe has come to an end for" in node.agent.healthy()
+
+
+H200, TRAY = "dgx-h200", "gb200-nvl72-tray"
+LOST = "0000:1d:00.0"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One way to be in trouble, and how it has to look from outside."""
+
+    name: str
+    faults: Faults = field(default_factory=Faults)
+    failure: tuple[str, str] = ("", "")
+    """Reason and message of a probe that does not come to an end."""
+    profile: str = H200
+    follow: Mapping[str, str] = field(default_factory=dict)
+    """Labels that change, beside `state`; all others stand."""
+    state: str = "unknown"
+    reason: str = ""
+    """Under which the failed probes are counted."""
+    log: str = ""
+    event: str = ""
+    metrics: tuple[tuple[str, float, dict[str, str]], ...] = ()
+
+
+EVERY_GPU = frozenset(range(8))
+TROUBLES = [
+    *(
+        Trouble(f"NVML error {code}", Faults(init_error=code), reason="nvml-unavailable", log=words)
+        for code, words in ((12, "libnvidia-ml"), (9, "modprobe nvidia"), (18, "reboot the node"), (4, "permission"))
+    ),
+    Trouble("hang", failure=("hang", "no answer within 60 s in step: nvmlInit"), reason="hang", log="nvmlInit"),
+    Trouble("crash", failure=("crash", "was killed by SIGSEGV in step: x"), reason="crash", log="SIGSEGV"),
+    Trouble("nonsense", failure=("garbage", "the probe answered nonsense"), reason="garbage", log="nonsense"),
+    Trouble(
+        "one GPU lost",
+        Faults(lost=frozenset({0})),
+        follow={"gpus": "7", "nvlink-domain-size": "7", "gpus-per-numa": "3-4", "shape": "*"},
+        state="degraded",
+        log=f"GPU {LOST} is on the PCI bus but not in NVML",
+        metrics=(("gpus_expected", 8, {}), ("gpus_seen", 7, {})),
+    ),
+    Trouble("all GPUs lost", Faults(lost=EVERY_GPU), reason="no-devices", log=LOST),
+    Trouble("all GPUs fell off NVML", Faults(vanished=EVERY_GPU), reason="no-devices", log=LOST),
+    Trouble(
+        "NVML counts no GPUs any more",
+        Faults(calls=(CallFault("nvmlDeviceGetCount", outcome=999),)),
+        reason="nvml-unavailable",
+        log="device nodes",
+    ),
+    Trouble(
+        "a link down",
+        Faults(links_down={0: frozenset({4})}),
+        follow={"nvlink-links": "17", "nvlink-bandwidth": "451", "shape": "*"},
+        state="degraded",
+        log="GPU 0: 17 of 18 NVLinks active",
+        metrics=(("gpu_nvlinks_active", 17, {"gpu": LOST}), ("gpu_nvlinks_expected", 18, {"gpu": LOST})),
+    ),
+    Trouble(
+        "fabric registering",
+        Faults(fabric={i: {"state": 2} for i in range(4)}),
+        profile=TRAY,
+        follow={"fabric": "in-progress"},
+        log="GPU 3: still registering",
+        metrics=(
+            ("fabric_state", 1, {"state": "in-progress"}),
+            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "in-progress"}),
+        ),
+    ),
+    Trouble(
+        "fabric half registered",
+        Faults(fabric={1: {"state": 1}}),
+        profile=TRAY,
+        follow={"fabric": "in-progress"},
+        log="GPU 1: still registering",
+        metrics=(
+            ("gpu_fabric_state", 1, {"gpu": "0008:01:00.0", "state": "completed"}),
+            ("gpu_fabric_state", 1, {"gpu": "0009:01:00.0", "state": "not-started"}),
+        ),
+    ),
+    Trouble(
+        "GPUs in different cliques",
+        Faults(fabric={1: {"clique": 7}}),
+        profile=TRAY,
+        follow={"fabric": "failed", "nvlink-domain": "n1"},
+        state="degraded",
+        log="in 2 fabric cliques: 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766, 6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.7",
+        metrics=(("fabric_state", 1, {"state": "failed"}),),
+    ),
+    Trouble(
+        "a registration that failed",
+        Faults(fabric={2: {"status": 999}}),
+        profile=TRAY,
+        follow={"fabric": "failed", "nvlink-domain": "n1"},
+        state="degraded",
+        log="GPU 2: fabric registration ended with NVML status 999",
+        metrics=(("gpu_fabric_state", 1, {"gpu": "0018:01:00.0", "state": "failed"}),),
+    ),
+    Trouble(
+        "the fabric is down",
+        Faults(fabric={i: {"state": 0} for i in range(4)}),
+        profile=TRAY,
+        follow={"fabric": "not-supported", "nvlink-domain": "n1"},
+        state="degraded",
+        log="was in a multi-node NVLink fabric before",
+        metrics=(("fabric_state", 1, {"state": "not-supported"}),),
+    ),
+    Trouble(
+        "fabric health",
+        Faults(fabric={1: {"health_mask": 1}}),
+        profile=TRAY,
+        state="degraded",
+        log="GPU 1: fabric health: degraded bandwidth",
+        metrics=(("gpu_fabric_health_bad", 1, {"gpu": "0009:01:00.0", "bit": "degraded_bandwidth"}),),
+    ),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.name)
+def test_faults_change_only_their_labels_are_reported_and_heal(
+    trouble: Trouble, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    node = Node(load_profile(trouble.profile), tmp_path)
+    node.live(120)
+    before = node.labels
+    assert before["state"] == "ok"
+    caplog.clear()
+
+    node.faults = trouble.faults
+    node.reason, node.failure = trouble.failure
+    node.live(300)
+    wanted = {**before, **trouble.follow, "state": trouble.state}
+    assert {key: "*" if wanted.get(key) == "*" else value for key, value in node.labels.items()} == wanted
+    lines = [record.message for record in caplog.records if trouble.log in record.message]
+    assert len([line for line in lines if not line.startswith(("NodeDegraded", "TopologyUnknown"))]) == 1, lines
+    kind = {"unknown": "TopologyUnknown", "degraded": "NodeDegraded"}[trouble.state]
+    assert kind in [event.reason for event in node.cluster.events]
+    assert node.metric("node_state", state=trouble.state) == 1
+    if trouble.reason:
+        assert node.metric("probe_failures_total", reason=trouble.reason) == pytest.approx(5, abs=1)
+        assert node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
+    for name, value, labels in trouble.metrics:
+        assert node.metric(name, **labels) == value, (name, labels)
+
+    node.faults, node.failure = Faults(), ""
+    node.live(120)
+    assert node.labels == before
+    assert node.cluster.events[-1].reason in ("NodeHealthy", "NVLinkDomainChanged")
+    assert "NodeHealthy" in [event.reason for event in node.cluster.events]
+
+
+def test_mig_reconfigured_changes_no_label(tmp_path: Path) -> None:
+    node = Node(load_profile(H200), tmp_path)
+    node.live(120)
+    before = node.labels
+    first, *others = node.machine.gpus
+    node.machine = replace(node.machine, gpus=(replace(first, mig=("MIG-a", "MIG-b")), *others))
+    node.live(120)
+    assert node.labels == before
+    assert node.metric("gpu_mig_devices", gpu=first.function.address) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "words"),
+    [
+        (UnreachableError("connection refused"), "failed", "connection refused"),
+        (ApiError(500, "InternalError", "etcd is away"), "failed", "etcd is away"),
+        (ApiError(429, "TooManyRequests", "slow down", retry_after=7), "failed", "slow down"),
+        (ApiError(409, "Conflict", "changed meanwhile"), "conflict", "changed meanwhile"),
+        (ApiError(401, "Unauthorized", "Unauthorized"), "forbidden", "token"),
+        (ApiError(404, "NotFound", 'nodes "n1" not found'), "failed", "NODE_NAME"),
+        (ApiError(403, "Forbidden", "User cannot patch"), "forbidden", "refused by RBAC"),
+        (ApiError(403, "Forbidden", "ValidatingAdmissionPolicy 'x' denied request"), "forbidden", "AdmissionPolicies"),
+    ],
+)
+def test_api_server_errors_are_one_log_line_however_long_they_last(
+    error: KubeError, outcome: str, words: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "agent")
+    node = Node(load_profile("rtx3090-2-nvlink"), tmp_path)
+    node.live(120)
+    caplog.clear()
+    node.cluster.fails = error
+    node.faults = Faults(links_down={1: frozenset({2})})
+    node.live(3600)
+    lines = [record.message for record in caplog.records if "cannot publish on node n1" in record.message]
+    assert len(lines) == 1
+    assert words in lines[0]
+    assert (node.metric("publishes_total", outcome=outcome) or 0) > 1
+    assert node.agent.healthy() == ""  # a restart would not help
+    node.cluster.fails = None
+    node.live(700)
+    assert node.labels["state"] == "degraded"
+    assert "node n1 is up to date again" in [record.message for record in caplog.records]
+
+
+def test_at_rest_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "agent")
+    node = Node(load_profile(H200), tmp_path)
+    node.live(120)
+    caplog.clear()
+    node.live(3600)
+    assert caplog.records == []
+
+
+def test_a_clock_that_jumps_moves_no_timer(tmp_path: Path) -> None:
+    node = Node(load_profile("t4-1"), tmp_path)
+    node.live(120)
+    for jump in (-86_400.0, 86_400.0 * 365):
+        node.wall_offset = jump
+        before = node.cluster.reads, len(node.cluster.writes), node.probes
+        node.live(600)
+        assert node.cluster.reads - before[0] <= 1
+        assert len(node.cluster.writes) == before[1]
+        assert 9 <= node.probes - before[2] <= 11
+        assert node.agent.healthy() == ""

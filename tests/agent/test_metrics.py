@@ -80,7 +80,7 @@ def test_every_metric_is_documented_and_nothing_else() -> None:
     assert sorted(rows) == sorted(exposed(Scraped(pairs=True).registry) | exposed(controller))
 
 
-def test_prometheus_own_linter_has_no_objection(tmp_path: Path) -> None:
+def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("no promtool on PATH (Debian: apt-get install prometheus)")
@@ -94,7 +94,7 @@ def test_prometheus_own_linter_has_no_objection(tmp_path: Path) -> None:
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
-def test_before_the_first_probe_nothing_is_said_about_the_node(scraped: Scraped) -> None:
+def test_before_the_first_probe_there_are_no_metrics_of_the_node(scraped: Scraped) -> None:
     assert scraped.names() & {"node_state", "fabric_state", "gpus_seen", "gpus_expected", "gpu_nvlinks"} == set()
     assert scraped.value("last_successful_probe_timestamp_seconds") == 0
     assert scraped.value("last_successful_publish_timestamp_seconds") == 0
@@ -106,7 +106,7 @@ def test_before_the_first_probe_nothing_is_said_about_the_node(scraped: Scraped)
 def test_probes_are_counted_by_how_they_ended(scraped: Scraped) -> None:
     scraped.metrics.probe_succeeded(0.03, 1000.0)
     scraped.metrics.probe_failed("hang", 60.0)
-    scraped.metrics.probe_failed("a reason that nobody knows", 1.0)
+    scraped.metrics.probe_failed("an unknown reason", 1.0)
     assert scraped.value("last_successful_probe_timestamp_seconds") == 1000.0
     assert scraped.value("probe_duration_seconds_count") == 3
     assert scraped.value("probe_duration_seconds_sum") == pytest.approx(61.03)
@@ -117,16 +117,16 @@ def test_probes_are_counted_by_how_they_ended(scraped: Scraped) -> None:
 def test_the_node_is_up_to_date_when_it_was_written_or_needed_no_write(scraped: Scraped, outcome: Outcome) -> None:
     scraped.metrics.published(outcome, 1000.0)
     assert scraped.by("outcome", "publishes_total")[outcome] == 1
-    told = scraped.value("last_successful_publish_timestamp_seconds")
-    assert told == (1000.0 if outcome in ("written", "unchanged") else 0)
+    published = scraped.value("last_successful_publish_timestamp_seconds")
+    assert published == (1000.0 if outcome in ("written", "unchanged") else 0)
 
 
-def test_a_whole_node(scraped: Scraped, tmp_path: Path) -> None:
+def test_a_healthy_node(scraped: Scraped, tmp_path: Path) -> None:
     scraped.metrics.description = of("dgx-h200", tmp_path)
     gpus = [gpu.function.address for gpu in load_profile("dgx-h200").gpus]
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, 8)
     assert scraped.by("state", "node_state") == {"ok": 1, "degraded": 0, "unknown": 0}
-    assert scraped.by("state", "fabric_state") == {each: each is Fabric.NOT_SUPPORTED for each in Fabric}
+    assert scraped.by("state", "fabric_state") == {state: state is Fabric.NOT_SUPPORTED for state in Fabric}
     assert scraped.by("gpu", "gpu_nvlinks") == dict.fromkeys(gpus, 18)
     assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 18)
     assert scraped.by("gpu", "gpu_nvlink_bandwidth_bytes_per_second") == dict.fromkeys(gpus, 18 * 26_562e6)
@@ -135,7 +135,7 @@ def test_a_whole_node(scraped: Scraped, tmp_path: Path) -> None:
     assert scraped.names() & {"gpu_fabric_health_bad", "pair_nvlinks"} == set()
 
 
-def test_a_lost_gpu_takes_its_series_along(scraped: Scraped, tmp_path: Path) -> None:
+def test_the_series_of_a_lost_gpu_end(scraped: Scraped, tmp_path: Path) -> None:
     lost = load_profile("dgx-h200").gpus[3].function.address
     scraped.metrics.description = of("dgx-h200", tmp_path)
     assert f'gpu="{lost}"' in generate_latest(scraped.registry).decode()
@@ -153,7 +153,7 @@ def test_dead_links_show_in_their_number_and_bandwidth(scraped: Scraped, tmp_pat
         assert (values[weak], values[dead]) == (17 * factor, 0)
 
 
-def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scraped, tmp_path: Path) -> None:
+def test_a_bandwidth_that_nvml_does_not_report_has_no_series(scraped: Scraped, tmp_path: Path) -> None:
     description = of("dgx-h200", tmp_path)
     assert description.topology
     first, *others = description.topology.gpus
@@ -164,7 +164,7 @@ def test_a_bandwidth_that_nvml_does_not_tell_is_not_shown_as_none(scraped: Scrap
     assert scraped.by("gpu", "gpu_numa_node")[first.pci] == -1
 
 
-def test_what_a_failed_probe_cannot_know_is_not_shown(scraped: Scraped, tmp_path: Path) -> None:
+def test_a_failed_probe_leaves_no_stale_metrics(scraped: Scraped, tmp_path: Path) -> None:
     scraped.metrics.description = of("dgx-h200", tmp_path)
     scraped.metrics.description = unknown("hang", "the driver hangs")
     assert scraped.by("state", "node_state") == {"ok": 0, "degraded": 0, "unknown": 1}
@@ -173,11 +173,11 @@ def test_what_a_failed_probe_cannot_know_is_not_shown(scraped: Scraped, tmp_path
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (8, None)
 
 
-def test_a_node_without_gpus_is_well(scraped: Scraped, tmp_path: Path) -> None:
+def test_a_node_without_gpus_is_ok(scraped: Scraped, tmp_path: Path) -> None:
     bare = probed(load_profile("t4-1"), tmp_path)._replace(gpus=(), gpu_functions=())
     scraped.metrics.description = describe(bare, "n1")
     assert (scraped.value("gpus_expected"), scraped.value("gpus_seen")) == (0, 0)
-    assert scraped.by("state", "node_state") == {each: each is State.OK for each in State}
+    assert scraped.by("state", "node_state") == {state: state is State.OK for state in State}
 
 
 def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) -> None:
@@ -188,17 +188,17 @@ def test_the_health_of_each_gpu_in_a_fabric(scraped: Scraped, tmp_path: Path) ->
     assert scraped.by("bit", "gpu_fabric_health_bad", gpu=sick) == {
         bit: bit == "route_unhealthy" for bit in HEALTH_BITS
     }
-    assert scraped.by("state", "fabric_state") == {each: each is Fabric.COMPLETED for each in Fabric}
+    assert scraped.by("state", "fabric_state") == {state: state is Fabric.COMPLETED for state in Fabric}
 
 
-def test_how_far_each_gpus_registration_is(scraped: Scraped, tmp_path: Path) -> None:
+def test_the_registration_state_of_each_gpu(scraped: Scraped, tmp_path: Path) -> None:
     """A node half registered and GPUs that disagree look alike on the node's own series only."""
     first, second, *_ = (gpu.function.address for gpu in load_profile("gb200-nvl72-tray").gpus)
 
     def states(faults: dict[int, dict[str, int]]) -> tuple[str, ...]:
         scraped.metrics.description = of("gb200-nvl72-tray", tmp_path, Faults(fabric=faults))
-        found = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
-        return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *found])
+        by_gpu = [scraped.by("state", "gpu_fabric_state", gpu=gpu) for gpu in (first, second)]
+        return tuple(next(s for s, v in by.items() if v) for by in [scraped.by("state", "fabric_state"), *by_gpu])
 
     assert states({}) == ("completed", "completed", "completed")
     assert states({i: {"state": 2} for i in range(4)}) == ("in-progress", "in-progress", "in-progress")
@@ -208,15 +208,15 @@ def test_how_far_each_gpus_registration_is(scraped: Scraped, tmp_path: Path) -> 
     assert states({i: {"state": 0} for i in range(4)}) == ("not-supported", "not-supported", "not-supported")
 
 
-def test_links_that_ought_to_be_up(scraped: Scraped, tmp_path: Path) -> None:
+def test_links_that_should_be_up(scraped: Scraped, tmp_path: Path) -> None:
     machine = load_profile("rtx3090-2-nvlink")
     whole = describe(probed(machine, tmp_path), "n1")
     loose = probed(machine, tmp_path, Faults(links_down={0: frozenset({3})}))
     gpus = [gpu.function.address for gpu in machine.gpus]
-    for remembered, ought in ((None, 3), (whole.annotations[REFERENCE], 4)):
-        scraped.metrics.description = describe(loose, "n1", remembered)
+    for baseline, expected in ((None, 3), (whole.annotations[REFERENCE], 4)):
+        scraped.metrics.description = describe(loose, "n1", baseline)
         assert scraped.by("gpu", "gpu_nvlinks_active") == dict.fromkeys(gpus, 3)
-        assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, ought)
+        assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, expected)
     scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None}))
     assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
 
@@ -233,7 +233,7 @@ def test_a_product_without_mig_has_no_series(scraped: Scraped, tmp_path: Path) -
     assert scraped.by("gpu", "gpu_mig_devices") == {}
 
 
-def test_pairs_are_shown_where_asked_for(tmp_path: Path) -> None:
+def test_pair_metrics_are_exposed_on_request(tmp_path: Path) -> None:
     scraped = Scraped(pairs=True)
     scraped.metrics.description = of("dgx-h200", tmp_path, Faults(links_down={1: frozenset({5})}))
     first, second, *_ = (gpu.function.address for gpu in load_profile("dgx-h200").gpus)
@@ -252,11 +252,11 @@ def test_memory_and_cpu_are_those_of_the_process() -> None:
     before = time.process_time()
     own = usage(None)["agent"]
     assert resident * 0.8 < own.resident < resident * 1.2
-    # The kernel tells user and system time in ticks, each rounded down.
+    # The kernel counts user and system time in ticks, each rounded down.
     assert before - 2 / os.sysconf("SC_CLK_TCK") <= own.cpu <= time.process_time()
 
 
-def test_a_process_that_is_not_there_has_no_usage() -> None:
+def test_a_process_that_is_gone_has_no_usage() -> None:
     gone = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(gone, 0)
     assert usage(None).keys() == usage(gone).keys() == {"agent"}

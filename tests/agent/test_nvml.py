@@ -43,7 +43,7 @@ def fields(change: Callable[[Any], None], only: int | None = None) -> type[Simul
 # Devices
 
 
-def test_an_index_that_gives_no_handle_costs_that_gpu_alone(tmp_path: Path) -> None:
+def test_an_index_without_a_handle_costs_only_that_gpu(tmp_path: Path) -> None:
     for code in (4, 8, 11, 15, 999):  # no permission, power, interrupt, lost, unknown
         faults = Faults(calls=(CallFault("nvmlDeviceGetHandleByIndex", outcome=code, gpu=3),))
         topology = discovered(load_profile(H200), tmp_path, faults)
@@ -51,7 +51,7 @@ def test_an_index_that_gives_no_handle_costs_that_gpu_alone(tmp_path: Path) -> N
         assert topology.state is State.DEGRADED
 
 
-def test_gpus_are_known_by_address_though_indices_close_up(tmp_path: Path) -> None:
+def test_gpus_are_identified_by_address_when_indices_close_up(tmp_path: Path) -> None:
     machine = load_profile(MESH)
     whole = describe(probed(machine, tmp_path), "n1")
     less = describe(
@@ -72,12 +72,12 @@ def test_a_pci_address_with_eight_digits_and_capitals_is_the_one_in_sysfs(tmp_pa
     assert any(character in "abcdef" for gpu in raw.gpus for character in gpu.pci)
 
 
-def test_a_geforce_without_serial_or_module_is_whole(tmp_path: Path) -> None:
+def test_a_geforce_without_serial_or_module_is_ok(tmp_path: Path) -> None:
     topology = discovered(load_profile("rtx4090-8"), tmp_path)
     assert (len(topology.gpus), topology.state) == (8, State.OK)
 
 
-def test_an_architecture_that_nobody_knows_is_none_and_not_a_number(tmp_path: Path) -> None:
+def test_an_unknown_architecture_is_none_and_not_a_number(tmp_path: Path) -> None:
     machine = changed(load_profile(H200), architecture=None)  # answers 0xffffffff
     assert [gpu.architecture for gpu in discovered(machine, tmp_path).gpus[:2]] == [None, "hopper"]
 
@@ -89,7 +89,7 @@ def test_a_gpus_memory_node_is_not_the_node_of_its_cpus(tmp_path: Path) -> None:
     assert {gpu.memory_numa for gpu in discovered(load_profile(H200), tmp_path / "x86").gpus} == {None}
 
 
-def test_mig_is_asked_of_the_parent(tmp_path: Path) -> None:
+def test_mig_devices_belong_to_their_gpu(tmp_path: Path) -> None:
     """A MIG device has neither links nor fabric, and counting it would make eight GPUs out of one."""
     machine = load_profile(H200)
     plain = labels_for(discovered(machine, tmp_path / "plain"), "n1")
@@ -105,7 +105,7 @@ def test_mig_is_asked_of_the_parent(tmp_path: Path) -> None:
 
 
 def test_the_bindings_own_error_is_an_answer_too() -> None:
-    """NVMLLibraryMismatchError is no NVMLError."""
+    """NVMLLibraryMismatchError is not an NVMLError."""
 
     class Mismatched(SimulatedNvml):
         def nvmlInit(self) -> None:  # noqa: N802 - NVML's name
@@ -117,7 +117,7 @@ def test_the_bindings_own_error_is_an_answer_too() -> None:
     assert "two versions" in refusal.text
 
 
-def test_a_name_that_is_no_text_costs_the_name_alone(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_costs_only_the_name(tmp_path: Path) -> None:
     class Garbled(SimulatedNvml):
         def nvmlDeviceGetName(self, handle: Any) -> str:  # noqa: N802 - NVML's name
             del handle
@@ -139,7 +139,7 @@ def test_a_function_that_the_driver_lacks_is_data() -> None:
 # Events
 
 
-def test_only_events_that_a_gpu_has_are_asked_for() -> None:
+def test_only_events_that_a_gpu_supports_are_registered() -> None:
     """One type that is not supported refuses them all: a driver before 570 would report no XID either."""
     sets = []
 
@@ -164,13 +164,13 @@ def test_only_events_that_a_gpu_has_are_asked_for() -> None:
 # NVLinks
 
 
-def test_the_count_of_links_is_asked_and_not_the_bindings_constant(tmp_path: Path) -> None:
+def test_the_number_of_links_comes_from_the_driver_and_not_from_the_binding(tmp_path: Path) -> None:
     assert pynvml.NVML_NVLINK_MAX_LINKS > 18
     assert [len(gpu.links) for gpu in discovered(load_profile(H200), tmp_path).gpus] == [18] * 8
     assert [len(gpu.links) for gpu in discovered(load_profile("l40s-4"), tmp_path / "none").gpus] == [0] * 4
 
 
-def test_a_field_that_failed_holds_zero_and_is_no_answer(tmp_path: Path) -> None:
+def test_a_field_that_failed_holds_zero_and_is_ignored(tmp_path: Path) -> None:
     """The call succeeds as a whole. Zero would be "inactive" here; the older call knows better."""
 
     def refuse(entry: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_sleeping_link_counts_and_one_without_traffic_does_not(
     assert ({link.state for link in gpu.links}, gpu.links_active) == ({name}, active)
 
 
-def test_links_that_are_there_but_down_are_no_nvlink(tmp_path: Path) -> None:
+def test_links_that_are_present_but_down_are_no_nvlink(tmp_path: Path) -> None:
     """An A100 card without a bridge lists twelve links, none of them active."""
     topology = discovered(load_profile("gh200"), tmp_path)
     assert (len(topology.gpus[0].links), topology.gpus[0].links_active) == (18, 0)
@@ -207,8 +207,8 @@ def test_links_that_are_there_but_down_are_no_nvlink(tmp_path: Path) -> None:
     assert (loose.gpus[0].nvlink_version, loose.gpus[0].link_mbps) == (None, None)
 
 
-def test_a_gpu_is_measured_against_its_like_where_the_product_says_nothing(tmp_path: Path) -> None:
-    """A V100 board may have fewer links wired than the GPU has: only its neighbours tell what is normal."""
+def test_a_gpu_of_unknown_links_is_compared_with_its_peers(tmp_path: Path) -> None:
+    """A V100 board may have fewer links wired than the GPU has: only its peers show what is normal."""
     faults = Faults(links_down={0: frozenset({0})})
     topology = discovered(load_profile(MESH), tmp_path, faults)
     assert topology.reasons == ("GPU 0: 5 of 6 NVLinks active", "GPU 1: 5 of 6 NVLinks active")
@@ -234,7 +234,7 @@ def test_the_nvlink_version_is_an_enum(profile: str, version: str, tmp_path: Pat
     ],
 )
 def test_where_a_link_ends(profile: str, end: LinkEnd, *, named: bool, tmp_path: Path) -> None:
-    machine = replace(load_profile(profile), driver="550.54.15")  # POWER9's own is too old to tell
+    machine = replace(load_profile(profile), driver="550.54.15")  # POWER9's own is too old to know
     links = [link for gpu in discovered(machine, tmp_path).gpus for link in gpu.links if link.up]
     assert {(link.remote, link.remote_pci is not None) for link in links} == {(end, named)}
 
@@ -243,8 +243,8 @@ def test_where_a_link_ends(profile: str, end: LinkEnd, *, named: bool, tmp_path:
     ("profile", "path", "end"),
     [("dgx-a100", "NV12", LinkEnd.NVSWITCH), ("dgx2", "NV6", LinkEnd.NVSWITCH), (POWER9, "SYS", LinkEnd.UNKNOWN)],
 )
-def test_a_driver_that_does_not_tell_the_far_ends_type(profile: str, path: str, end: LinkEnd, tmp_path: Path) -> None:
-    """The address tells it: a GPU's, or a switch's in sysfs. All F is a switch only if some link leads to one."""
+def test_a_driver_without_remote_device_types(profile: str, path: str, end: LinkEnd, tmp_path: Path) -> None:
+    """The address decides: a GPU's, or a switch's in sysfs. All F is a switch only if some link leads to one."""
 
     class Older(SimulatedNvml):
         def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: Any, link: int) -> int:  # noqa: N802 - NVML's name
@@ -267,7 +267,7 @@ def test_a_hidden_switch_behind_a_link_of_unknown_type_is_a_switch(tmp_path: Pat
 
 
 @pytest.mark.parametrize("profile", [MESH, "dgx2", "dgx-a100", POWER9, "rtx3090-2-nvlink"])
-def test_driver_470_tells_all_that_it_can(profile: str, tmp_path: Path) -> None:
+def test_driver_470_gives_the_same_matrix_and_labels(profile: str, tmp_path: Path) -> None:
     """No fields 164 and 165, no fabric, no module, no C2C: matrix and labels are the same all the same."""
     machine = load_profile(profile)
     new = discovered(machine, tmp_path)
@@ -277,7 +277,7 @@ def test_driver_470_tells_all_that_it_can(profile: str, tmp_path: Path) -> None:
     assert old.gpus[0].module is None
 
 
-def test_c2c_links_are_counted_and_are_no_nvlink(tmp_path: Path) -> None:
+def test_c2c_links_are_counted_but_are_not_nvlinks(tmp_path: Path) -> None:
     assert [gpu.c2c_links for gpu in discovered(load_profile(TRAY), tmp_path).gpus] == [10] * 4
 
     def one_down(entry: Any) -> None:

@@ -1,18 +1,22 @@
-"""The agent's writes, on the embedded and on a real API server."""
+"""The agent's writes, its own labels and the well-known nvidia.com/ ones, on both API servers."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
-from toposcope.agent.describe import Description, unknown
+from tests.support.machines import probed
+from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.events import NodeEvent
 from toposcope.agent.labels import NO_GPUS, Labels
+from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
 from toposcope.agent.publish import MANAGER, Publisher
 from toposcope.api import label_keys
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError
+from toposcope.simulator.profile import load_profile
 
 GOOD = Description(
     Labels({label_keys.GPUS: "8", label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "ok"}),
@@ -44,14 +48,14 @@ def test_labels_and_annotation_are_ours_on_the_node(api: ApiUnderTest, publisher
     assert [entry["operation"] for entry in metadata["managedFields"] if entry["manager"] == MANAGER] == ["Apply"]
 
 
-def test_the_same_again_is_no_request_at_all(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_an_unchanged_description_is_no_request(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     before = version(api)
     assert publisher.publish(GOOD) is None
     assert version(api) == before
 
 
-def test_a_new_agent_that_finds_it_right_writes_nothing(
+def test_a_restarted_agent_writes_nothing_when_the_node_is_right(
     api: ApiUnderTest, publisher: Publisher, clients: Callable[[], ApiClient]
 ) -> None:
     publisher.publish(GOOD)
@@ -60,7 +64,7 @@ def test_a_new_agent_that_finds_it_right_writes_nothing(
     assert version(api) == before
 
 
-def test_a_label_that_is_no_longer_true_goes(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_a_label_that_no_longer_applies_is_removed(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert publisher.publish(
         Description(
@@ -71,7 +75,7 @@ def test_a_label_that_is_no_longer_true_goes(api: ApiUnderTest, publisher: Publi
     assert ours(api) == {label_keys.GPUS: "7", label_keys.STATE: "degraded"}
 
 
-def test_what_is_not_known_stays_as_it_was(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_unknown_labels_keep_their_values(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert publisher.publish(unknown("hang", "NVML hangs")) is not None
     assert ours(api) == {**GOOD.labels.known, label_keys.STATE: "unknown"}
@@ -85,18 +89,18 @@ def test_a_node_without_gpus_carries_nothing_of_ours(api: ApiUnderTest, publishe
     assert label_keys.MATRIX not in api.get(f"{NODES}/n1")["metadata"]["annotations"]
 
 
-def test_what_somebody_else_wrote_under_our_prefix_is_repaired_at_the_next_look(
+def test_foreign_writes_under_our_prefix_are_reverted_at_the_next_refresh(
     api: ApiUnderTest, publisher: Publisher
 ) -> None:
     publisher.publish(GOOD)
     patch = {"metadata": {"labels": {label_keys.GPUS: "99", label_keys.NVLINK_DOMAIN: None}}}
-    assert api.request("PATCH", f"{NODES}/n1", patch, content_type="application/merge-patch+json")[0] == 200
+    assert api.request("PATCH", f"{NODES}/n1", patch, content_type=MERGE)[0] == 200
     publisher.refresh()
     assert publisher.publish(GOOD) is not None
     assert ours(api) == GOOD.labels.known
 
 
-def test_a_node_made_anew_under_the_same_name_is_labelled_again(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_a_recreated_node_is_labelled_again(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert api.request("DELETE", f"{NODES}/n1")[0] == 200
     api.create(NODES, node("n1", labels={"foreign": "stays"}))
@@ -107,7 +111,7 @@ def test_a_node_made_anew_under_the_same_name_is_labelled_again(api: ApiUnderTes
     assert ours(api) == changed.labels.known
 
 
-def test_a_node_that_is_gone_is_an_error_and_not_made_again(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_a_deleted_node_is_an_error_and_not_recreated(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     assert api.request("DELETE", f"{NODES}/n1")[0] == 200
     with pytest.raises(ApiError) as error:
@@ -116,7 +120,7 @@ def test_a_node_that_is_gone_is_an_error_and_not_made_again(api: ApiUnderTest, p
     assert api.get(NODES)["items"] == []
 
 
-def test_cleanup_removes_everything_of_ours_whoever_owns_it_too(api: ApiUnderTest, publisher: Publisher) -> None:
+def test_cleanup_removes_our_keys_even_if_co_owned(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     also = {"metadata": {"labels": {label_keys.GPUS: "8", f"{label_keys.PREFIX}old": "x"}}}
     assert api.request("PATCH", f"{NODES}/n1?fieldManager=somebody", also, content_type=MERGE)[0] == 200
@@ -145,7 +149,89 @@ def test_after_a_cleanup_an_agent_labels_the_node_again(api: ApiUnderTest, publi
 def test_an_event_about_the_node_is_found_by_its_name(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     publisher.record_event(NodeEvent("Warning", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active"))
-    found = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
-    assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in found if e["reason"] == "NodeDegraded"] == [
+    events = api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    assert [(e["regarding"]["name"], e["reason"], e["note"]) for e in events if e["reason"] == "NodeDegraded"] == [
         ("n1", "NodeDegraded", "GPU 3: 17 of 18 NVLinks active")
     ]
+
+
+CLIQUE = "nvidia.com/gpu.clique"
+
+
+@pytest.fixture
+def tray(tmp_path: Path) -> Description:
+    return describe(probed(load_profile("gb200-nvl72-tray"), tmp_path), "n1")
+
+
+@pytest.fixture
+def nvidia_labels(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> NvidiaLabelPublisher:
+    api.create(NODES, node("n1"))
+    return NvidiaLabelPublisher(clients(), "n1")
+
+
+def metadata(api: ApiUnderTest) -> dict[str, Any]:
+    node_metadata: dict[str, Any] = api.get(f"{NODES}/n1")["metadata"]
+    return node_metadata
+
+
+def theirs(api: ApiUnderTest) -> dict[str, str]:
+    return {key: value for key, value in (metadata(api).get("labels") or {}).items() if key in KEYS}
+
+
+def gfd_writes(api: ApiUnderTest, **labels: str | None) -> None:
+    patch = {"metadata": {"labels": {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}}}
+    code, answer = api.request("PATCH", f"{NODES}/n1?fieldManager=nfd-master", patch, content_type=MERGE)
+    assert code == 200, answer
+
+
+def test_nvidia_labels_without_an_owner_are_written_once(
+    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
+) -> None:
+    assert nvidia_labels.publish(tray, metadata(api))
+    assert theirs(api) == nvidia_labels_for(tray)
+    assert theirs(api)[CLIQUE] == "6a8ab8c1-24e4-4fd1-9d5c-0d9f3fd6a1b2.32766"
+    assert not nvidia_labels.publish(tray, metadata(api))
+
+
+def test_nvidia_labels_with_an_owner_are_left_alone(
+    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
+) -> None:
+    gfd_writes(api, clique="theirs", count="4")
+    nvidia_labels.publish(tray, metadata(api))
+    assert theirs(api)[CLIQUE] == "theirs"
+    assert theirs(api)["nvidia.com/gpu.product"] == "NVIDIA-GB200"
+
+
+def test_an_nvidia_label_is_given_up_when_an_owner_appears(
+    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
+) -> None:
+    nvidia_labels.publish(tray, metadata(api))
+    gfd_writes(api, clique="theirs")
+    nvidia_labels.publish(tray, metadata(api))
+    assert theirs(api)[CLIQUE] == "theirs"
+    gfd_writes(api, clique=None)
+    assert CLIQUE not in theirs(api)
+
+
+def test_an_owner_that_appears_in_between_is_a_conflict_and_wins(
+    api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description
+) -> None:
+    seen = metadata(api)
+    gfd_writes(api, clique="theirs")
+    with pytest.raises(ApiError) as error:
+        nvidia_labels.publish(tray, seen)
+    assert error.value.conflict
+    assert theirs(api) == {CLIQUE: "theirs"}
+
+
+def test_unknown_nvidia_labels_stay(api: ApiUnderTest, nvidia_labels: NvidiaLabelPublisher, tray: Description) -> None:
+    nvidia_labels.publish(tray, metadata(api))
+    assert not nvidia_labels.publish(unknown("hang", "NVML hangs"), metadata(api))
+    assert theirs(api) == nvidia_labels_for(tray)
+
+
+def test_without_multi_node_nvlink_there_is_no_clique(tmp_path: Path) -> None:
+    labels = nvidia_labels_for(describe(probed(load_profile("dgx-h200"), tmp_path), "n1"))
+    assert CLIQUE not in labels
+    assert labels["nvidia.com/nvswitch.present"] == "true"
+    assert nvidia_labels_for(unknown("hang", "x")) == {}

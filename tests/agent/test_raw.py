@@ -27,7 +27,7 @@ class Outer(NamedTuple):
         (list[str | None], ["a", None], ["a", None]),
     ],
 )
-def test_documents_are_read_as_their_types(kind: Any, value: Any, read: Any) -> None:
+def test_json_values_become_their_types(kind: Any, value: Any, read: Any) -> None:
     assert typed(value, kind) == read
 
 
@@ -52,7 +52,7 @@ def test_documents_are_read_as_their_types(kind: Any, value: Any, read: Any) -> 
         (Outer, [[["a", [None]]], None, True], "'None' is not int"),
     ],
 )
-def test_what_is_of_another_type_is_refused(kind: Any, value: Any, words: str) -> None:
+def test_a_value_of_another_type_is_rejected(kind: Any, value: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         typed(value, kind)
 

@@ -2,46 +2,53 @@
 
 import contextlib
 import gc
+import importlib.util
 import subprocess
 import sys
 
 import pytest
 
-from tests.support.paths import ROOT
 from toposcope.agent.gc_tuning import loading
 
-LATER = {"http.server", "prometheus_client", "psutil"}
-"""What the first request for metrics or health brings."""
+LATER = {"http.server", "prometheus_client", "psutil", "toposcope.agent.collector"}
+"""What the first request for metrics or health loads."""
 
-NEVER = {"asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "rich", "simulator", "uuid", "yaml"}
-"""The two in the standard library that dataclasses bring, and what others of our programs use."""
+NEVER = {
+    *("asyncio", "dataclasses", "inspect", "kubernetes", "msgspec", "multiprocessing", "rich", "subprocess", "uuid"),
+    *("yaml", "toposcope.controller", "toposcope.simulator", "toposcope.snapshot"),
+}
+"""Costly modules of the standard library, and what only the other programs use."""
+
+AGENT = LATER | NEVER | {"pynvml", "toposcope.agent.nvml.worker", "toposcope.agent.probe", "toposcope.agent.sysfs"}
+WORKER = LATER | NEVER | {"http.client", "logging", "pickle", "ssl", "toposcope.kube", "traceback"}
 
 
 @pytest.mark.parametrize(
     ("loaded", "not_loaded"),
     [
-        ("toposcope.cli.agent, toposcope.agent.run", LATER | NEVER | {"pynvml"}),
-        (
-            "toposcope.agent.nvml.process, toposcope.agent.nvml.worker",
-            LATER | NEVER | {"http.client", "logging", "ssl", "traceback"},
-        ),
+        ("toposcope.cli.agent, toposcope.agent.run", AGENT),
+        ("toposcope.agent.nvml.process, toposcope.agent.nvml.worker", WORKER),
     ],
     ids=["agent", "worker"],
 )
 def test_only_what_is_needed_is_loaded(loaded: str, not_loaded: set[str]) -> None:
-    assert _told(f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))") == []
+    assert _output(f"import sys, {loaded}; print(*sorted({not_loaded!r} & set(sys.modules)))") == []
 
 
-def test_the_collector_rests_while_modules_are_loaded_and_works_again_whatever_happened() -> None:
-    seen = []
+@pytest.mark.parametrize("name", sorted(AGENT | WORKER))
+def test_a_module_that_must_not_be_loaded_is_one_that_could_be(name: str) -> None:
+    """A name that was moved would never be found loaded."""
+    assert importlib.util.find_spec(name)
+
+
+def test_the_collector_is_off_while_modules_are_loaded_and_on_again_whatever_happened() -> None:
+    enabled = []
     with contextlib.suppress(ImportError), loading():
-        seen.append(gc.isenabled())
+        enabled.append(gc.isenabled())
         raise ImportError
-    assert [*seen, gc.isenabled()] == [False, True]
+    assert [*enabled, gc.isenabled()] == [False, True]
     assert gc.get_freeze_count()
 
 
-def _told(program: str) -> list[str]:
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    return done.stdout.split()
+def _output(program: str) -> list[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()

@@ -39,46 +39,58 @@ def faults(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def probe(sysfs: Path, faults: Path) -> Iterator[ProbeProcess]:
+    """On a machine with the faults in the file `faults`."""
+    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as process:
+        yield process
+
+
+@pytest.fixture
 def wake() -> Iterator[socket.socket]:
-    """Something to wait for that never comes."""
+    """A socket that never becomes readable."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours
 
 
-def test_a_probe_crosses_processes_unchanged(sysfs: Path, faults: Path) -> None:
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        first, second = probe.probe(), probe.probe()
+def test_a_probe_crosses_processes_unchanged(probe: ProbeProcess) -> None:
+    first, second = probe.probe(), probe.probe()
     assert first is second  # the same bytes are not read twice
     assert [gpu.index for gpu in first.gpus] == [0, 1, 2, 3]
     assert first.gpu_functions[0].path[0].startswith("pci")
 
 
-def test_a_name_that_is_no_utf8_crosses_too(sysfs: Path, faults: Path) -> None:
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        probe.probe()
-        function = next((sysfs / "bus" / "pci" / "devices").iterdir()).resolve()
-        nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
-        nic.mkdir(parents=True)
-        (nic / "device").symlink_to(function)
-        assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
+def test_a_name_that_is_not_utf8_crosses_too(probe: ProbeProcess, sysfs: Path) -> None:
+    probe.probe()
+    function = next((sysfs / "bus" / "pci" / "devices").iterdir()).resolve()
+    nic = sysfs / "class" / "infiniband" / os.fsdecode(b"mlx\xff")
+    nic.mkdir(parents=True)
+    (nic / "device").symlink_to(function)
+    assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
 
 
-def test_a_hanging_call_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) -> None:
+def test_a_hanging_call_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: Path) -> None:
     faults.write_text(HANG)
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        _wait_until_ready(probe)
-        probe._step_seconds = 2.0
-        with pytest.raises(ProbeError, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2") as seen:
-            probe.probe()
-        assert seen.value.reason == "hang"
-        faults.unlink()
-        probe._step_seconds = FOREVER
-        assert len(probe.probe().gpus) == 4
+    _wait_until_ready(probe)
+    probe._step_seconds = 2.0
+    with pytest.raises(ProbeError, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2") as seen:
+        probe.probe()
+    assert seen.value.reason == "hang"
+    faults.unlink()
+    probe._step_seconds = FOREVER
+    assert len(probe.probe().gpus) == 4
+
+
+def _crash(probe: ProbeProcess, faults: Path) -> None:
+    """Have the worker crash; the next one is a fresh interpreter."""
+    faults.write_text(CRASH)
+    with pytest.raises(ProbeError):
+        probe.probe()
+    faults.unlink()
 
 
 def _wait_until_ready(probe: ProbeProcess) -> None:
-    """Until a new worker has loaded everything: how long that takes says nothing about a probe."""
+    """Until a new worker has loaded everything: that takes as long as it takes."""
     _wait_for_step(probe, "wait")
 
 
@@ -93,98 +105,82 @@ def _wait_for_step(probe: ProbeProcess, step: str) -> None:
         os.sched_yield()
 
 
-def test_a_crash_is_named_and_the_next_probe_works(sysfs: Path, faults: Path) -> None:
+def test_a_crash_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: Path) -> None:
     faults.write_text(CRASH)
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        for _ in ("forked", "started afresh"):
-            with pytest.raises(ProbeError, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
-                probe.probe()
-            assert seen.value.reason == "crash"
-        faults.unlink()
-        assert len(probe.probe().gpus) == 4
+    for _ in ("forked", "started afresh"):
+        with pytest.raises(ProbeError, match="was killed by SIGKILL in step: nvmlDeviceGetCount") as seen:
+            probe.probe()
+        assert seen.value.reason == "crash"
+    faults.unlink()
+    assert len(probe.probe().gpus) == 4
 
 
-def test_a_replacement_is_no_fork_of_an_agent_with_threads(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+def test_a_replacement_is_not_a_fork_of_an_agent_with_threads(
+    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path
 ) -> None:
-    faults.write_text(CRASH)
+    def must_not() -> NoReturn:
+        raise AssertionError("forked")
+
     done = threading.Event()
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        thread = threading.Thread(target=done.wait)
-        thread.start()
-        monkeypatch.setattr(os, "fork", _must_not)
-        with pytest.raises(ProbeError):
-            probe.probe()
-        faults.unlink()
-        assert len(probe.probe().gpus) == 4
-        done.set()
-        thread.join()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    monkeypatch.setattr(os, "fork", must_not)
+    _crash(probe, faults)
+    assert len(probe.probe().gpus) == 4
+    done.set()
+    thread.join()
 
 
-def _must_not() -> NoReturn:
-    raise AssertionError("forked")
-
-
-def test_a_replacement_inherits_nothing_but_what_it_needs(sysfs: Path, faults: Path) -> None:
-    faults.write_text(CRASH)
-    handed_on = _open_files(os.getpid(), only=os.get_inheritable)  # by whoever started the tests: every child gets them
-    secret, other = os.pipe()
-    try:
-        with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-            with pytest.raises(ProbeError):
-                probe.probe()
-            faults.unlink()
-            probe.probe()
-            assert probe.worker
-            _wait_until_idle(probe)
-            given = _open_files(probe.worker) - handed_on
-    finally:
-        os.close(secret)
-        os.close(other)
-    assert sorted(target.split(":")[0] for target in given) == ["/memfd", "socket"]
+def test_a_replacement_inherits_nothing_but_what_it_needs(probe: ProbeProcess, faults: Path) -> None:
+    inheritable = _open_files(
+        os.getpid(), only=os.get_inheritable
+    )  # from the parent of the tests: every child has them
+    reader, writer = os.pipe()
+    with open(reader, "rb"), open(writer, "wb"):  # noqa: PTH123 - a pipe
+        _crash(probe, faults)
+        probe.probe()
+        assert probe.worker
+        _wait_until_idle(probe)
+        inherited = _open_files(probe.worker) - inheritable
+    assert sorted(target.split(":")[0] for target in inherited) == ["/memfd", "socket"]
 
 
 def _open_files(pid: int, only: Callable[[int], bool] = lambda _: True) -> set[str]:
     """What the descriptors of a process stand for, those that `only` accepts."""
-    found = set()
+    targets = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):  # the one that lists them
             if only(int(link.name)):
-                found.add(link.readlink().as_posix())
-    return found
+                targets.add(link.readlink().as_posix())
+    return targets
 
 
 def test_a_process_that_cannot_be_started_is_a_failed_probe(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, faults: Path
 ) -> None:
     def no_room(*_: Any, **__: Any) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    faults.write_text(CRASH)
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        with pytest.raises(ProbeError):
+    _crash(probe, faults)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_spawn", no_room)
+        with pytest.raises(ProbeError, match=r"cannot start the process that probes.*temporarily unavailable"):
             probe.probe()
-        faults.unlink()
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "posix_spawn", no_room)
-            with pytest.raises(ProbeError, match=r"cannot start the process that probes.*temporarily unavailable"):
-                probe.probe()
-        assert len(probe.probe().gpus) == 4
+    assert len(probe.probe().gpus) == 4
 
 
-def test_a_driver_that_comes_later_is_found_by_a_new_process(sysfs: Path, faults: Path) -> None:
+def test_a_driver_that_comes_later_is_found_by_a_new_process(probe: ProbeProcess, faults: Path) -> None:
     faults.write_text("init_error: 12")
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        raw = probe.probe()
-        assert [fault.code for fault in raw.faults] == [12]
-        assert len(raw.gpu_functions) == 4  # sysfs answers all the same
-        assert probe.worker is None
-        faults.unlink()
-        assert len(probe.probe().gpus) == 4
+    raw = probe.probe()
+    assert [fault.code for fault in raw.faults] == [12]
+    assert len(raw.gpu_functions) == 4  # sysfs answers all the same
+    assert probe.worker is None
+    faults.unlink()
+    assert len(probe.probe().gpus) == 4
 
 
 def test_a_driver_that_was_upgraded_is_found_by_a_new_process(sysfs: Path, tmp_path: Path) -> None:
-    """The library in a running process never gets over it."""
+    """The library in a running process never recovers from it."""
     driver = tmp_path / "driver"
     driver.write_text("570")
     with ProbeProcess(partial(nvml.upgradable, driver), sysfs) as probe:
@@ -195,7 +191,7 @@ def test_a_driver_that_was_upgraded_is_found_by_a_new_process(sysfs: Path, tmp_p
 
 
 def test_nvml_is_started_by_the_first_probe_and_only_once(sysfs: Path, tmp_path: Path) -> None:
-    """Each init wakes GPUs that nobody uses."""
+    """Each init wakes idle GPUs."""
     started = tmp_path / "started"
     with ProbeProcess(partial(nvml.counting, started), sysfs) as probe:
         _wait_until_ready(probe)
@@ -227,33 +223,32 @@ def test_no_process_and_no_zombie_is_left_behind(sysfs: Path, faults: Path) -> N
 
 
 def test_a_process_that_the_driver_holds_is_not_waited_for_and_no_second_one_is_sent_after_it(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path
+    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped, and with SIGKILL kept from it, it is as good as one in an uninterruptible call."""
     kill = os.kill
     monkeypatch.setattr(supervisor, "_MOMENT", 0.01)
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        probe.probe()
-        held = probe.worker
-        assert held
-        _wait_until_idle(probe)
-        kill(held, signal.SIGSTOP)
-        probe._step_seconds = 0.05
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "kill", lambda _pid, _signal: None)
-            with pytest.raises(ProbeError, match=r"no answer within 0\.05 s in step: wait for events"):
-                probe.probe()
-        children = psutil.Process().children()
-        for _ in range(2):
-            with pytest.raises(ProbeError, match=rf"still holds an earlier probe \(process {held}\)") as seen:
-                probe.probe()
-            assert seen.value.reason == "hang"
-        assert psutil.Process().children() == children
-        kill(held, signal.SIGKILL)  # the driver lets go
-        _ended(held)
-        probe._step_seconds = FOREVER
-        assert len(probe.probe().gpus) == 4
-        assert not psutil.pid_exists(held)  # reaped
+    probe.probe()
+    held = probe.worker
+    assert held
+    _wait_until_idle(probe)
+    kill(held, signal.SIGSTOP)
+    probe._step_seconds = 0.05
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", lambda _pid, _signal: None)
+        with pytest.raises(ProbeError, match=r"no answer within 0\.05 s in step: wait for events"):
+            probe.probe()
+    children = psutil.Process().children()
+    for _ in range(2):
+        with pytest.raises(ProbeError, match=rf"still holds an earlier probe \(process {held}\)") as seen:
+            probe.probe()
+        assert seen.value.reason == "hang"
+    assert psutil.Process().children() == children
+    kill(held, signal.SIGKILL)  # the driver lets go
+    _ended(held)
+    probe._step_seconds = FOREVER
+    assert len(probe.probe().gpus) == 4
+    assert not psutil.pid_exists(held)  # reaped
 
 
 def _ended(pid: int) -> None:
@@ -309,13 +304,13 @@ def test_garbage_is_a_failed_probe_and_the_end_of_the_process_that_sent_it(
         with pytest.raises(ProbeError, match="the probe's answer is malformed") as seen:
             probe.probe()
         assert seen.value.reason == "garbage"
-        assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which nobody patched
+        assert len(probe.probe().gpus) == 4  # by a fresh interpreter, which is not patched
 
 
 @pytest.mark.parametrize(
     ("kind", "length", "words"), [(b"\x63", 0, "a signal of kind b'c'"), (RESULT, 0xFFFFFFFF, "4294967295 bytes")]
 )
-def test_what_is_no_message_is_a_crash(
+def test_what_is_not_a_signal_is_a_crash(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, kind: bytes, length: int, words: str
 ) -> None:
     def babble(agent: Channel, *_: Any) -> None:
@@ -356,16 +351,15 @@ def test_a_process_that_stops_in_the_middle_of_its_answer_hangs(
         assert probe.worker is None
 
 
-def test_a_process_that_dies_while_it_waits_wakes_the_agent(sysfs: Path, faults: Path, wake: socket.socket) -> None:
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        probe.probe()
-        assert probe.worker
-        os.kill(probe.worker, signal.SIGKILL)
-        assert probe.wait(FOREVER, wake) == "the probe's process was killed by SIGKILL while it waited for events"
-        assert len(probe.probe().gpus) == 4
+def test_a_process_that_dies_while_it_waits_wakes_the_agent(probe: ProbeProcess, wake: socket.socket) -> None:
+    probe.probe()
+    assert probe.worker
+    os.kill(probe.worker, signal.SIGKILL)
+    assert probe.wait(FOREVER, wake) == "the probe's process was killed by SIGKILL while it waited for events"
+    assert len(probe.probe().gpus) == 4
 
 
-def test_an_answer_that_nobody_asked_for_ends_its_process(
+def test_an_answer_without_a_request_ends_its_process(
     monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
 ) -> None:
     def blurt(agent: Channel, *_: Any) -> None:
@@ -379,17 +373,16 @@ def test_an_answer_that_nobody_asked_for_ends_its_process(
 
 
 def test_a_device_that_comes_or_goes_wakes_the_agent(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
+    probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, sysfs: Path, wake: socket.socket
 ) -> None:
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.01)
     device = sysfs / "bus" / "pci" / "devices" / "0000:ff:00.0"
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        probe.probe()
-        device.symlink_to("nowhere")
-        assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
-        assert len(probe.probe().gpus) == 4
-        device.unlink()
-        assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
+    probe.probe()
+    device.symlink_to("nowhere")
+    assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
+    assert len(probe.probe().gpus) == 4
+    device.unlink()
+    assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
 
 
 def test_an_nvml_event_wakes_the_agent_and_a_storm_is_one_wake(sysfs: Path) -> None:
@@ -398,7 +391,7 @@ def test_an_nvml_event_wakes_the_agent_and_a_storm_is_one_wake(sysfs: Path) -> N
         probe.probe()
         assert probe.wait(FOREVER, wake) == "XID 79 on GPU 3"
         waker.send(b"x")
-        assert probe.wait(FOREVER, wake) == ""  # nothing more until the next probe
+        assert probe.wait(FOREVER, wake) == ""  # no more events until the next probe
         assert len(probe.probe().gpus) == 4
 
 
@@ -408,21 +401,18 @@ def test_a_lost_gpu_ends_the_events_and_wakes_the_agent(sysfs: Path, faults: Pat
         assert "NVML's events ended" in probe.wait(FOREVER, wake)
 
 
-def test_the_end_of_the_agent_is_not_held_up_by_waiting(sysfs: Path, faults: Path) -> None:
+def test_a_wait_ends_when_the_agent_stops(sysfs: Path, faults: Path) -> None:
     wake, waker = socket.socketpair()
     with wake, waker, ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
         waker.send(b"x")
         assert probe.wait(FOREVER, wake) == ""
 
 
-def test_waiting_ends_when_its_time_is_over(
-    monkeypatch: pytest.MonkeyPatch, sysfs: Path, faults: Path, wake: socket.socket
-) -> None:
+def test_a_wait_ends_after_its_time(probe: ProbeProcess, monkeypatch: pytest.MonkeyPatch, wake: socket.socket) -> None:
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
-    with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        probe.probe()
-        assert probe.wait(0.01, wake) == ""
-        assert probe.wait(-1.0, wake) == ""
+    probe.probe()
+    assert probe.wait(0.01, wake) == ""
+    assert probe.wait(-1.0, wake) == ""
 
 
 def test_a_step_that_is_announced_again_is_another_one_and_a_long_one_is_cut() -> None:

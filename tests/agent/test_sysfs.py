@@ -74,8 +74,8 @@ def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> 
     )  # where there is one node, there is no other place
 
 
-def test_nvmls_word_stands_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
-    """Some machines say SYS where the rule read onto the paths says NODE."""
+def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
+    """On some machines NVML answers SYS where the sysfs rule gives NODE."""
 
     class Stubborn(SimulatedNvml):
         def nvmlDeviceGetTopologyCommonAncestor(self, a: Any, b: Any) -> int:  # noqa: N802 - NVML's name
@@ -89,7 +89,7 @@ def test_nvmls_word_stands_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
     assert topology.state is State.OK  # two views of one machine, not a fault
 
 
-def test_where_nvml_does_not_tell_the_rule_does_and_it_shows(tmp_path: Path) -> None:
+def test_without_nvmls_ancestor_the_sysfs_rule_decides(tmp_path: Path) -> None:
     class Silent(SimulatedNvml):
         def nvmlDeviceGetTopologyCommonAncestor(self, a: Any, b: Any) -> int:  # noqa: N802 - NVML's name
             del a, b
@@ -118,13 +118,13 @@ def test_two_nodes_of_one_socket_are_sys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "cell"), [(H200, "PXB"), (TRAY, "SYS"), ("hgx-b300-8", "PXB"), (A100, "PXB")])
-def test_how_near_a_gpus_nic_is_differs_from_maker_to_maker(profile: str, cell: str, tmp_path: Path) -> None:
+def test_the_nearest_nic_differs_between_makers(profile: str, cell: str, tmp_path: Path) -> None:
     matrix = discovered(load_profile(profile), tmp_path).matrix
     assert min(matrix.cells[0][matrix.gpus :], key=["PIX", "PXB", "PHB", "NODE", "SYS"].index) == cell
 
 
 def test_two_dies_of_a_board_are_pix(tmp_path: Path) -> None:
-    """NVML says 0 for them: "internal"."""
+    """NVML answers 0 for them: "internal"."""
     topology = discovered(load_profile("k80-4"), tmp_path)
     assert topology.pci_levels.nvml[1][0] == topology.matrix.cells[1][0] == "PIX"
 
@@ -164,7 +164,7 @@ def test_through_switches_the_gpu_with_fewer_links_counts(tmp_path: Path) -> Non
     assert [topology.matrix.cells[1][0], topology.matrix.cells[2][0]] == ["NV15", "NV18"]
 
 
-def test_in_a_hybrid_mesh_some_pairs_have_no_link(tmp_path: Path) -> None:
+def test_some_pairs_of_a_hybrid_mesh_have_no_link(tmp_path: Path) -> None:
     topology = discovered(load_profile("dgx1-v100"), tmp_path)
     cells = {cell for i, row in enumerate(topology.matrix.cells[:8]) for cell in row[:i]}
     assert cells == {"NV1", "NV2", "SYS"}
@@ -172,7 +172,7 @@ def test_in_a_hybrid_mesh_some_pairs_have_no_link(tmp_path: Path) -> None:
 
 
 def test_a_board_made_for_nvlink_may_have_none(tmp_path: Path) -> None:
-    """Never from the product's name: the matrix says PCIe, and the state says that this is not as it should be."""
+    """Never from the product's name: the matrix shows PCIe, and the state degraded."""
     machine = load_profile("hgx-h100-8")
     gpus = tuple(replace(gpu, links=()) for gpu in machine.gpus)
     topology = discovered(replace(machine, gpus=gpus), tmp_path)
@@ -191,7 +191,7 @@ def test_links_to_a_cpu_make_no_nv_cell(tmp_path: Path) -> None:
 # NICs
 
 
-def test_a_virtual_function_is_no_nic_of_its_own_and_odd_names_are_kept(tmp_path: Path) -> None:
+def test_virtual_functions_are_not_nics_and_odd_names_are_kept(tmp_path: Path) -> None:
     topology = described(NICS, tmp_path)
     assert sorted(nic.name for nic in topology.nics) == ["dark0", "mlx5_bond_0", "rail_b", "storage0"]
 
@@ -223,7 +223,7 @@ def test_nics_of_any_name_come_in_the_order_of_nvidia_smi_s_legend(legend: list[
     assert [nic.name for nic in discovered(renamed, tmp_path).nics] == legend
 
 
-def test_a_storage_port_or_one_that_is_down_is_no_rail(tmp_path: Path) -> None:
+def test_storage_ports_and_ports_that_are_down_are_not_rails(tmp_path: Path) -> None:
     topology = described(NICS, tmp_path)
     assert topology.gpus[0].rails == ("rail_b",)
     assert topology.rail_aligned
@@ -244,22 +244,22 @@ def test_the_ports_of_one_card_are_one_rail(tmp_path: Path) -> None:
     assert one_card.gpus[1].rails == ("rail_b", "rail_c")
 
 
-def test_a_node_without_rdma_devices_has_no_rails_and_is_well(tmp_path: Path) -> None:
-    """Cloud adapters need not show as RDMA devices: their absence is no fault."""
+def test_a_node_without_rdma_devices_has_no_rails_and_is_ok(tmp_path: Path) -> None:
+    """Cloud adapters need not show as RDMA devices: their absence is not a fault."""
     topology = discovered(replace(load_profile(H200), nics=()), tmp_path)
     assert (topology.nics, topology.rail_aligned, topology.state) == ((), False, State.OK)
 
 
 def numbered(raw: RawNode, **functions: Any) -> NodeTopology:
-    """What becomes of the node when sysfs says other things about its GPUs."""
+    """The node if sysfs had other facts about its GPUs."""
     return discover(raw._replace(gpu_functions=tuple(function._replace(**functions) for function in raw.gpu_functions)))
 
 
 # NUMA
 
 
-def test_cpus_come_from_sysfs_whatever_this_process_may_use(tmp_path: Path) -> None:
-    """NVML's answer is cut to the caller's cpuset: the simulated one, like a strict reader, has no such call at all."""
+def test_cpus_come_from_sysfs_and_not_from_this_process_cpuset(tmp_path: Path) -> None:
+    """NVML's answer is cut to the caller's cpuset: the simulated one does not have the call."""
     with pytest.raises(AttributeError, match="nvmlDeviceGetCpuAffinity"):
         getattr(SimulatedNvml(load_profile(H200)), "nvmlDeviceGetCpuAffinity")  # noqa: B009 - mypy knows it is not there
     topology = discovered(load_profile(H200), tmp_path)
@@ -320,7 +320,7 @@ def test_a_sysfs_that_is_half_mounted_costs_only_what_it_hides(tmp_path: Path) -
 # The bus
 
 
-def test_what_is_lent_to_virtual_machines_is_not_missed(tmp_path: Path) -> None:
+def test_gpus_passed_through_to_vms_are_not_missed(tmp_path: Path) -> None:
     raw = probed(load_profile("l40s-4"), tmp_path, Faults(lost=frozenset({3})))
     last = raw.gpu_functions[3]
     for driver, missed in (("vfio-pci", 0), ("nvgrace_gpu_vfio_pci", 0), ("nvidia", 1), ("nouveau", 1), (None, 1)):

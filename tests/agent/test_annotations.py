@@ -1,0 +1,223 @@
+"""The agent's two annotations: the link matrix, and the best that a node has shown."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.machines import discovered, probed
+from toposcope.agent.annotation import LIMIT, annotation_for
+from toposcope.agent.baseline import Baseline, best, decode, degradations, encode, observed
+from toposcope.agent.describe import describe
+from toposcope.api.label_keys import REFERENCE
+from toposcope.simulator.faults import Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.profile import load_profile
+from toposcope.topology.hardware import NodeTopology, PathDispute, State
+from toposcope.topology.matrix import LinkMatrix
+
+
+def test_it_holds_devices_matrix_and_reasons(tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    document = json.loads(annotation_for(topology._replace(reasons=("GPU 3: 17 of 18 NVLinks active",))))
+    assert document["version"] == 1
+    assert document["gpus"][3]["pci"] == topology.gpus[3].pci
+    assert document["nics"][1] == {"name": "mlx5_1", "pci": topology.nics[1].pci, "numa": 1}
+    assert document["matrix"] == [
+        "X",
+        "NODE X",
+        "SYS SYS X",
+        "SYS SYS NODE X",
+        "SYS SYS NODE NODE X",
+        "SYS SYS NODE NODE PIX X",
+    ]
+    assert document["reasons"] == ["GPU 3: 17 of 18 NVLinks active"]
+
+
+def machine(gpus: int, nics: int, folder: Path) -> NodeTopology:
+    base = discovered(load_profile("dgx-h200"), folder)
+    names = tuple(f"GPU{i}" for i in range(gpus)) + tuple(f"NIC{i}" for i in range(nics))
+    cells = tuple(tuple("X" if i == j else "NV18" for j in range(len(names))) for i in range(len(names)))
+    return base._replace(
+        gpus=tuple(base.gpus[0]._replace(index=i, rails=("mlx5_bond_10",)) for i in range(gpus)),
+        nics=tuple(base.nics[0]._replace(name=f"mlx5_bond_{i}") for i in range(nics)),
+        matrix=LinkMatrix(names, cells),
+        reasons=tuple(f"GPU {i}: 17 of 18 NVLinks active" for i in range(gpus)),
+    )
+
+
+def test_16_gpus_and_18_nics_fit_with_everything(tmp_path: Path) -> None:
+    text = annotation_for(machine(16, 18, tmp_path))
+    assert len(text.encode()) <= LIMIT
+    assert len(json.loads(text)["matrix"]) == 34
+
+
+def test_a_huge_node_keeps_its_reasons(tmp_path: Path) -> None:
+    text = annotation_for(machine(64, 128, tmp_path))
+    assert len(text.encode()) <= LIMIT
+    assert json.loads(text)["reasons"]
+
+
+def hostile(topology: NodeTopology, text: str) -> NodeTopology:
+    """The same node, with this in every name and reason."""
+    return topology._replace(
+        gpus=tuple(gpu._replace(uuid=f"GPU-{text}", rails=(text,)) for gpu in topology.gpus),
+        nics=tuple(nic._replace(name=text) for nic in topology.nics),
+        reasons=tuple(f"{i} {text}" for i in range(40)),
+    )
+
+
+def test_16_gpus_and_18_nics_keep_their_matrix_beside_long_reasons(tmp_path: Path) -> None:
+    base = machine(16, 18, tmp_path)
+    text = annotation_for(base._replace(reasons=tuple(f"GPU {i}: " + "long words " * 30 for i in range(16))))
+    document = json.loads(text)
+    assert len(text.encode()) <= LIMIT
+    assert len(document["matrix"]) == 34
+    assert document["reasons"][0].startswith("GPU 0: long words")
+    assert document["reasons"][0].endswith("...")
+
+
+@pytest.mark.parametrize("text", ["\u2603" * 400, "\x00\x1b\x7f" * 200, '"\\' * 300, "\ufffd" * 64, "\U0001f600" * 99])
+def test_hostile_names_and_reasons_stay_within_the_limit_and_ascii(text: str, tmp_path: Path) -> None:
+    value = annotation_for(hostile(machine(16, 18, tmp_path), text))
+    assert len(value.encode()) <= LIMIT
+    assert value.isascii()
+    reasons = json.loads(value)["reasons"]
+    assert reasons[0].startswith("0 ")
+    assert reasons[-1].startswith("and ")
+
+
+def test_reasons_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    base = machine(8, 2, tmp_path)
+    reasons = json.loads(annotation_for(base._replace(reasons=tuple(f"reason {i}" for i in range(20)))))["reasons"]
+    assert reasons[14:] == ["reason 14", "and 5 more: see the agent's log"]
+
+
+def test_disputes_are_dropped_first(tmp_path: Path) -> None:
+    base = machine(16, 18, tmp_path)
+    disputes = tuple(PathDispute(f"GPU{i}", f"GPU{j}", "SYS", "NODE") for i in range(16) for j in range(i))
+    assert "disputes" in json.loads(annotation_for(base._replace(disputes=disputes[:3])))
+    document = json.loads(annotation_for(base._replace(disputes=disputes)))
+    assert "disputes" not in document
+    assert {"gpus", "nics", "matrix", "reasons"} <= document.keys()
+
+
+BRIDGE = "rtx3090-2-nvlink"
+
+
+def remembered(machine: Machine, folder: Path, faults: Faults | None = None, before: str | None = None) -> str:
+    return describe(probed(machine, folder, faults), "n1", before).annotations[REFERENCE]
+
+
+def reasons(machine: Machine, folder: Path, faults: Faults, before: str) -> tuple[str, ...]:
+    topology = describe(probed(machine, folder, faults), "n1", before).topology
+    assert topology is not None
+    assert topology.state is (State.DEGRADED if topology.reasons else State.OK)
+    return topology.reasons
+
+
+def test_a_bridge_that_is_badly_seated_shows_only_against_the_past(tmp_path: Path) -> None:
+    """Both cards have three of four links then: nothing on the node shows that there were more."""
+    machine = load_profile(BRIDGE)
+    loose = Faults(links_down={0: frozenset({3})})
+    assert discovered(machine, tmp_path, loose).reasons == ()
+    before = remembered(machine, tmp_path)
+    assert reasons(machine, tmp_path, loose, before) == (
+        "GPU 0: 3 of 4 NVLinks active",
+        "GPU 1: 3 of 4 NVLinks active",
+    )
+
+
+def test_a_repaired_node_is_ok_again_and_its_baseline_survives_meanwhile(tmp_path: Path) -> None:
+    machine = load_profile(BRIDGE)
+    before = remembered(machine, tmp_path)
+    during = remembered(machine, tmp_path, Faults(links_down={0: None}), before)
+    assert during == before
+    assert reasons(machine, tmp_path, Faults(), during) == ()
+
+
+def test_without_a_baseline_today_is_the_baseline(tmp_path: Path) -> None:
+    machine = load_profile(BRIDGE)
+    loose = Faults(links_down={0: frozenset({3})})
+    accepted = remembered(machine, tmp_path, loose)
+    assert reasons(machine, tmp_path, loose, accepted) == ()
+
+
+def test_a_gpu_that_is_gone_from_the_bus_is_named(tmp_path: Path) -> None:
+    whole = load_profile("l40s-4")
+    before = remembered(whole, tmp_path / "before")
+    gone = whole.gpus[3].function.address
+    # Another device tree: the GPU is not even on the bus any more.
+    less = replace(whole, gpus=whole.gpus[:3])
+    assert reasons(less, tmp_path / "after", Faults(), before) == (f"GPU {gone} was here before and is gone",)
+
+
+def test_a_gpu_that_the_bus_still_shows_is_named_once(tmp_path: Path) -> None:
+    machine = load_profile("l40s-4")
+    before = remembered(machine, tmp_path)
+    assert reasons(machine, tmp_path, Faults(lost=frozenset({3})), before) == (
+        f"GPU {machine.gpus[3].function.address} is on the PCI bus but not in NVML",
+    )
+
+
+def test_a_worse_path_is_reported_with_what_it_was(tmp_path: Path) -> None:
+    topology = discovered(load_profile("l40s-4"), tmp_path)
+    past = observed(topology)
+    first, second = topology.gpus[0].pci, topology.gpus[1].pci
+    nearer = past._replace(paths={**past.paths, (first, second): "PIX"})
+    assert degradations(nearer, topology) == ["GPU 0 to GPU 1: NODE, was PIX"]
+
+
+def test_other_hardware_starts_a_new_baseline(tmp_path: Path) -> None:
+    old = remembered(load_profile(BRIDGE), tmp_path / "old")
+    assert reasons(load_profile("l40s-4"), tmp_path / "new", Faults(), old) == ()
+
+
+def test_renumbered_buses_are_the_same_machine(tmp_path: Path) -> None:
+    past = observed(discovered(load_profile("l40s-4"), tmp_path))
+    moved = Baseline(past.product, {f"1{gpu}": n for gpu, n in past.links.items()}, {})
+    assert best(moved, past, frozenset(past.links)) == past
+
+
+def test_the_annotation_reads_back(tmp_path: Path) -> None:
+    for profile in ("dgx2", "t4-1", "dgx1-v100", "rtx4090-5-mixed"):
+        past = observed(discovered(load_profile(profile), tmp_path / profile))
+        text = encode(past)
+        assert decode(text) == past
+        assert len(text) < 4096
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "null",
+        "{",
+        "[]",
+        '{"version":2,"product":null,"gpus":{},"paths":[]}',
+        '{"version":1,"product":null,"gpus":{"a":1},"paths":[]}',
+        '{"version":1,"product":null,"gpus":{"a":"many"},"paths":["X"]}',
+        '{"version":1,"product":null,"gpus":{"a":1},"paths":["X X"]}',
+        '{"version":1,"product":null,"gpus":{"\\ud800":1},"paths":["X"]}',
+        '{"version":true,"product":null,"gpus":{},"paths":[]}',
+        "[" * 16_000,
+        "x" * 20_000,
+        "\x00☃",
+    ],
+)
+def test_an_annotation_that_is_not_ours_is_no_baseline(text: str | None) -> None:
+    assert decode(text) is None
+
+
+def test_a_garbled_baseline_never_raises(tmp_path: Path) -> None:
+    text = encode(observed(discovered(load_profile("dgx-h200"), tmp_path)))
+    rng = random.Random(5)
+    for _ in range(500):
+        garbled = list(text)
+        for _ in range(rng.randrange(1, 6)):
+            garbled[rng.randrange(len(garbled))] = chr(rng.randrange(32, 127))
+        decode("".join(garbled))
+        decode(text[: rng.randrange(len(text))])
