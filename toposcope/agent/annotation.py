@@ -10,7 +10,7 @@
 `matrix` holds the lower triangle, a row a device (GPUs, then NICs): the matrix is symmetric, and half of it keeps a
 node of 16 GPUs and 18 NICs under 8 KiB. A GPU's `nics` are those nearest to it, no further than PXB. A device's `uuid`
 and `numa` are left out when unknown. `cpus` are the CPUs of each NUMA node that has a device, in the kernel's list
-format. `disputes` is there when NVML and sysfs name a path differently.
+format. `disputes` lists the paths that NVML and sysfs name differently.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ from toposcope.topology.text import compact
 VERSION: Final = 1
 LIMIT: Final = 8192
 _NAME: Final = 64
-"""No UUID is longer, nor a device that the kernel names."""
+"""No UUID or device name of the kernel is longer."""
 _REASONS: Final = ((16, 200), (16, 100), (8, 100))
-"""How many reasons there are and how long each may be: the next pair is taken when the one before is too much."""
+"""How many reasons are kept, and how long they may be: the next pair when the one before does not fit."""
 
 
 def annotation_for(topology: NodeTopology) -> str:
     """The annotation's value: at most `LIMIT` bytes of ASCII, whatever the names and reasons hold.
 
-    What is too much goes in this order: disputes, long reasons, then (no known machine needs it) the matrix, the NICs
+    What does not fit is dropped in this order: disputes, long reasons, then (on no known machine) the matrix, the NICs
     and the GPUs. The reasons for a degraded state are what an admin looks for here.
     """
     document: dict[str, Any] = {
@@ -58,7 +58,7 @@ def annotation_for(topology: NodeTopology) -> str:
 
 
 def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The document, and then with less and less in it."""
+    """The document, with less and less in it."""
     yield document
     document.pop("disputes", None)
     yield document
@@ -71,7 +71,7 @@ def _smaller(document: dict[str, Any], reasons: Sequence[str]) -> Iterator[dict[
 
 
 def _cut(reasons: Sequence[str], count: int, length: int) -> list[str]:
-    """At most so many reasons, the last one a word about the rest; each printable ASCII and at most so long."""
+    """At most `count` reasons, the last one about the rest; all printable ASCII and at most `length` long."""
     shown = [_plain(reason, length) for reason in reasons[:count]]
     if len(reasons) > count:
         shown[-1] = f"and {len(reasons) - count + 1} more: see the agent's log"

@@ -1,8 +1,8 @@
-"""The well-known `nvidia.com/` labels, for tools that read those: opt-in, and only where nobody else writes them.
+"""The well-known `nvidia.com/` labels, for tools that read those: opt-in, and only where they have no other writer.
 
-GPU Feature Discovery and the DRA driver write the same keys. Who owns a key is in managedFields; an owned key is left
-alone, and one that we wrote is given up when an owner appears. No force, and a field manager of its own, so that a
-conflict here never holds up the labels under our own prefix.
+GPU Feature Discovery and the DRA driver write the same keys. The owners of a key are in managedFields: a key of
+others is left alone, and ours is given up when another owner appears. Applied without force and under a field manager
+of its own, so that a conflict here never delays the labels under our own prefix.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ KEYS: Final = frozenset({_CLIQUE, _COUNT, _PRODUCT, _NVLINK_VERSION, _NVSWITCH})
 
 
 def nvidia_labels_for(description: Description) -> dict[str, str]:
-    """The `nvidia.com/` labels that a description stands for; none for a node without GPUs."""
+    """The `nvidia.com/` labels for a description; none for a node without GPUs."""
     if description.topology is None:
         return {}
     ours = description.labels.known
@@ -55,7 +55,7 @@ def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]
 
 
 class NvidiaLabelPublisher:
-    """Keeps the free ones of the well-known labels on one Node."""
+    """Keeps the well-known labels without another owner on one Node."""
 
     def __init__(self, client: ApiClient, node_name: str) -> None:
         self._client = client
@@ -63,12 +63,12 @@ class NvidiaLabelPublisher:
         self._name = node_name
 
     def publish(self, description: Description, metadata: Mapping[str, Any]) -> bool:
-        """Make the Node carry the free labels, given its metadata as last read; whether a write was needed.
+        """Write the labels without another owner, given the Node's metadata as last read; whether a write was needed.
 
         Raises KubeError; a 409 means that an owner appeared since the Node was read.
         """
         if description.problem:
-            return False  # nothing is known: what is there stands
+            return False  # nothing is known: the labels stay
         ours, theirs = owners(metadata)
         wanted = {key: value for key, value in nvidia_labels_for(description).items() if key not in theirs}
         if wanted == {key: (metadata.get("labels") or {}).get(key) for key in ours}:

@@ -79,16 +79,5 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         parser.error(f"--spread {arguments.spread:g}: must not be negative")
     if arguments.cleanup and arguments.accept_degraded:
         parser.error("--cleanup and --accept-degraded contradict each other; give one")
-    return Options(
-        node_name=arguments.node_name,
-        kubeconfig=arguments.kubeconfig,
-        once=arguments.once or arguments.accept_degraded,
-        interval=arguments.interval,
-        spread=arguments.spread,
-        accept_degraded=arguments.accept_degraded,
-        cleanup=arguments.cleanup,
-        nvidia_labels=arguments.nvidia_labels,
-        pair_metrics=arguments.pair_metrics,
-        metrics_port=arguments.metrics_port,
-        log_format=arguments.log_format,
-    )
+    chosen = Options(*(getattr(arguments, name) for name in Options._fields))
+    return chosen._replace(once=chosen.once or chosen.accept_degraded)

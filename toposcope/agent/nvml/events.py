@@ -13,14 +13,14 @@ _TIMEOUT: Final = 10
 
 
 class EventWatch:
-    """A set of NVML events of all GPUs; made anew when the set breaks, which a lost GPU does to it."""
+    """A set of NVML events of all GPUs; recreated when a lost GPU ends it."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
         self._set: Any | None = None
 
     def arm(self) -> bool:
-        """Listen to every GPU that NVML has; whether there is anything to listen to."""
+        """Register for the events of every GPU; whether any GPU has events."""
         if self._set is not None:
             return True
         events = self._nvml.ask("nvmlEventSetCreate")
@@ -31,7 +31,7 @@ class EventWatch:
             handle = self._nvml.value("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
                 continue
-            # One type that a GPU lacks refuses them all.
+            # NVML rejects all types if the GPU lacks one of them.
             types = sum(_WANTED) & (self._nvml.value("nvmlDeviceGetSupportedEventTypes", handle) or 0)
             if types and not isinstance(self._nvml.ask("nvmlDeviceRegisterEvents", handle, types, events), NvmlReturn):
                 listening = True
@@ -42,7 +42,7 @@ class EventWatch:
         return True
 
     def wait(self, seconds: float) -> str:
-        """What happened within so many seconds, in a few words; nothing when nothing did."""
+        """What happened within so many seconds, in a few words; empty when nothing did."""
         answer = self._nvml.ask("nvmlEventSetWait_v2", self._set, int(seconds * 1000))
         if not isinstance(answer, NvmlReturn):
             kind = next((words for bit, words in _WANTED.items() if answer.eventType & bit), "event")

@@ -1,7 +1,7 @@
 """How workers start and end: the first one is forked, a replacement is a fresh interpreter.
 
 A fork is the cheapest start, and shares memory with the agent as long as little is loaded. But by the time a worker is
-replaced the agent has threads, and a fork copies the locks that they hold, which nobody opens in the copy. A fresh
+replaced the agent has threads, and a fork copies the locks that they hold, which nothing releases in the copy. A fresh
 interpreter inherits nothing but the descriptors that it is given. `multiprocessing` has neither: its fresh interpreters
 come with a process that tracks resources, and when the agent exits it waits for every child, for ever if the driver
 holds one.
@@ -96,7 +96,7 @@ def _work(parent: int, channel: Channel, open_nvml: Callable[[], Any], sysfs: Pa
         if _tied_to(parent):
             worker.work(channel, open_nvml, sysfs)
         status = 0
-    except BaseException:  # noqa: BLE001 - whatever it is, somebody has to be able to read it
+    except BaseException:  # noqa: BLE001 - whatever it is, it has to be readable
         import traceback  # noqa: PLC0415 - it brings a tokenizer, and most workers never need it
 
         traceback.print_exc()

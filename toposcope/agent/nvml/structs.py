@@ -2,8 +2,8 @@
 
 The binding's own view of these structs is wrong in places: it reads four bytes where C has one and padding, types
 numbers as characters, and cuts byte strings at a zero. Layouts: nvml.h, nvmlGpuFabricInfo_t, _v2_t, _v3_t, _v4_t and
-nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t) are right there, but there are 300 of them in a probe, and the
-binding makes each look at one a call of a Python function.
+nvmlPlatformInfo_v2_t. Field values (nvmlFieldValue_t) are right there, but a probe reads 300 of them, and
+the binding calls a Python function for each.
 """
 
 import struct

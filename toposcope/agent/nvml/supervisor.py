@@ -1,10 +1,10 @@
-"""Keeps NVML at arm's length: it lives in a process of its own, and the agent never waits for that without a limit.
+"""Keeps NVML in a process of its own, for which the agent never waits without a limit.
 
     agent (deadlines, API server, metrics)  ──►  worker (NVML)
 
-The worker may hang in the driver or crash. The agent notices, kills it, says so in plain words and starts a new one
-for the next probe. A worker that is stuck in the kernel does not even die of SIGKILL until the driver lets go: it is
-never waited for, and no second one is sent after it.
+The worker may hang in the driver or crash. The agent notices, kills it, reports it and starts a new one for the next
+probe. A worker that is stuck in the kernel does not even die of SIGKILL until the driver lets go: it is not waited for,
+and no second one is started meanwhile.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ STEP_SECONDS: Final = 60.0
 processes that start at once wait for each other for 12 s."""
 
 _LOOK_SECONDS: Final = 2.0
-"""How often the agent looks whether PCI devices came or went: one directory listing."""
+"""How often the agent checks whether PCI devices came or went: one directory listing."""
 
 _MOMENT: Final = 1.0
-"""How long a process may take to end once its socket is closed, or once it was killed."""
+"""How long a process may take to end once its channel is closed, or once it was killed."""
 
 
 class ProbeError(ToposcopeError):
@@ -46,7 +46,7 @@ class ProbeError(ToposcopeError):
 
 
 class ProbeProcess:
-    """Runs probes in a process of their own. Make it early (see `process.fork`); use it from one thread.
+    """Runs probes in a process of their own. Create it early (see `process.fork`) and use it from one thread.
 
     `open_nvml` is called in the worker and returns `pynvml` or what stands in for it. A worker that has to be replaced
     gets it pickled, so it is a function of a module or a `functools.partial` of one. `sysfs` is the root of /sys.
@@ -83,7 +83,7 @@ class ProbeProcess:
         return raw
 
     def wait(self, seconds: float, wake: socket.socket) -> str:
-        """Wait so long, or until `wake` can be read, or until something happens to the hardware: then what."""
+        """Wait so long, or until `wake` is readable, or until something happens to the hardware: what, else empty."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             sources: list[socket.socket | Channel] = [wake, self._worker.channel] if self._worker else [wake]
@@ -98,7 +98,7 @@ class ProbeProcess:
     def close(self) -> None:
         """End the worker; one that the driver holds is left to it."""
         if self._worker:
-            self._end(patience=0.0)  # it may be waiting for events; NVML needs no farewell
+            self._end(patience=0.0)  # it may be waiting for events, and NVML needs no shutdown
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +165,7 @@ class ProbeProcess:
             return None
 
     def _end(self, patience: float = _MOMENT) -> str:
-        """Drop the worker, by force unless it ends by itself; how it ended, or nothing while the driver holds it."""
+        """End the worker, by force if it does not end by itself; how it ended, empty while the driver holds it."""
         worker, self._worker = self._worker, None
         if worker is None:
             raise AssertionError("there is no worker to end")
