@@ -1,4 +1,4 @@
-"""The same causes in a running cluster, with the CRDs of those who made them: the same page as from files."""
+"""The same causes in a running cluster with the upstream CRDs: the same page as from files."""
 
 from __future__ import annotations
 

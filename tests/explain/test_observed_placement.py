@@ -1,4 +1,4 @@
-"""Which pod is in which copy of a group, by the labels that each system gives its pods."""
+"""Which pod is in which copy of a group, by the labels that each system sets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from toposcope.topology.levels import Level
 
 RACK = Level("rack", "example.com/rack")
 PODS = (Pods("pods", 2, ()),)
-
-
-def pod(name: str, **labels: str) -> PodView:
-    return PodView("ml", name, "n1", "Running", NOTHING, None, labels, {}, "", "")
 
 
 def labelled(name: str, labels: dict[str, str]) -> PodView:
@@ -31,7 +27,7 @@ def grove(name: str, clique: str, group: str = "", copy: str = "0", set_copy: st
     return labelled(name, labels)
 
 
-def test_grove_names_copies_of_sets_scaling_groups_and_cliques() -> None:
+def test_copies_of_grove_sets_scaling_groups_and_cliques() -> None:
     pods = [
         grove("a", "llm-0-decode-0-leader", "llm-0-decode", "0"),
         grove("b", "llm-0-decode-1-leader", "llm-0-decode", "1"),
@@ -45,7 +41,7 @@ def test_grove_names_copies_of_sets_scaling_groups_and_cliques() -> None:
     assert names(copies_of("Grove", router, pods, whole=False)) == {"": ["c"]}
 
 
-def test_leader_worker_sets_mark_groups_and_sub_groups() -> None:
+def test_copies_of_leader_worker_set_groups_and_sub_groups() -> None:
     pods = [labelled(name, {GROUP_KEY: name[0], SUBGROUP_KEY: name}) for name in ("a1", "a2", "b1")]
     group = Group("group", PODS, required=RACK, copies=2, anti_affinity=GROUP_KEY)
     assert names(copies_of("LeaderWorkerSet", group, pods, whole=True)) == {"a": ["a1", "a2"], "b": ["b1"]}
@@ -53,14 +49,14 @@ def test_leader_worker_sets_mark_groups_and_sub_groups() -> None:
     assert names(copies_of("LeaderWorkerSet", inner, pods, whole=False)) == {"a1": ["a1"], "a2": ["a2"], "b1": ["b1"]}
 
 
-def test_kueue_marks_pod_sets() -> None:
+def test_kueue_pod_sets() -> None:
     pods = [labelled(name, {"kueue.x-k8s.io/podset": name}) for name in ("leader", "worker")]
     group = Group("pod set worker", PODS, required=RACK)
     assert names(copies_of("Kueue", group, pods, whole=False)) == {"": ["worker"]}
 
 
-def test_what_is_not_marked_is_the_whole_or_not_known() -> None:
-    pods = [pod("a"), pod("b")]
+def test_unlabelled_pods_are_the_whole_or_unknown() -> None:
+    pods = [labelled("a", {}), labelled("b", {})]
     assert copies_of("KAI", Group("train", PODS, required=RACK), pods, whole=True) == {"": tuple(pods)}
     assert copies_of("KAI", Group("segment", PODS, required=RACK, copies=2), pods, whole=False) is None
     assert copies_of("KAI", Group("train", PODS, required=RACK, copies=2), pods, whole=True) is None

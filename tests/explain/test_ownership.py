@@ -1,4 +1,4 @@
-"""Who is found, who belongs to whom, and what is said where nobody is found."""
+"""Which object is meant, what belongs to it, and the errors where there is none."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ SET = Ref("grove.io", "PodCliqueSet", "ml", "llm")
         ("nodes", None),
     ],
 )
-def test_kinds_are_called_as_kubectl_calls_them(word: str, kind: str | None) -> None:
+def test_kinds_have_the_names_that_kubectl_takes(word: str, kind: str | None) -> None:
     found = kind_called(word)
     assert (found.kind if found else None) == kind
 
 
-def test_what_is_there_is_found_in_its_namespace() -> None:
+def test_an_object_is_found_in_its_namespace() -> None:
     assert subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, "llm", None) == SET
     assert subject_of(ObjectStore(), snapshot(view("p")), POD, "p", "ml") == Ref("", "Pod", "ml", "p")
 
 
-def test_several_of_one_name_need_a_namespace() -> None:
+def test_ambiguous_names_need_a_namespace() -> None:
     other = pod_clique_set()
     other["metadata"] = {"name": "llm", "namespace": "test"}
     both = store(pod_clique_set(), other)
@@ -75,19 +75,19 @@ def test_several_of_one_name_need_a_namespace() -> None:
         ("other", None, "there is no podcliqueset/other"),
     ],
 )
-def test_what_is_not_there(name: str, namespace: str | None, words: str) -> None:
+def test_errors_for_missing_objects(name: str, namespace: str | None, words: str) -> None:
     with pytest.raises(ObjectNotFoundError) as caught:
         subject_of(store(pod_clique_set()), snapshot(), CLIQUE_SET, name, namespace)
     assert str(caught.value) == words
 
 
-def test_a_kind_that_cannot_be_seen_is_not_absent() -> None:
+def test_a_forbidden_kind_is_unknown_not_absent() -> None:
     found = ObjectStore(unread={CLIQUE_SET.key: "podcliquesets.grove.io may not be listed with these credentials"})
     with pytest.raises(ObjectNotFoundError, match="cannot read podcliqueset/llm: podcliquesets"):
         subject_of(found, snapshot(), CLIQUE_SET, "llm", "ml")
 
 
-def test_files_say_nothing_about_kinds_that_they_do_not_hold() -> None:
+def test_kinds_without_objects_in_the_files_are_unknown() -> None:
     collector = FileCollector(None)
     collector.put(pod_clique_set())
     found = collector.store()
@@ -95,7 +95,7 @@ def test_files_say_nothing_about_kinds_that_they_do_not_hold() -> None:
     assert found.why_unknown(POD_GROUP) == "the files have no PodGroup (kubectl get podgroups.scheduling.run.ai -A)"
 
 
-def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
+def test_a_pod_leads_to_its_topmost_owner_and_that_to_all_pods() -> None:
     root, clique, gang, *_ = created_by_grove(pod_clique_set())
     owner = Owner("grove.io/v1alpha1", "PodClique", "llm-0-worker")
     pods = view("a", owner), view("b", owner), view("stranger")
@@ -106,26 +106,26 @@ def test_a_pod_leads_to_what_somebody_wrote_and_that_to_all_pods() -> None:
     assert found.unread_owner is None
 
 
-def test_pods_name_their_group_to_kai() -> None:
+def test_pods_belong_to_the_pod_group_in_their_annotation() -> None:
     group = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
     subject = Ref("scheduling.run.ai", "PodGroup", "ml", "pg")
     found = ownership_of(store(group), snapshot(view("a", pod_group_name="pg"), view("b", pod_group_name="q")), subject)
     assert [pod.name for pod in found.pods] == ["a"]
 
 
-def test_an_owner_that_is_not_seen_is_named() -> None:
+def test_an_unread_owner_is_named() -> None:
     document = owned(pod_clique_set(), named("example.com/v1", "Thing", "above"))
     found = ownership_of(store(document), snapshot(), SET)
     assert (found.top, found.unread_owner) == (SET, Ref("example.com", "Thing", "ml", "above"))
 
 
-def test_owners_that_own_each_other_come_to_an_end() -> None:
+def test_ownership_cycles_end() -> None:
     one, two = named("batch/v1", "Job", "one"), named("batch/v1", "Job", "two")
     found = ownership_of(store(owned(one, two), owned(two, one)), snapshot(), Ref("batch", "Job", "ml", "one"))
     assert [ref.name for ref in found.chain] == ["one", "two"]
 
 
-def test_the_only_owner_counts_without_being_the_controller() -> None:
+def test_the_only_owner_counts_even_if_not_the_controller() -> None:
     document = named("scheduling.run.ai/v2alpha2", "PodGroup", "pg")
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train"}
     document["metadata"]["ownerReferences"] = [reference]

@@ -1,4 +1,4 @@
-"""Whether a PodGroup of KAI's has room: told by its pods, in the cluster or beside it in the same files."""
+"""Whether a PodGroup of KAI's has room: by its pods, in the cluster or in the same files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checked(
         (5, "never", "2 of 5 pods of the PodGroup are known; the others are taken to be alike"),
     ],
 )
-def test_pods_in_the_cluster_tell(
+def test_pods_in_the_cluster_count(
     least: int, kind: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pods = [member("a"), member("b")]
@@ -58,14 +58,14 @@ def test_pods_in_the_cluster_tell(
     assert checked(tmp_path, capsys, pods, whole) == (kind, note)
 
 
-def test_what_is_beside_it_in_the_files_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_of_workloads_in_the_same_files_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = group(minMember=4, topologyConstraint=ONE_RACK)
     others = busy("h200-1", "h200-5")
     assert checked(tmp_path, capsys, others, whole, job(4)) == ("full", "")
     assert checked(tmp_path, capsys, others[:1], whole, job(4)) == ("fits", "")
 
 
-def test_each_sub_group_by_its_own_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sub_groups_count_their_own_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     subgroups = [
         {"name": "a", "minMember": 4, "topologyConstraint": ONE_RACK},
         {"name": "b", "minMember": 4, "topologyConstraint": ONE_RACK},
@@ -81,15 +81,13 @@ def test_each_sub_group_by_its_own_pods(tmp_path: Path, capsys: pytest.CaptureFi
     )  # fmt: skip
 
 
-def test_what_its_pods_want_of_nodes_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_selectors_of_its_pods_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rack = [member("a", nodeSelector={RACK: "rack-9"})]
     assert checked(tmp_path, capsys, rack, group(minMember=1))[0] == "never"
     assert checked(tmp_path, capsys, [member("a", nodeSelector={RACK: "rack-3"})], group(minMember=1))[0] == "fits"
 
 
-def test_pods_of_several_sizes_count_where_it_is_clear_which(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pods_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [member("leader", 1), member("a"), member("b")]
     assert checked(tmp_path, capsys, pods, group(minMember=3, topologyConstraint=ONE_RACK)) == ("fits", "")
     kind, note = checked(tmp_path, capsys, pods, group(minMember=2))
@@ -97,7 +95,7 @@ def test_pods_of_several_sizes_count_where_it_is_clear_which(
     assert note.startswith("the PodGroup needs 2 pods and 3 of several sizes are known: which of them count")
 
 
-def test_one_that_waits_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_waiting_pod_group_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.json"
     whole = group(minMember=4, topologyConstraint=ONE_RACK)
     pods = [member(f"p{i}") for i in range(4)]

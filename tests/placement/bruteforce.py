@@ -1,4 +1,4 @@
-"""An independent judge for tiny clusters: tries every assignment of pods to nodes. Shares no code with placement/."""
+"""An independent reference for tiny clusters: tries every assignment of pods. Shares no code with placement."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +11,16 @@ Unit = tuple[Pods, tuple[tuple[int, Level], ...]]
 
 
 def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
-    """Every single pod, and for each group copy that stays apart from others the word of its family."""
+    """Every single pod, and for each group copy that stays apart from others the word that they share."""
     found: list[Unit] = []
-    families: dict[int, str] = {}
+    exclusive: dict[int, str] = {}
     numbers = itertools.count()
 
     def walk(group: Group, bonds: tuple[tuple[int, Level], ...]) -> None:
         for _ in range(group.copies):
             number = next(numbers)
             if group.anti_affinity:
-                families[number] = group.anti_affinity
+                exclusive[number] = group.anti_affinity
             inner = (*bonds, (number, group.required)) if group.required else bonds
             found.extend((pods, inner) for pods in group.pods for _ in range(pods.count))
             for below in group.groups:
@@ -28,21 +28,21 @@ def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
 
     for group in groups:
         walk(group, ())
-    return found, families
+    return found, exclusive
 
 
 def possible(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Mapping[str, object]]) -> bool:
     """Whether any assignment satisfies everything. `nodes` have `name`, `path` (one value a level) and `free`."""
-    pods, families = units(groups)
+    pods, exclusive = units(groups)
     for assignment in itertools.product(range(len(nodes)), repeat=len(pods)):
-        if _valid(pods, families, levels, nodes, assignment):
+        if _valid(pods, exclusive, levels, nodes, assignment):
             return True
     return not pods
 
 
 def _valid(
     pods: Sequence[Unit],
-    families: Mapping[int, str],
+    exclusive: Mapping[int, str],
     levels: Sequence[Level],
     nodes: Sequence[Mapping[str, object]],
     assignment: Sequence[int],
@@ -61,7 +61,7 @@ def _valid(
         assert isinstance(free, dict)
         if amount > free.get(resource, 0):
             return False
-    apart = [(families[number], domain[-1]) for number, domain in domain_of.items() if number in families]
+    apart = [(exclusive[number], domain[-1]) for number, domain in domain_of.items() if number in exclusive]
     return len(apart) == len(set(apart))
 
 

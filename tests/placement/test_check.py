@@ -57,8 +57,8 @@ def test_a_job_for_kai(pods: int, kind: str) -> None:
 
 
 def test_an_alias_of_kai() -> None:
-    topology = published("t", RACK.key, group="kai.scheduler", alias="shelf")
-    checked = check(job(2, kai("shelf")), topology)
+    topology = published("t", RACK.key, group="kai.scheduler", alias="pod-rack")
+    checked = check(job(2, kai("pod-rack")), topology)
     assert checked.well
     assert kinds(checked) == "fits"
 

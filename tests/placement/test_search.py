@@ -1,4 +1,4 @@
-"""Placement against brute force on random tiny clusters: a fit is one, and what cannot fit has none."""
+"""Placement against brute force on random tiny clusters."""
 
 import random
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Grou
             below.append(inner)
     required = rng.choice((None, *LEVELS))
     copies = rng.choice((1, 1, 2)) if sum(k.count for k in kinds) + len(below) <= 1 else 1
-    apart = "each" if required and rng.random() < 0.2 else ""
+    apart = "alone" if required and rng.random() < 0.2 else ""
     preferred = rng.choice((None, *LEVELS))
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
@@ -57,18 +57,18 @@ def plain(nodes: list[Node]) -> list[dict[str, object]]:
 
 
 def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:
-    """The placement itself, looked at from outside: counts, capacity, and that everything is where it has to be."""
+    """The placement itself, checked independently: counts, capacity, and that every pod is where it has to be."""
     by_name = {node.name: node for node in nodes}
     used: dict[str, dict[str, int]] = {}
     pods_placed = 0
-    for each in placed:
-        assert sum(count for _, count in each.nodes) == sum(pods.count for pods in each.group.pods)
-        for name, count in each.nodes:
+    for copy in placed:
+        assert sum(count for _, count in copy.nodes) == sum(pods.count for pods in copy.group.pods)
+        for name, count in copy.nodes:
             pods_placed += count
             path = tuple(by_name[name].labels[level.key] for level in LEVELS)
-            assert path[: len(each.domain)] == each.domain
-            if each.group.required:
-                assert len(each.domain) >= LEVELS.index(each.group.required) + 1
+            assert path[: len(copy.domain)] == copy.domain
+            if copy.group.required:
+                assert len(copy.domain) >= LEVELS.index(copy.group.required) + 1
             here = used.setdefault(name, {})
             here["pods"] = here.get("pods", 0) + count
     for name, amounts in used.items():
@@ -77,7 +77,7 @@ def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
+def test_verdicts_agree_with_brute_force(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(25):
         nodes = cluster(rng)
@@ -97,7 +97,7 @@ def test_fits_are_fits_and_what_cannot_fit_has_no_placement(seed: int) -> None:
             assert not truth, (groups, nodes)
 
 
-def test_the_dice_show_every_answer() -> None:
+def test_random_clusters_show_every_kind_of_verdict() -> None:
     seen = set()
     for seed in range(60):
         rng = random.Random(seed)

@@ -80,7 +80,7 @@ class Page:
             del self.rows[name]
         self.views = delta["views"] or self.views
         self.others = delta["otherNodes"]
-        self.changes += [each["text"] for each in reversed(delta["changes"])]
+        self.changes += [change["text"] for change in reversed(delta["changes"])]
 
 
 def fetched(broadcaster: Broadcaster) -> dict[str, Any]:

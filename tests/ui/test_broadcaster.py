@@ -1,4 +1,4 @@
-"""What pages are told of changes: in the end they know what a page knows that was loaded just now."""
+"""Deltas: a page that follows them knows what a page knows that was loaded just now."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _turn(rng: random.Random, facts: Facts) -> None:
             facts.put_topology(read(cluster_topology(nodeSelector=selector, required=["rack"])))
 
 
-def test_pages_that_follow_know_what_new_ones_know() -> None:
+def test_open_pages_know_what_new_ones_know() -> None:
     rng = random.Random(8)
     facts = facts_of(rack_nodes(8))
     broadcaster = broadcaster_of(facts)
@@ -69,7 +69,7 @@ def test_pages_that_follow_know_what_new_ones_know() -> None:
     assert all(page.resets < 60 for page in pages)
 
 
-def test_what_changed_is_told_in_words_and_kept() -> None:
+def test_changes_are_described_and_kept() -> None:
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     page = Page(broadcaster)
@@ -91,12 +91,12 @@ def test_what_changed_is_told_in_words_and_kept() -> None:
         "rack z/b1/r1 is gone with 2 nodes: n2, n3",
         "1 node moved from rack r0 to r7: n0",
     ]
-    assert [each["text"] for each in fetched(broadcaster)["changes"]] == page.changes[::-1]
-    assert [each["bad"] for each in fetched(broadcaster)["changes"]] == [False, True, False, True]
+    assert [change["text"] for change in fetched(broadcaster)["changes"]] == page.changes[::-1]
+    assert [change["bad"] for change in fetched(broadcaster)["changes"]] == [False, True, False, True]
     assert broadcaster.since("n1") == "2026-01-02T03:04:05Z"
 
 
-def test_a_level_that_goes_and_comes_back_is_told() -> None:
+def test_a_level_that_goes_and_comes_back() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     broadcaster = broadcaster_of(facts)
@@ -110,14 +110,14 @@ def test_a_level_that_goes_and_comes_back_is_told() -> None:
     page.follow()
 
     assert page.resets == 2
-    assert [each["text"] for each in fetched(broadcaster)["changes"]] == [
+    assert [change["text"] for change in fetched(broadcaster)["changes"]] == [
         f"cluster: level rack: none -> {RACK}",
         f"cluster: level rack: {RACK} -> none",
     ]
     assert [level["domain"] for level in page.views[0]["levels"]] == ["rack", "host"]
 
 
-def test_nodes_are_counted_anew_only_where_their_view_inputs_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_are_recounted_only_where_their_view_inputs_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = facts_of(rack_nodes(), cluster_topology())
     broadcaster = broadcaster_of(facts)
     looks: list[int] = []
@@ -142,7 +142,7 @@ def test_nodes_are_counted_anew_only_where_their_view_inputs_changed(monkeypatch
     assert broadcaster.number == 3
 
 
-def test_a_selector_that_changes_alone_is_counted_anew() -> None:
+def test_a_changed_selector_recounts_the_nodes() -> None:
     facts = facts_of((*rack_nodes(), view("n9", "r9")), cluster_topology())
     broadcaster = broadcaster_of(facts)
     page = Page(broadcaster)
@@ -151,10 +151,10 @@ def test_a_selector_that_changes_alone_is_counted_anew() -> None:
     page.follow()
 
     assert page.resets == 1
-    assert [(each["nodes"], each["gpus"]) for each in page.views] == [(1, 8)]
+    assert [(view["nodes"], view["gpus"]) for view in page.views] == [(1, 8)]
 
 
-def test_heartbeats_and_the_like_are_no_news() -> None:
+def test_unchanged_objects_publish_nothing() -> None:
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     for i in range(4):
@@ -165,7 +165,7 @@ def test_heartbeats_and_the_like_are_no_news() -> None:
     assert broadcaster.number == 0
 
 
-def test_a_pod_that_takes_no_gpu_is_no_news() -> None:
+def test_a_pod_without_gpus_publishes_nothing() -> None:
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
@@ -177,7 +177,7 @@ def test_a_pod_that_takes_no_gpu_is_no_news() -> None:
     assert broadcaster.number == 1
 
 
-def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
+def test_losing_access_to_pods_resets_the_pages() -> None:
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     page = Page(broadcaster)
@@ -189,7 +189,7 @@ def test_pods_that_may_no_longer_be_read_begin_everything_anew() -> None:
     assert {row["free"] for row in page.rows.values()} == {None}
 
 
-def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_at_once_reset_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_ROWS", 3)
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
@@ -203,7 +203,7 @@ def test_too_much_at_once_is_not_told_row_by_row(monkeypatch: pytest.MonkeyPatch
     assert page.rows == decoded(fetched(broadcaster))
 
 
-def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ring_is_bounded_and_slow_listeners_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_EVENTS", 5)
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
@@ -223,11 +223,11 @@ def test_the_ring_is_bounded_and_who_falls_behind_is_told_so(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("identity", ["", "7", "other-7", "e1-", "e1-x", "e1--1", "e1-\u0667", "e1-1-1"])
-def test_an_id_of_another_run_is_none(identity: str) -> None:
+def test_ids_of_another_run_are_unknown(identity: str) -> None:
     assert broadcaster_of(facts_of(rack_nodes())).number_of(identity) is None
 
 
-def test_what_is_stale_says_since_when_and_why() -> None:
+def test_stale_says_since_when_and_why() -> None:
     clock = Ticks()
     facts = facts_of(rack_nodes(), clock=clock)
     broadcaster = broadcaster_of(facts)
@@ -252,7 +252,7 @@ def test_what_is_stale_says_since_when_and_why() -> None:
     assert broadcaster.health == 2
 
 
-def test_a_snapshot_is_made_once_for_each_state_of_things(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_is_built_once_for_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = facts_of(rack_nodes())
     broadcaster = broadcaster_of(facts)
     first = broadcaster.packed()

@@ -59,7 +59,7 @@ def test_domains_with_room_are_named_by_their_paths(server: Served) -> None:
 
     assert (found["verdict"], found["view"], found["level"], found["group"]) == ("fits", "cluster", "rack", "model")
     assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
-    assert [(each["path"], each["nodes"], each["free"]) for each in found["fits"]] == [
+    assert [(fit["path"], fit["nodes"], fit["free"]) for fit in found["fits"]] == [
         (["z", "b1", "rack-0"], 4, 24),
         (["z", "b1", "rack-1"], 4, 32),
     ]
@@ -78,14 +78,14 @@ def test_an_unknown_level_is_an_error_with_a_fix(server: Served) -> None:
     found = _one(server, _grove(1, level="superpod"))
 
     assert found["verdict"] == "refused"
-    assert any(each["severity"] == "error" and "superpod" in each["message"] for each in found["findings"])
+    assert any(finding["severity"] == "error" and "superpod" in finding["message"] for finding in found["findings"])
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
     status, found = server.check(f"{yaml.safe_dump(_grove(1))}---\n{yaml.safe_dump(_grove(2))}")
 
     assert status == 200
-    assert [each["verdict"] for each in found["checks"]] == ["fits", "fits"]
+    assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,12 @@ def _node(annotation: Any = MATRIX, **labels: str) -> NodeView:
     return WHOLE.node(lambda kind: msgspec.convert(document | {"metadata": changed}, kind))
 
 
-def _told(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
+def _detail(node: NodeView, since: str | None = None, written: str = "") -> protocol.Node:
     return detail(FullNode(node, written), views_of(snapshot((node,))), (), None, since)
 
 
-def test_devices_are_told_as_they_are_connected() -> None:
-    found = _told(_node())
+def test_devices_and_their_links() -> None:
+    found = _detail(_node())
 
     assert [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices] == [
         ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
@@ -60,7 +60,7 @@ def test_devices_are_told_as_they_are_connected() -> None:
         ["PIX", "SYS", "X", "PHB"],
         ["PXB", "NODE", "PHB", "X"],
     ]
-    assert [(each.cell, each.kind, each.links) for each in found.classes] == [
+    assert [(cell_class.cell, cell_class.kind, cell_class.links) for cell_class in found.classes] == [
         ("X", "self", 0),
         ("NV18", "nvlink", 18),
         ("PIX", "pix", 0),
@@ -69,7 +69,7 @@ def test_devices_are_told_as_they_are_connected() -> None:
         ("NODE", "node", 0),
         ("SYS", "sys", 0),
     ]
-    assert [(each.id, each.cpus, each.devices) for each in found.numa] == [
+    assert [(numa.id, numa.cpus, numa.devices) for numa in found.numa] == [
         (0, "0-7", ["GPU0", "NIC0"]),
         (1, "", ["GPU1"]),
         (None, "", ["NIC1"]),
@@ -91,8 +91,8 @@ def test_devices_are_told_as_they_are_connected() -> None:
         (MATRIX | {"matrix": ["X", "NV99999 X", "PIX SYS X", "PXB NODE PHB X"]}, "holds the cell 'NV99999'"),
     ],
 )
-def test_an_annotation_that_is_none_is_said_to_be(annotation: Any, problem: str) -> None:
-    found = _told(_node(annotation))
+def test_a_missing_or_malformed_annotation(annotation: Any, problem: str) -> None:
+    found = _detail(_node(annotation))
 
     assert problem in found.problem
     assert found.matrix is None
@@ -109,15 +109,15 @@ def test_an_annotation_that_is_none_is_said_to_be(annotation: Any, problem: str)
         ("ok", "2026-01-02T00:00:00Z", "", ("2026-01-02T00:00:00Z", True)),
     ],
 )
-def test_since_when_a_node_is_as_it_is(
+def test_since_when_a_node_is_in_its_state(
     state: str, seen: str | None, written: str, since: tuple[str, bool] | None
 ) -> None:
-    found = _told(_node(**{label_keys.STATE: state}), seen, written)
+    found = _detail(_node(**{label_keys.STATE: state}), seen, written)
 
     assert (found.since and (found.since.at, found.since.exact)) == since
 
 
-def test_what_is_free_and_what_it_lacks() -> None:
+def test_free_gpus_and_missing_levels() -> None:
     node = _node(**{"topology.kubernetes.io/zone": "no-topology"})
     levels = [{"domain": "zone", "key": "topology.kubernetes.io/zone"}, {"domain": "cage", "key": "example.com/cage"}]
     views = views_of(snapshot((node,), (), cluster_topology(levels=levels)))
@@ -127,13 +127,13 @@ def test_what_is_free_and_what_it_lacks() -> None:
 
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}
-    assert [(each.level, each.why) for each in found.lacking] == [
+    assert [(level.level, level.why) for level in found.lacking] == [
         ("zone", "its label topology.kubernetes.io/zone says 'no-topology'"),
         ("cage", "it has no label example.com/cage"),
     ]
 
 
-def test_the_agents_last_write_is_told_from_others() -> None:
+def test_the_last_write_is_that_of_the_agent() -> None:
     managed: list[dict[str, Any]] = [
         {"manager": "kubelet", "time": "2026-01-03T00:00:00Z"},
         {"manager": "toposcope-agent", "time": "2026-01-01T00:00:00Z"},
@@ -146,5 +146,5 @@ def test_the_agents_last_write_is_told_from_others() -> None:
 
 
 @pytest.mark.parametrize("annotation", [None, "", "{", "[]", '{"gpus": 7}', "[" * 100_000, '{"gpus": [{}]}'])
-def test_no_uuid_comes_out_of_nonsense(annotation: str | None) -> None:
+def test_malformed_annotations_have_no_uuids(annotation: str | None) -> None:
     assert gpu_uuids(annotation) == ""

@@ -76,7 +76,9 @@ def test_hostile_text_stays_data(tmp_path: Path) -> None:
 def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) -> None:
     page = Tags(export(_hostile(), "cluster", bundle(tmp_path / "b")))
     (policy,) = [
-        str(each["content"]) for each, _ in page.of("meta") if each.get("http-equiv") == "Content-Security-Policy"
+        str(attributes["content"])
+        for attributes, _ in page.of("meta")
+        if attributes.get("http-equiv") == "Content-Security-Policy"
     ]
 
     def hashed(text: str) -> str:
@@ -88,7 +90,7 @@ def test_only_the_script_and_the_style_that_are_in_it_may_run(tmp_path: Path) ->
     )
     assert page.found[2][0] == "meta"  # right behind <html> and <head>: before anything that could load
     assert not page.of("link")
-    assert all("src" not in each for each, _ in page.of("script"))
+    assert all("src" not in attributes for attributes, _ in page.of("script"))
 
 
 def test_what_means_something_to_html_is_written_otherwise_and_means_the_same() -> None:

@@ -1,4 +1,4 @@
-"""What is known of a cluster, change by change, is what a look at the whole would say."""
+"""Facts updated change by change equal those of a full read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pod(name: str, node: str | None, gpus: int) -> PodView:
     return found
 
 
-def test_what_is_free_is_what_a_whole_look_says() -> None:
+def test_free_gpus_equal_those_of_a_snapshot() -> None:
     rng = random.Random(3)
     facts, _ = _facts()
     names = [f"n{i}" for i in range(5)]
@@ -39,12 +39,12 @@ def test_what_is_free_is_what_a_whole_look_says() -> None:
     assert whole.pods
     for node in whole.nodes:
         assert facts.free_gpus(node) == whole.free_gpus(node)
-        assert sorted(each.name for each in facts.pods_on(node.name)) == sorted(
-            each.name for each in whole.pods if each.node == node.name
+        assert sorted(pod_view.name for pod_view in facts.pods_on(node.name)) == sorted(
+            pod_view.name for pod_view in whole.pods if pod_view.node == node.name
         )
 
 
-def test_dirt_is_told_once_with_what_was_before() -> None:
+def test_changes_are_taken_once_with_what_was_before() -> None:
     facts, calls = _facts()
     first, second = view("a"), view("a", state="degraded")
     facts.put_node(first, "")
@@ -68,7 +68,7 @@ def test_dirt_is_told_once_with_what_was_before() -> None:
     assert not facts.take_changes()
 
 
-def test_a_list_that_is_read_anew_says_only_what_differs() -> None:
+def test_a_relist_reports_only_differences() -> None:
     facts, _ = _facts()
     facts.replace_nodes({name: (view(name), "") for name in ("a", "b", "c")})
     facts.take_changes()
@@ -78,7 +78,7 @@ def test_a_list_that_is_read_anew_says_only_what_differs() -> None:
     assert [node.name for node in facts.nodes()] == ["a", "b", "d"]
 
 
-def test_nothing_is_complete_before_everything_was_read_once() -> None:
+def test_complete_once_everything_was_read() -> None:
     facts, _ = _facts()
     facts.mark_alive("nodes")
     facts.mark_synced("nodes")
@@ -89,7 +89,7 @@ def test_nothing_is_complete_before_everything_was_read_once() -> None:
     assert facts.complete
 
 
-def test_it_is_stale_from_the_last_word_before_the_failure() -> None:
+def test_stale_counts_from_the_last_sign_of_life() -> None:
     clock = Ticks()
     facts, _ = _facts(clock)
     facts.mark_synced("nodes")
@@ -98,7 +98,7 @@ def test_it_is_stale_from_the_last_word_before_the_failure() -> None:
     facts.mark_alive("pods")
     clock.now = 30
     facts.mark_failing("pods", "gone")
-    facts.mark_alive("pods")  # a word of a stream that broke
+    facts.mark_alive("pods")  # from a stream that broke
     facts.mark_failing("nodes", "gone too")
     clock.now = 31
     assert facts.stale() == (31, ["pods: gone", "nodes: gone too"])
@@ -108,10 +108,10 @@ def test_it_is_stale_from_the_last_word_before_the_failure() -> None:
     assert facts.stale() is None
 
 
-def test_a_snapshot_holds_what_the_other_commands_need() -> None:
+def test_a_snapshot_has_what_the_other_commands_need() -> None:
     facts, _ = _facts()
     facts.replace_nodes({"b": (view("b"), ""), "a": (view("a"), "")})
-    facts.replace_topologies({each.name: each for each in snapshot(()).topologies})
+    facts.replace_topologies({topology.name: topology for topology in snapshot(()).topologies})
     facts.warn("pods", "pods may not be listed")
     facts.replace_pods(None)
     found = facts.snapshot()

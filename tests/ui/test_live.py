@@ -1,4 +1,4 @@
-"""A running cluster as a source: it is only read, and what cannot be read is said."""
+"""A running cluster as a source: only reads, and warnings where something cannot be read."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_the_client_sends_nothing_but_get(api: ApiUnderTest) -> None:
 
 
 @pytest.mark.embedded_api("fails on demand")
-def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> None:
+def test_data_is_stale_while_the_server_is_gone(api: ApiUnderTest) -> None:
     assert api.embedded
     found = Watching(api)
     found.until(lambda: found.broadcaster.ready, "everything was read")
-    assert found.facts.warnings() == []  # without the CRD there is no controller, and nothing is amiss
+    assert found.facts.warnings() == []  # without the CRD there is no controller, and that is fine
     api.embedded.faults.reject(503, times=1_000_000)
     api.embedded.faults.cut_watches()
     found.until(lambda: found.broadcaster.status().stale, "it is stale")
@@ -143,7 +143,7 @@ def test_a_server_that_is_gone_is_stale_until_it_is_back(api: ApiUnderTest) -> N
 
 @pytest.mark.embedded_api("refuses on demand; tests/manifests has real tokens")
 @pytest.mark.parametrize(("what", "where"), [("pods", "/api/v1/pods"), ("ClusterTopologies", PATH)])
-def test_what_may_not_be_read_is_done_without(api: ApiUnderTest, what: str, where: str) -> None:
+def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, where: str) -> None:
     assert api.embedded
     api.embedded.faults.reject(403, times=1_000_000, applies=lambda request: request.path == where)
     api.create(NODES, node("n1", labels=LABELS))

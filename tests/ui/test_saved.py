@@ -38,7 +38,7 @@ def _write(path: Path, items: list[Any], time: int) -> None:
     os.utime(path, (time, time))
 
 
-def test_files_are_shown_and_shown_again_when_they_change(tmp_path: Path) -> None:
+def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     nodes = demo_nodes(most=4)
     _write(path, [*nodes, cluster_topology()], 1)
@@ -59,7 +59,7 @@ def test_files_are_shown_and_shown_again_when_they_change(tmp_path: Path) -> Non
     assert facts.node("gb200-01") is None
 
 
-def test_a_file_that_breaks_leaves_what_was_known_and_says_so(tmp_path: Path) -> None:
+def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
     clock = Ticks()
     _write(path, demo_nodes(most=2), 1)
@@ -88,13 +88,13 @@ def test_a_file_that_breaks_leaves_what_was_known_and_says_so(tmp_path: Path) ->
     assert len(facts.nodes()) == 3
 
 
-def test_files_that_cannot_be_read_at_first_are_refused(tmp_path: Path) -> None:
+def test_unreadable_files_are_an_error_at_the_start(tmp_path: Path) -> None:
     source, _ = _source(tmp_path / "not-there.json")
     with pytest.raises(InputError):
         source.start()
 
 
-def test_every_matrix_is_there_for_who_asks(tmp_path: Path) -> None:
+def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     path = tmp_path / "nodes.json"
     _write(path, demo_nodes(most=2), 1)
     source, facts = _source(path)
@@ -105,6 +105,6 @@ def test_every_matrix_is_there_for_who_asks(tmp_path: Path) -> None:
     found = detail(seen, (), None, None, None)
     assert len(found.matrix or ()) == len(found.devices) == 12
     assert found.since is None
-    assert source.node("nobody") is None
+    assert source.node("missing") is None
     assert all(node.matrix is None for node in facts.nodes())
     assert len(facts.uuids()[0][1].split("\n")) == 4

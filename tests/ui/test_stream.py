@@ -1,4 +1,4 @@
-"""Server-sent events over real sockets: resumed, bounded, and no burden when nobody reads them."""
+"""Server-sent events over real sockets: resumed, bounded, and cheap for slow readers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[Served]:
         yield found
 
 
-def test_a_page_hears_what_changed_after_its_snapshot(server: Served) -> None:
+def test_a_stream_has_what_changed_after_the_snapshot(server: Served) -> None:
     since = server.ask("/api/snapshot")[2]["id"]
     _degrade(server, "n0")
     with Reader(server.port, since) as reader:
@@ -78,10 +78,10 @@ def test_a_page_hears_what_changed_after_its_snapshot(server: Served) -> None:
         second = reader.next("delta", "reset")
 
     assert [first["id"], second["id"]] == ["e1-1", "e1-2"]
-    assert [[row["name"] for row in each["data"]["put"]] for each in (first, second)] == [["n0"], ["n1"]]
+    assert [[row["name"] for row in event["data"]["put"]] for event in (first, second)] == [["n0"], ["n1"]]
 
 
-def test_the_browsers_own_last_id_wins(server: Served) -> None:
+def test_last_event_id_wins_over_the_query(server: Served) -> None:
     for name in ("n0", "n1", "n2"):
         _degrade(server, name)
     with Reader(server.port, "e1-0", last="e1-2") as reader:
@@ -89,7 +89,7 @@ def test_the_browsers_own_last_id_wins(server: Served) -> None:
 
 
 @pytest.mark.parametrize("since", ["", "other-1", "nonsense", "e1-99"])
-def test_a_place_that_is_not_known_is_answered_with_a_reset(server: Served, since: str) -> None:
+def test_an_unknown_position_gets_a_reset(server: Served, since: str) -> None:
     _degrade(server, "n0")
     with Reader(server.port, since) as reader:
         assert reader.next()["event"] == "reset"
@@ -97,7 +97,7 @@ def test_a_place_that_is_not_known_is_answered_with_a_reset(server: Served, sinc
         assert reader.next("delta", "reset")["id"] == "e1-2"
 
 
-def test_status_comes_even_when_nothing_happens_and_at_once_when_it_breaks(tmp_path: Path) -> None:
+def test_status_is_sent_periodically_and_at_once_on_failure(tmp_path: Path) -> None:
     with served(tmp_path, status_seconds=0.05) as server, Reader(server.port, "e1-0") as reader:
         assert [reader.next()["event"] for _ in range(3)] == ["status"] * 3
     with served(tmp_path / "again", status_seconds=1000) as server, Reader(server.port, "e1-0") as reader:
@@ -107,7 +107,7 @@ def test_status_comes_even_when_nothing_happens_and_at_once_when_it_breaks(tmp_p
         assert reader.next()["data"]["stale"]["why"] == ["nodes: gone"]
 
 
-def test_there_are_only_so_many_streams_and_a_place_becomes_free(server: Served) -> None:
+def test_the_number_of_streams_is_limited(server: Served) -> None:
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(Reader(server.port, "e1-0")) for _ in range(3)]
         for reader in readers:
@@ -119,14 +119,14 @@ def test_there_are_only_so_many_streams_and_a_place_becomes_free(server: Served)
         assert reader.status.startswith("HTTP/1.1 200 ")
 
 
-def test_a_page_that_reads_nothing_is_dropped_and_holds_nothing_up(tmp_path: Path) -> None:
+def test_a_page_that_does_not_read_is_dropped(tmp_path: Path) -> None:
     nodes = tuple(view(f"n{i}", "r0", labels={"example.com/long": "x" * 63}) for i in range(400))
     with served(tmp_path, facts_of(nodes), max_streams=1, status_seconds=1000, send_seconds=0.2) as server:
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.connect(("127.0.0.1", server.port))
-            deaf.sendall(b"GET /api/events?since=e1-0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            deaf.recv(64)
+        with socket.socket() as idle:
+            idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            idle.connect(("127.0.0.1", server.port))
+            idle.sendall(b"GET /api/events?since=e1-0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            idle.recv(64)
             for turn in range(200):
                 for i in range(400):
                     server.facts.put_node(view(f"n{i}", "r0", state="degraded" if turn % 2 else "ok"), "")

@@ -1,4 +1,4 @@
-"""The ways to see one cluster."""
+"""The views of one cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _views(nodes: tuple[NodeView, ...], *topologies: dict[str, Any]) -> tuple[Vi
     return views_of(snapshot(nodes, (), *topologies))
 
 
-def test_the_topology_that_is_meant_comes_first_and_parts_know_their_whole() -> None:
+def test_the_default_topology_comes_first_and_segments_know_their_parent() -> None:
     made = {"matchExpressions": [{"key": RACK, "operator": "Exists"}]}
     found = _views(
         rack_nodes(),
@@ -38,14 +38,14 @@ def test_the_topology_that_is_meant_comes_first_and_parts_know_their_whole() -> 
         _named("cluster-rack", "2", parent="1", nodeSelector=made),
     )
 
-    assert [(each.summary.id, each.summary.kind, each.summary.parent) for each in found] == [
+    assert [(view.summary.id, view.summary.kind, view.summary.parent) for view in found] == [
         ("cluster", "topology", None),
         ("aaa", "topology", None),
         ("cluster-rack", "topology", "cluster"),
     ]
 
 
-def test_segments_of_the_status_are_views_of_their_own() -> None:
+def test_segments_in_the_status_are_views() -> None:
     status = {
         "segments": [
             {
@@ -69,16 +69,16 @@ def test_segments_of_the_status_are_views_of_their_own() -> None:
     assert [level.domain for level in part.summary.levels] == ["rack", "host"]
 
 
-def test_without_a_topology_the_labels_speak_and_kinds_of_nodes_are_offered() -> None:
+def test_without_a_topology_there_are_inferred_and_suggested_views() -> None:
     nodes = (*rack_nodes(2), view("alone", None))
     found = views_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
 
-    assert [(each.summary.id, each.summary.kind, each.summary.nodes) for each in found[:1]] == [("", "inferred", 3)]
-    assert {each.summary.parent for each in found[1:]} == {""}
-    assert sorted(each.summary.nodes for each in found[1:]) == [1, 2]
+    assert [(view.summary.id, view.summary.kind, view.summary.nodes) for view in found[:1]] == [("", "inferred", 3)]
+    assert {view.summary.parent for view in found[1:]} == {""}
+    assert sorted(view.summary.nodes for view in found[1:]) == [1, 2]
 
 
-def test_conditions_come_with_their_messages() -> None:
+def test_conditions_of_the_status() -> None:
     conditions = [
         {"type": "LevelsCovered", "status": "False", "reason": "R", "message": "M", "lastTransitionTime": "T"},
         {"type": "FabricHealthy", "status": "Maybe"},
@@ -104,13 +104,13 @@ def test_conditions_come_with_their_messages() -> None:
         {"requiredBy": [7, {"domain": "x", "workloads": "many"}]},
     ],
 )
-def test_a_status_that_no_controller_wrote_hides_nothing(status: Any) -> None:
+def test_a_malformed_status_hides_nothing(status: Any) -> None:
     broadcaster = broadcaster_of(facts_of(rack_nodes(), cluster_topology(status)))
 
     assert len(decoded(fetched(broadcaster))) == 4
 
 
-def test_nodes_that_are_in_no_view_say_why() -> None:
+def test_nodes_in_no_view_have_a_reason() -> None:
     silent = node_of(
         {
             "metadata": {"name": "silent", "labels": {label_keys.GPU_PRESENT: "true"}},
@@ -133,7 +133,7 @@ def test_nodes_that_are_in_no_view_say_why() -> None:
     assert shown["otherNodes"] == 1
 
 
-def test_a_placeholder_is_no_domain() -> None:
+def test_placeholders_are_not_domains() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     rows = decoded(fetched(broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))))

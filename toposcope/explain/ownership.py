@@ -1,4 +1,4 @@
-"""Who owns what: from the object asked about up to what somebody wrote, and down to all of its pods."""
+"""Who owns what: from the object asked about up to its topmost owner, and down to all of its pods."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches

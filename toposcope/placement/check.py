@@ -9,7 +9,7 @@ from toposcope.integrations.framework.constraints import Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.registry import readings, with_documents
-from toposcope.placement.known_topologies import known_of, members_of_pods, scope_of
+from toposcope.placement.known_topologies import cluster_facts, members_of_pods, scope_of
 from toposcope.placement.room import PODS, Node, Room
 from toposcope.placement.verdict import Fittings, Kind, Offer, Remedy, Shortage, Verdict, fittings, judge, offers
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
@@ -21,45 +21,45 @@ _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The answer for one document and one system."""
+    """The result for one document and one system."""
 
     reading: Reading
     verdict: Verdict | None
-    """None where nothing is asked that could be placed."""
+    """None where nothing placeable is requested."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """What keeps it from running as it was meant."""
+        """What keeps it from running as intended."""
         return tuple(finding for finding in self.reading.findings if finding.severity == "error")
 
     @property
     def well(self) -> bool:
-        """Whether it would be accepted and could run now, as far as can be known."""
+        """Whether it would be accepted and could run now, as far as is known."""
         return not self.errors and (self.verdict is None or self.verdict.kind in {"fits", "unclear"})
 
 
 class Checker:
-    """Checks documents against one snapshot; what they have in common is looked up once."""
+    """Checks documents against one snapshot; what they have in common is computed once."""
 
     def __init__(
         self, snapshot: Snapshot, documents: Iterable[Mapping[str, Any]] = (), own: Iterable[PodView] = ()
     ) -> None:
-        """`documents` are all that are checked in this run: some configure what others ask for.
+        """`documents` are all documents of this run: some configure what others ask for.
 
-        `own` are pods that the snapshot does not have, because what they take is to be found anew.
+        `own` are pods left out of the snapshot because a new place is to be found for them.
         """
         self.snapshot = snapshot
-        known = known_of(snapshot)
-        known = replace(known, pod_groups={**known.pod_groups, **members_of_pods(own)})
-        self.known = with_documents(known, list(documents))
+        facts = cluster_facts(snapshot)
+        facts = replace(facts, pod_groups={**facts.pod_groups, **members_of_pods(own)})
+        self.known = with_documents(facts, list(documents))
         self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
-        """One answer for each system that is concerned with the document; empty when none is. Never raises."""
+        """One result for each system that handles the document; empty when none does. Never raises."""
         return tuple(self._checked(reading) for reading in readings(document, self.known, before))
 
     def _checked(self, reading: Reading) -> Checked:
-        """With the verdict: for the topology that offers most where the system chooses, for the hardest of stages."""
+        """With the verdict: on the best topology where the system chooses one, on the hardest of several stages."""
         verdict = self.verdict(reading.workload)
         for other in reading.alternatives:
             if verdict is None or verdict.kind == "fits":
@@ -74,7 +74,7 @@ class Checker:
         return Checked(reading, verdict)
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
-        """Whether it fits; None where nothing is asked that could be placed."""
+        """Whether it fits; None where nothing placeable is requested."""
         if workload is None or not workload.placeable:
             return None
         if not any(group.copies and group.total() for group in workload.groups):
@@ -86,27 +86,29 @@ class Checker:
         )
 
     def _with_pods(self, remedy: Remedy, shortage: Shortage | None) -> Remedy:
-        """Which pods would have to go: those that hold what is short."""
+        """The pods to drain: those that hold the scarce resource."""
         if remedy.act != "drain" or shortage is None:
             return remedy
-        holding = (pod for node in remedy.nodes for pod in self._on.get(node, ()) if shortage.resource in pod.requests)
+        holding = (
+            pod for node in remedy.nodes for pod in self._pods_on.get(node, ()) if shortage.resource in pod.requests
+        )
         return replace(remedy, pods=tuple(f"{pod.namespace}/{pod.name}" for pod in holding))
 
     @cached_property
-    def _on(self) -> dict[str, list[PodView]]:
-        """The pods of each node; only those who ask what to drain have it made."""
-        found: dict[str, list[PodView]] = {}
+    def _pods_on(self) -> dict[str, list[PodView]]:
+        """The pods of each node; computed only where pods have to be drained."""
+        pods: dict[str, list[PodView]] = {}
         for pod in self.snapshot.pods or ():
-            found.setdefault(pod.node, []).append(pod)
-        return found
+            pods.setdefault(pod.node, []).append(pod)
+        return pods
 
     def fittings(self, workload: Workload) -> Fittings | None:
-        """The domains that could take one copy of the group that has to stay together; None where none has to."""
+        """The domains with room for one copy of the group that has to stay together; None where none has to."""
         levels, nodes = self._place(workload.topology)
         return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
-        """What each domain of the level that a verdict on the workload calls short has to offer, the best one first."""
+        """What each domain of the level at which the workload does not fit offers, the best one first."""
         if shortage.level is None:
             return ()
         levels, nodes = self._place(workload.topology)
@@ -114,27 +116,27 @@ class Checker:
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
     def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
-        """The levels that count for a topology and the nodes that it is about; without one no levels and all nodes."""
+        """The levels and nodes of a topology; without one, no levels and all nodes."""
         if name not in self._places:
             scope = scope_of(self.snapshot, name)
-            topology = self.known.topologies.get(name) if name else None
-            levels = scope.levels if scope else topology.levels if topology else ()
+            known = self.known.topologies.get(name) if name else None
+            levels = scope.levels if scope else known.levels if known else ()
             self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
         return self._places[name]
 
 
-MOST_PODS: Final = 110
-"""The kubelet's default for how many pods a node takes, where a node does not say."""
+MAX_PODS: Final = 110
+"""The kubelet's default, where a node does not say."""
 
 
 def nodes_of(snapshot: Snapshot, views: Iterable[NodeView] | None = None) -> Iterator[Node]:
-    """The nodes with what is free on them; where pods are not known, everything counts as free.
+    """The nodes with what is free on them; where pods are unknown, everything counts as free.
 
-    `views` are the nodes to look at, by default all.
+    `views` are the nodes to use, by default all.
     """
     unknown = snapshot.catalogue.placeholders
     for view in snapshot.nodes if views is None else views:
-        total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MOST_PODS}
+        total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}
         taken = snapshot.requested.get(view.name)
         free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total
         yield Node(view.name, _Labels(view), free, total, view.taints, _obstacle(view), unknown)

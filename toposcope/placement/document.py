@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toposcope.placement.check import Checked
-from toposcope.placement.sentences import answer
+from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document
 from toposcope.snapshot.problems import Problem
@@ -14,7 +14,7 @@ from toposcope.snapshot.yaml_text import locate
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One document and what each system that is concerned with it says."""
+    """One document and the result of each system that handles it."""
 
     document: Document
     checked: tuple[Checked, ...]
@@ -22,11 +22,11 @@ class Answer:
     @property
     def well(self) -> bool:
         """Whether all of them would run it now."""
-        return all(each.well for each in self.checked)
+        return all(checked.well for checked in self.checked)
 
 
 def line_of(document: Document, field: str) -> int:
-    """The line of a field in its file; 0 where that is not known."""
+    """The line of a field in its file; 0 where unknown."""
     if not document.place.line:
         return 0
     _, line = locate(bytes(document.text), f"$.{field}" if field else "$", document.inside)
@@ -36,14 +36,14 @@ def line_of(document: Document, field: str) -> int:
 def document_of(answers: Sequence[Answer], problems: Sequence[Problem]) -> dict[str, Any]:
     """The answers as one document."""
     return {
-        "workloads": [_checked(each.document, checked) for each in answers for checked in each.checked],
-        "passedOver": [str(each.document.place) for each in answers if not each.checked],
+        "workloads": [_checked(answer.document, checked) for answer in answers for checked in answer.checked],
+        "passedOver": [str(answer.document.place) for answer in answers if not answer.checked],
         "problems": [str(problem) for problem in problems],
     }
 
 
 def findings_of(document: Document, checked: Checked) -> list[dict[str, Any]]:
-    """What a system objects to, with the line of each field."""
+    """The findings of a system, with the line of each field."""
     return [
         {
             "rule": finding.rule,
@@ -75,7 +75,7 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
     best, shortage = verdict.best, verdict.shortage
     return {
         "kind": verdict.kind,
-        "answer": answer(verdict),
+        "answer": in_words(verdict),
         "domains": {"withRoom": verdict.roomy, "exact": verdict.roomy_exact} if best else None,
         "best": best and {"level": best.level.domain, "domain": verdict.name(best.domain), "nodes": best.nodes},
         "shortage": shortage
@@ -97,8 +97,8 @@ def _verdict_document(verdict: Verdict) -> dict[str, Any]:
             for remedy in verdict.remedies
         ],
         "placement": [
-            {"group": each.group.name, "domain": list(each.domain), "nodes": dict(each.nodes)}
-            for each in verdict.placed
+            {"group": placed.group.name, "domain": list(placed.domain), "nodes": dict(placed.nodes)}
+            for placed in verdict.placed
         ],
         "leftOut": {reason: len(names) for reason, names in verdict.excluded},
     }

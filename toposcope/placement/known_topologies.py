@@ -17,7 +17,7 @@ from toposcope.snapshot.scope import Scope, scope
 from toposcope.topology.levels import Level
 
 
-def known_of(snapshot: Snapshot) -> ClusterFacts:
+def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     """Every topology of the snapshot: ClusterTopologies first, then what else schedulers have been given.
 
     Where there is none at all, the levels that the nodes' labels suggest serve under the name `cluster`.
@@ -62,9 +62,10 @@ def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:
     for pod in snapshot.pods or ():
         node = snapshot.by_name.get(pod.node)
         for label in EXCLUSIVE_POD_LABELS:
-            if node and label in pod.labels:
-                pods.setdefault(label, {})[pod.namespace, pod.node] = ExclusivePod(pod.namespace, node.labels)
-    return {label: tuple(by_node.values()) for label, by_node in pods.items()}
+            place = pod.namespace, pod.node
+            if node and label in pod.labels and place not in pods.setdefault(label, {}):
+                pods[label][place] = ExclusivePod(pod.namespace, node.labels)
+    return {label: tuple(by_place.values()) for label, by_place in pods.items()}
 
 
 def members_of_pods(pods: Iterable[PodView]) -> PodGroupMembers:

@@ -1,11 +1,11 @@
-"""Packing different pods onto nodes: exactly, as long as there are few enough combinations to look at all of them."""
+"""Packing different pods onto nodes: exactly, as long as there are few enough combinations to try all of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 STEPS: Final = 50_000
-"""After so many combinations the search ends without an answer."""
+"""After so many combinations the search gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Packing:
 
     placed: dict[int, tuple[int, ...]] | None
     exact: bool
-    """False: not everything was tried, so that none was found means nothing."""
+    """False: not everything was tried, so a missing result proves nothing."""
 
 
 Counts = tuple[int, ...]
@@ -37,10 +37,10 @@ def pack(bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, 
     """
     trail: list[dict[Counts, tuple[Counts, Counts]]] = []
     states: list[Counts] = [counts]
-    for each in bins:
+    for bin_ in bins:
         reached: dict[Counts, tuple[Counts, Counts]] = {}
         for left in states:
-            for taken in _fillings(each, sizes, left):
+            for taken in _fillings(bin_, sizes, left):
                 steps -= 1
                 if steps < 0:
                     return Packing(None, exact=False)
@@ -53,7 +53,7 @@ def pack(bins: Sequence[Bin], sizes: Sequence[tuple[int, ...]], counts: Counts, 
     return Packing(None, exact=True)
 
 
-def _fillings(each: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iterator[Counts]:
+def _fillings(bin_: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iterator[Counts]:
     """The ways to fill a node to which nothing can be added; pods of the last kinds first fill what is left over."""
 
     def fill(kind: int, free: tuple[int, ...]) -> Iterator[Counts]:
@@ -62,14 +62,14 @@ def _fillings(each: Bin, sizes: Sequence[tuple[int, ...]], left: Counts) -> Iter
             return
         size = sizes[kind]
         most = min((have // take for have, take in zip(free, size, strict=True) if take), default=left[kind])
-        most = min(most, left[kind]) if each.allowed[kind] else 0
+        most = min(most, left[kind]) if bin_.allowed[kind] else 0
         least = most if kind == len(sizes) - 1 else 0
         for count in range(most, least - 1, -1):
             remaining = tuple(have - count * take for have, take in zip(free, size, strict=True))
             for others in fill(kind + 1, remaining):
                 yield (count, *others)
 
-    return fill(0, each.free)
+    return fill(0, bin_.free)
 
 
 def _smallest(reached: dict[Counts, tuple[Counts, Counts]]) -> list[Counts]:
@@ -85,8 +85,8 @@ def _back(
     trail: Sequence[dict[Counts, tuple[Counts, Counts]]], bins: Sequence[Bin], end: Counts
 ) -> dict[int, tuple[int, ...]]:
     placed = {}
-    for each, reached in zip(reversed(bins[: len(trail)]), reversed(trail), strict=True):
+    for bin_, reached in zip(reversed(bins[: len(trail)]), reversed(trail), strict=True):
         end, taken = reached[end]
         if any(taken):
-            placed[each.number] = taken
+            placed[bin_.number] = taken
     return placed

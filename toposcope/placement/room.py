@@ -16,7 +16,7 @@ from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.levels import Level
 
 PODS: Final = "pods"
-"""Each pod takes one of these, whatever else it asks for."""
+"""Each pod takes one of these, whatever else it requests."""
 
 Path = tuple[str, ...]
 """A domain: its values from the broadest level down. The empty one is the whole cluster."""
@@ -38,7 +38,7 @@ class Node:
 
 
 def path_of(node: Node, levels: Sequence[Level]) -> tuple[Path, str]:
-    """The node's domain, as narrow as it can be told, and the key that it lacks for the next level; empty: none."""
+    """The node's domain, as narrow as its labels say, and the key that it lacks for the next level; empty: none."""
     values: list[str] = []
     for level in levels:
         value = node.labels.get(level.key)
@@ -80,9 +80,9 @@ class Room:
         self.depth = {level: number + 1 for number, level in enumerate(self.levels)}
         self.excluded: dict[str, list[str]] = {}
         """Nodes that no pod of these groups can use, by the reason."""
-        everything = [each for group in groups for each, _ in group.everything()]
-        kinds = dict.fromkeys(pods for each in everything for pods in each.pods)
-        asked_for = {level for each in everything for level in (each.required, each.preferred) if level}
+        nested = [group for top in groups for group, _ in top.everything()]
+        kinds = dict.fromkeys(pods for group in nested for pods in group.pods)
+        asked_for = {level for group in nested for level in (group.required, group.preferred) if level}
         self._deepest = max((self.depth[level] for level in asked_for), default=0)
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self.resources = tuple(dict.fromkeys((PODS, *asked)))
@@ -119,16 +119,16 @@ class Room:
         if obstacle:
             self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
             return
-        refusals = [choice.rejection(node.name, node.labels, node.taints) for _, choice in self._looks]
-        if refusals and all(refusals):
-            self.excluded.setdefault(refusals[0], []).append(node.name)
+        rejections = [node_filter.rejection(node.name, node.labels, node.taints) for _, node_filter in self._looks]
+        if rejections and all(rejections):
+            self.excluded.setdefault(rejections[0], []).append(node.name)
             return
-        path = path[: self._deepest]  # nobody asks about narrower domains
+        path = path[: self._deepest]  # narrower domains are not asked for
         number = len(self.names)
         self.names.append(node.name)
         self.paths.append(path)
         self.free.append([max(offered.get(resource, 0), 0) for resource in self.resources])
-        self._eligible.append(tuple(not refusal for refusal in refusals))
+        self._eligible.append(tuple(not rejection for rejection in rejections))
         self.slots.append(self._slots(number))
         for depth in range(len(path) + 1):
             domain = path[:depth]
@@ -155,13 +155,13 @@ class Room:
         depth = self.depth[level] if level else 0
         if depth <= len(inside):
             return (inside,)
-        found: Sequence[Path] = (inside,)
+        domains: Sequence[Path] = (inside,)
         for _ in range(depth - len(inside)):
-            found = [child for domain in found for child in self.children.get(domain, ())]
-        return found
+            domains = [child for domain in domains for child in self.children.get(domain, ())]
+        return domains
 
     def name_of(self, domain: Path) -> str:
-        """What people call a domain: its own value, with the values above it where another domain has the same one."""
+        """The name of a domain: its own value, with the values above it where another domain has the same one."""
         if not domain:
             return "the cluster"
         if self._names is None:
@@ -193,17 +193,17 @@ class Room:
 
 
 PLENTY: Final = 1 << 60
-"""For what asks for nothing."""
+"""For a group that requests nothing."""
 
 
 def most_copies(room: Room, group: Group, inside: Path = ()) -> int:
     """At most so many copies of `group` fit into the domain `inside`."""
-    found = 0
+    copies = 0
     need = group.total()
     for domain in room.domains(inside, group.required):
         fit = most_within(room, group, domain, need)
-        found += min(fit, 1) if group.anti_affinity else fit
-    return min(found, PLENTY)
+        copies += min(fit, 1) if group.anti_affinity else fit
+    return min(copies, PLENTY)
 
 
 def most_within(room: Room, group: Group, domain: Path, need: dict[str, int] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Looks for a placement by trying, with a limit on how long. What it finds is one; that it finds none proves nothing.
+"""Searches for a placement by trying, within a limit. What it finds is valid; that it finds none proves nothing.
 
 Every step chooses a domain for one copy of a group, or nodes for the pods of one copy, and can be taken back.
 """
@@ -145,8 +145,8 @@ class Search:
             totals: dict[int, int] = {
                 room.resources.index(resource): amount for resource, amount in group.total().items() if amount
             }
-            for each, times in group.everything():
-                for pods in each.pods:
+            for nested, times in group.everything():
+                for pods in nested.pods:
                     column = len(room.resources) + room.shapes[pods].number
                     totals[column] = totals.get(column, 0) + pods.count * times
             need = self._needs[id(group)] = list(totals.items())

@@ -14,7 +14,7 @@ _PIECES: Final = {"nvidia.com/gpu": "GPU", "pods": "pod"}
 
 
 def unit(resource: str, count: int) -> str:
-    """What people call so many pieces of the resource."""
+    """The unit of a resource: `GPU`, `pods`."""
     if resource in _PIECES:
         return plural(count, _PIECES[resource])
     return _UNITS.get(resource, resource)
@@ -31,13 +31,13 @@ def answer(verdict: Verdict) -> str:
             return f"cannot fit: {_short(verdict, verdict.shortage)}"
         case "unclear":
             return (
-                "unclear: there is enough room in all, but no placement of every group was found in the time given; "
+                "unclear: there is enough room in total, but no placement of all groups was found in the time allowed; "
                 "the scheduler may find one"
             )
 
 
 def advice(verdict: Verdict) -> Iterator[str]:
-    """What would help, a sentence each."""
+    """What would help, one sentence for each remedy."""
     for remedy in verdict.remedies:
         yield _remedy(verdict, remedy)
 
@@ -59,7 +59,7 @@ def _fits(verdict: Verdict) -> str:
 
 def _short(verdict: Verdict, shortage: Shortage | None) -> str:
     if shortage is None:
-        return "each group would fit alone, all of them together do not"
+        return "each group would fit alone, but not all of them together"
     level, what = shortage.level, unit(shortage.resource, shortage.needs)
     if level is None:
         return f"{shortage.group.name} needs {shortage.needs} {what}, the nodes it may use have {shortage.largest}"
@@ -73,7 +73,7 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
 
 
 def _remedy(verdict: Verdict, remedy: Remedy) -> str:
-    count = f"{len(remedy.nodes)} node{'' if len(remedy.nodes) == 1 else 's'}"
+    count = f"{len(remedy.nodes)} {plural(len(remedy.nodes), 'node')}"
     act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
     if remedy.pods:
         act += f" of {_some(remedy.pods)}"
@@ -99,13 +99,13 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
         if pods:
             where = f"{verdict.name(placed.domain)}: " if placed.domain else ""
             on = _some([name for name, _ in placed.nodes])
-            yield f"{placed.group.name}: {pods} {'pod' if pods == 1 else 'pods'} in {where}{on}"
+            yield f"{placed.group.name}: {pods} {plural(pods, 'pod')} in {where}{on}"
     if len(verdict.placed) > _MOST_LINES:
         yield f"and {len(verdict.placed) - _MOST_LINES} more; -o json shows all of them"
 
 
 def left_out(verdict: Verdict) -> Iterator[str]:
-    """Nodes that do not count, and why."""
+    """Nodes that were left out, and why."""
     for reason, names in verdict.excluded:
         count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
         yield f"{count} left out: {reason} ({_some(names)})"

@@ -1,4 +1,4 @@
-"""Would it fit? The answer, with what it rests on: domains that could take it, or what is missing where."""
+"""Would it fit? The answer with its evidence: the domains with room, or what is missing where, and what would help."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,8 +9,8 @@ from toposcope.placement.room import Node, Path, Room, is_exact, most_copies, mo
 from toposcope.placement.search import Placed, Search, fill_exactly, wanted_by
 from toposcope.topology.levels import Level
 
-_LOOKED_AT: Final = 64
-"""In so many domains a tree is tried out to say how many of them could take it."""
+_MAX_TRIED: Final = 64
+"""Domains in which a tree of groups is tried, to count those with room for it."""
 
 Kind = Literal["fits", "full", "never", "unclear"]
 """It fits now; not now, but in the empty cluster; not even there; no placement was found, though there may be one."""
@@ -83,10 +83,10 @@ class Verdict:
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Nodes that do not count, by the reason."""
     names: Mapping[Path, str] = field(default_factory=dict)
-    """What people call the domains in this answer."""
+    """The names of the domains in this verdict."""
 
     def name(self, domain: Path) -> str:
-        """What people call a domain."""
+        """The name of a domain."""
         return self.names.get(domain) or "/".join(domain) or "the cluster"
 
 
@@ -96,7 +96,7 @@ def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node
     `partial` says what becomes of nodes that lack a level; see `Room`.
     """
     verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
-    named = {each.domain for each in verdict.placed} | {remedy.domain for remedy in verdict.remedies}
+    named = {placed.domain for placed in verdict.placed} | {remedy.domain for remedy in verdict.remedies}
     named |= {verdict.best.domain} if verdict.best else set()
     named |= {verdict.shortage.best} if verdict.shortage else set()
     return replace(verdict, names={domain: room.name_of(domain) for domain in named})
@@ -135,15 +135,15 @@ def remedies(
         return ()
     closed = {node.name for node in nodes if node.obstacle}
     running = {node.name for node in nodes if not node.obstacle}
-    found = []
+    ways = []
     for act, after, may_change in (
         ("open", Room(levels, nodes, groups, opened=True, partial=partial), closed),
         ("drain", Room(levels, nodes, groups, emptied=True, partial=partial), running),
     ):
         best = _fewest(groups[0], now, after, may_change)
         if best:
-            found.append(Remedy("open" if act == "open" else "drain", *best))
-    return tuple(found)
+            ways.append(Remedy("open" if act == "open" else "drain", *best))
+    return tuple(ways)
 
 
 def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) -> tuple[Path, tuple[str, ...]] | None:
@@ -174,7 +174,7 @@ def _fewest(group: Group, now: Room, after: Room, may_change: Container[str]) ->
 
 
 def _impossible(room: Room, groups: Sequence[Group]) -> bool:
-    """Whether a search that found nothing looked at everything: one group, nothing inside it, few enough pods."""
+    """Whether a search without result tried everything: one group, nothing nested, few enough pods."""
     if len(groups) != 1 or groups[0].groups or groups[0].copies != 1:
         return False
     group = groups[0]
@@ -194,15 +194,15 @@ def _roomy(room: Room, groups: Sequence[Group]) -> tuple[int, bool]:
     domains = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
     if is_exact(group):
         return len(domains), True
-    found = sum(Search(room).place(groups, domain) is not None for domain in domains[:_LOOKED_AT])
-    return found, len(domains) <= _LOOKED_AT
+    count = sum(Search(room).place(groups, domain) is not None for domain in domains[:_MAX_TRIED])
+    return count, len(domains) <= _MAX_TRIED
 
 
 def _best(room: Room, group: Group, placed: Sequence[Placed]) -> Best | None:
-    """Where the one group with a required level went."""
+    """Where the one group with a required level was placed."""
     if group.required is None:
         return None
-    outer = next(each for each in placed if each.group is group)
+    outer = next(copy for copy in placed if copy.group is group)
     domain, resource = outer.domain[: room.depth[group.required]], scarce(group.total())
     return Best(group.required, domain, len(room.members[domain]), resource, room.free_in(domain, resource))
 
@@ -237,16 +237,16 @@ def _shortage(room: Room, groups: Sequence[Group]) -> Shortage | None:
 
 
 def scarce(need: dict[str, int]) -> str:
-    """The resource that people think of when they ask whether it fits: the accelerators, else what there is."""
+    """The resource that decides whether it fits: GPUs, else other accelerators, else pods."""
     others = sorted(resource for resource in need if "/" in resource)
     return next((r for r in others if r == "nvidia.com/gpu"), others[0] if others else "pods")
 
 
 def usable(room: Room, group: Group, domain: Path, resource: str) -> int:
-    """How much of a resource the pods of `group` could get in a domain: what is too little for one does not count."""
+    """How much of a resource the pods of `group` could get in a domain; too little for one pod does not count."""
     most = 0
-    for each, _ in group.everything():
-        for pods in each.pods:
+    for nested, _ in group.everything():
+        for pods in nested.pods:
             amount = dict(pods.requests).get(resource, 0) if resource != "pods" else 1
             most = max(most, room.room_for(domain, room.shapes[pods]) * amount)
     return most
@@ -278,19 +278,21 @@ def fittings(
 ) -> Fittings | None:
     """Where one copy of the first group with a required level would fit now; None where no group has one."""
     simple = simplified(groups)
-    group = next((each for top in simple for each, _ in top.everything() if each.required), None)
+    group = next((nested for top in simple for nested, _ in top.everything() if nested.required), None)
     if group is None or group.required is None:
         return None
     room = Room(levels, list(nodes), simple, partial=partial)
     resource = scarce(group.total())
     roomy = [domain for domain in room.domains((), group.required) if most_within(room, group, domain)]
     exact = is_exact(group)
-    if not exact and len(roomy) <= _LOOKED_AT:
+    if not exact and len(roomy) <= _MAX_TRIED:
         one = replace(group, copies=1)
         roomy = [domain for domain in roomy if Search(room).place((one,), domain) is not None]
         exact = True
-    found = [Fitting(domain, len(room.members[domain]), room.free_in(domain, resource)) for domain in roomy]
-    return Fittings(group, group.required, tuple(sorted(found, key=lambda each: (each.free, each.domain))), exact)
+    with_room = [Fitting(domain, len(room.members[domain]), room.free_in(domain, resource)) for domain in roomy]
+    return Fittings(
+        group, group.required, tuple(sorted(with_room, key=lambda fitting: (fitting.free, fitting.domain))), exact
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer
 
     `group` is one of the room's groups as `judge` tells of it, that is simplified.
     """
-    found = [
+    domains = [
         Offer(
             room.name_of(domain),
             len(room.members[domain]),
@@ -317,4 +319,4 @@ def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer
         )
         for domain in room.domains((), level)
     ]
-    return tuple(sorted(found, key=lambda offer: (-offer.usable, -offer.free, offer.name)))
+    return tuple(sorted(domains, key=lambda offer: (-offer.usable, -offer.free, offer.name)))

@@ -27,10 +27,10 @@ _MAX_DECODED: Final = 200_000
 _JOIN_SECONDS: Final = 5.0
 """How long to wait for a thread that reads a list."""
 _WITHOUT: Final[Mapping[str, str]] = {
-    "pods": "pods may not be watched with these credentials, so what is free is not known; "
+    "pods": "pods may not be watched with these credentials, so free resources are unknown; "
     "grant list and watch on pods in all namespaces",
-    _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, so levels are told from the nodes "
-    "alone; grant list and watch on clustertopologies in gpu.topology",
+    _TOPOLOGIES: "ClusterTopologies may not be watched with these credentials, so levels are inferred from node "
+    "labels; grant list and watch on clustertopologies in gpu.topology",
 }
 """What is lost without a collection: the page does without it and shows this."""
 

@@ -46,7 +46,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(_PATIENCE)
     found = context.new_page()
     errors: list[str] = []
-    found.on("console", lambda said: errors.append(said.text) if said.type in {"error", "warning"} else None)
+    found.on("console", lambda message: errors.append(message.text) if message.type in {"error", "warning"} else None)
     found.on("pageerror", lambda error: errors.append(str(error)))
     yield found
     context.close()
@@ -54,10 +54,10 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def _expected(error: str) -> bool:
-    """Whether a browser says of itself what a test has done on purpose: stopped the server, asked for what is not."""
+    """Whether the browser reports what a test did on purpose: stopped the server, requested what does not exist."""
     # `willReadFrequently` is about reading pixels back, which only tests do.
-    told = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 4", "willReadFrequently")
-    return any(words in error for words in told)
+    expected = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "status of 4", "willReadFrequently")
+    return any(words in error for words in expected)
 
 
 @pytest.fixture(scope="module")

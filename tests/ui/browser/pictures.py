@@ -73,7 +73,7 @@ def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
 
 
 def _not_ready(document: Object) -> None:
-    ready = next(each for each in document["status"]["conditions"] if each["type"] == "Ready")
+    ready = next(condition for condition in document["status"]["conditions"] if condition["type"] == "Ready")
     ready["status"] = "Unknown"
 
 

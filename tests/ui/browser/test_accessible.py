@@ -23,10 +23,10 @@ def _serious(page: Page) -> list[str]:
     page.evaluate(AXE.read_text() + ";undefined")
     found: list[dict[str, Any]] = page.evaluate("axe.run().then(result => result.violations)")
     return [
-        f"{each['id']}: {part['target']} {part.get('failureSummary', '')}"
-        for each in found
-        if each["impact"] in {"serious", "critical"}
-        for part in each["nodes"]
+        f"{violation['id']}: {part['target']} {part.get('failureSummary', '')}"
+        for violation in found
+        if violation["impact"] in {"serious", "critical"}
+        for part in violation["nodes"]
     ]
 
 

@@ -26,7 +26,7 @@ spec:
 """
 
 
-def _told(shown: Shown, text: str) -> dict[str, Any]:
+def _answered(shown: Shown, text: str) -> dict[str, Any]:
     body = json.dumps({"workload": text}).encode()
     asked = urllib.request.Request(  # noqa: S310 - our own server
         f"{shown.address}api/check", body, {"Content-Type": "application/json"}
@@ -43,9 +43,9 @@ def _ask(page: Page, text: str) -> None:
 
 
 def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
-    told = _told(demo, JOB)["checks"][0]
-    assert told["verdict"] == "fits"
-    assert {tuple(fit["path"]) for fit in told["fits"]} == {
+    answer = _answered(demo, JOB)["checks"][0]
+    assert answer["verdict"] == "fits"
+    assert {tuple(fit["path"]) for fit in answer["fits"]} == {
         ("zone-1", "block-2", "rack-3"),
         ("zone-1", "block-2", "rack-4"),
     }
@@ -54,8 +54,8 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
 
     _ask(page, JOB)
     panel = page.get_by_role("tabpanel")
-    expect(panel).to_contain_text(told["answer"])
-    for demand in told["demands"]:
+    expect(panel).to_contain_text(answer["answer"])
+    for demand in answer["demands"]:
         expect(panel).to_contain_text(demand.strip())
     assert tone(page, "--fit") in colours_of(domain(page, "rack rack-4"))[:20]
 
@@ -68,19 +68,19 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
 
 def test_what_cannot_fit_says_so(page: Page, demo: Shown) -> None:
     text = JOB.replace("parallelism: 2", "parallelism: 5")
-    told = _told(demo, text)["checks"][0]
-    assert told["verdict"] in {"full", "never"}
+    answer = _answered(demo, text)["checks"][0]
+    assert answer["verdict"] in {"full", "never"}
     page.goto(demo.address)
 
     _ask(page, text)
 
-    expect(page.get_by_role("tabpanel")).to_contain_text(told["answer"])
+    expect(page.get_by_role("tabpanel")).to_contain_text(answer["answer"])
 
 
 @pytest.mark.parametrize("text", ["kind: [unclosed", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"])
 def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Shown, text: str) -> None:
-    told = _told(demo, text)
-    words = [*told["problems"], *told["warnings"]]
+    answer = _answered(demo, text)
+    words = [*answer["problems"], *answer["warnings"]]
     assert words
     page.goto(demo.address)
 

@@ -96,8 +96,8 @@ def test_nothing_runs_from_a_change(page: Page, tmp_path: Path) -> None:
         page.goto(served.address)
         expect(page.get_by_role("tabpanel")).to_contain_text(IMAGE)
         changed = objects()
-        for each in changed[:4]:
-            each["metadata"]["labels"][RACK] = f"{SCRIPT}2"
+        for node in changed[:4]:
+            node["metadata"]["labels"][RACK] = f"{SCRIPT}2"
         served.write(changed)
         page.get_by_role("tab", name="Changes").click()
 

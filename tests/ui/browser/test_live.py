@@ -1,4 +1,4 @@
-"""What changes while the page is open arrives without loading it anew; what cannot arrive is said."""
+"""Changes reach an open page without a reload, and the page says when they cannot."""
 
 from __future__ import annotations
 

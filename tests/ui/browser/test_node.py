@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.ui.browser.shown import FAULTY, Shown
 
 
-def _told(shown: Shown, name: str) -> dict[str, Any]:
+def _answered(shown: Shown, name: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{shown.address}api/node/{name}", timeout=20) as answer:  # noqa: S310 - our own server
         found: dict[str, Any] = json.load(answer)
         return found
@@ -22,15 +22,15 @@ def _told(shown: Shown, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [FAULTY, "gb200-01", "l40s-1"])
 def test_the_link_matrix_is_a_table_with_every_word(page: Page, demo: Shown, name: str) -> None:
     page.goto(f"{demo.address}#node={name}")
-    told = _told(demo, name)
+    answer = _answered(demo, name)
     table = page.get_by_role("table", name=re.compile("How the GPUs and NICs"))
     expect(table).to_be_visible()
 
     rows = table.get_by_role("row").all()[1:]
     cells = [[cell.inner_text().split("\n")[0].split(" ")[0] for cell in row.get_by_role("cell").all()] for row in rows]
-    assert cells == told["matrix"]
+    assert cells == answer["matrix"]
     heads = [row.get_by_role("rowheader").inner_text().removeprefix("▲ ") for row in rows]
-    assert heads == [device["label"] for device in told["devices"]]
+    assert heads == [device["label"] for device in answer["devices"]]
 
 
 def test_what_is_degraded_is_seen_at_once(page: Page, demo: Shown) -> None:
@@ -48,13 +48,13 @@ def test_what_is_degraded_is_seen_at_once(page: Page, demo: Shown) -> None:
 
 def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=h200-1")
-    told = _told(demo, "h200-1")
+    answer = _answered(demo, "h200-1")
     picture = page.locator("svg.drawing")
     expect(picture).to_be_visible()
 
     homes = [home.evaluate("g => g.getBBox()") for home in page.locator("svg .numa > rect").all()]
-    assert len(homes) == len(told["numa"])
-    for home, box in zip(told["numa"], page.locator("svg .numa > rect").all(), strict=True):
+    assert len(homes) == len(answer["numa"])
+    for home, box in zip(answer["numa"], page.locator("svg .numa > rect").all(), strict=True):
         frame = box.bounding_box()
         assert frame
         for label in home["devices"]:
@@ -62,10 +62,10 @@ def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: 
             assert part
             assert frame["x"] <= part["x"]
             assert part["x"] + part["width"] <= frame["x"] + frame["width"]
-    rails = sum(len(device["rails"]) for device in told["devices"])
+    rails = sum(len(device["rails"]) for device in answer["devices"])
     assert rails > 0
     expect(page.locator("svg .rail")).to_have_count(rails)
-    expect(page.get_by_role("table").filter(has_text="UUID")).to_contain_text(told["devices"][0]["name"])
+    expect(page.get_by_role("table").filter(has_text="UUID")).to_contain_text(answer["devices"][0]["name"])
 
 
 def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown) -> None:
@@ -76,17 +76,17 @@ def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown)
 
 
 def test_a_node_without_an_agent_says_why_there_is_nothing(page: Page, demo: Shown) -> None:
-    told = _told(demo, "l40s-3")
+    answer = _answered(demo, "l40s-3")
     page.goto(f"{demo.address}#node=l40s-3")
 
     expect(page.get_by_role("heading", name="l40s-3", level=2)).to_be_visible()
-    if told["problem"]:
-        expect(page.get_by_text(told["problem"])).to_be_visible()
+    if answer["problem"]:
+        expect(page.get_by_text(answer["problem"])).to_be_visible()
 
 
 def test_a_node_that_is_gone_is_told_in_the_servers_words(page: Page, demo: Shown) -> None:
-    page.goto(f"{demo.address}#node=nobody")
+    page.goto(f"{demo.address}#node=missing")
 
-    expect(page.get_by_role("alert")).to_contain_text("nobody")
+    expect(page.get_by_role("alert")).to_contain_text("missing")
     page.get_by_role("button", name="Back to the map").click()
     expect(page.get_by_role("button", name=re.compile("^block block-1: "))).to_be_attached()

@@ -64,7 +64,7 @@ def test_arrows_choose_and_escape_leaves(page: Page, demo: Shown) -> None:
     expect(page).to_have_url(demo.address)
 
 
-def test_what_is_not_there_is_said(page: Page, demo: Shown) -> None:
+def test_a_search_without_result(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
 
     page.get_by_role("combobox", name=re.compile("^Search")).fill("no such thing")

@@ -1,4 +1,4 @@
-"""The domains where a workload would fit, against brute force on random tiny clusters."""
+"""The verdict: domains with room against brute force on random tiny clusters, and nodes that lack a level."""
 
 import random
 from dataclasses import replace
@@ -8,14 +8,14 @@ import pytest
 from tests.placement.bruteforce import possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods
-from toposcope.placement.room import is_exact
+from toposcope.placement.room import Node, is_exact
 from toposcope.placement.verdict import fittings, judge
 
 GPU = "nvidia.com/gpu"
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_domains_that_are_named_have_room_and_none_is_missing(seed: int) -> None:
+def test_fittings_are_the_domains_with_room(seed: int) -> None:
     rng = random.Random(4000 + seed)
     for _ in range(20):
         nodes = cluster(rng)
@@ -30,16 +30,16 @@ def test_domains_that_are_named_have_room_and_none_is_missing(seed: int) -> None
         for node in plain(nodes):
             path = node["path"]
             assert isinstance(path, tuple)
-            inside = [each for each in plain(nodes) if each["path"][:depth] == path[:depth]]  # type: ignore[index]
+            inside = [other for other in plain(nodes) if other["path"][:depth] == path[:depth]]  # type: ignore[index]
             if possible([single], LEVELS, inside):
                 truth.add(path[:depth])
-        named = {each.domain for each in found.found}
+        named = {fitting.domain for fitting in found.found}
         assert named <= truth
         if is_exact(found.group):
             assert named == truth
 
 
-def test_the_fullest_comes_first_and_what_fits_nowhere_has_none() -> None:
+def test_the_fullest_domain_comes_first() -> None:
     rng = random.Random(5)
     nodes = [node for _ in range(8) for node in cluster(rng)]
     nodes = [replace(node, name=f"n{i}") for i, node in enumerate(nodes)]
@@ -48,14 +48,14 @@ def test_the_fullest_comes_first_and_what_fits_nowhere_has_none() -> None:
 
     assert found
     assert found.exact
-    assert [each.free for each in found.found] == sorted(each.free for each in found.found)
+    assert [fitting.free for fitting in found.found] == sorted(fitting.free for fitting in found.found)
     assert len(found.found) == judge([small], LEVELS, nodes).roomy
     huge = fittings([replace(small, pods=(Pods("p", 500, ((GPU, 8),)),))], LEVELS, nodes)
     assert huge
     assert huge.found == ()
 
 
-def test_only_what_has_to_stay_together_has_domains() -> None:
+def test_only_required_levels_have_fittings() -> None:
     nodes = cluster(random.Random(1))
     loose = Group("g", (Pods("p", 1, ((GPU, 1),)),))
 
@@ -65,9 +65,42 @@ def test_only_what_has_to_stay_together_has_domains() -> None:
 
 
 def test_many_domains_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toposcope.placement.verdict._LOOKED_AT", 0)
+    monkeypatch.setattr("toposcope.placement.verdict._MAX_TRIED", 0)
     rng = random.Random(9)
     mixed = Group("g", (Pods("a", 1, ((GPU, 1),)), Pods("b", 1, (("cpu", 1),))), required=RACK)
-    found = next(each for each in (fittings([mixed], LEVELS, cluster(rng)) for _ in range(50)) if each and each.found)
+    tries = (fittings([mixed], LEVELS, cluster(rng)) for _ in range(50))
+    found = next(tried for tried in tries if tried and tried.found)
 
     assert not found.exact
+
+
+FREE = {GPU: 8, "pods": 10}
+
+
+def node(name: str, rack: str | None) -> Node:
+    return Node(name, {} if rack is None else {RACK.key: rack}, FREE, FREE)
+
+
+NODES = [node("a", "r1"), node("b", None)]
+TOGETHER = Group("together", (Pods("p", 1, ((GPU, 8),)),), required=RACK)
+ANYWHERE = Group("anywhere", (Pods("q", 1, ((GPU, 8),)),))
+
+
+def test_a_topology_excludes_nodes_that_lack_a_level() -> None:
+    verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES)
+    assert verdict.kind == "never"
+    assert dict(verdict.excluded) == {f"lacks label {RACK.key}": ("b",)}
+
+
+def test_pod_affinity_leaves_them_to_unconstrained_pods() -> None:
+    verdict = judge((TOGETHER, ANYWHERE), (RACK,), NODES, partial=True)
+    assert verdict.kind == "fits"
+    assert {placed.group.name: placed.nodes for placed in verdict.placed} == {
+        "together": (("a", 1),),
+        "anywhere": (("b", 1),),
+    }
+    assert verdict.excluded == ()
+
+
+def test_they_are_still_no_domain() -> None:
+    assert judge((TOGETHER,), (RACK,), [node("b", None)], partial=True).kind == "never"
