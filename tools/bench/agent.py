@@ -67,7 +67,7 @@ class _RunningAgent:
         return {name: float(value) for line in lines if line[0] != "#" for name, _, value in [line.rpartition(" ")]}
 
     def after_probes(self, count: int) -> list[psutil.Process]:
-        """Its processes, once it has probed so often and published. Raises MeasurementFailed."""
+        """Its processes, once it has probed so often and published. Raises MeasurementError."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             self.program.check()
@@ -109,20 +109,20 @@ def memory_figures(*, quick: bool) -> Iterator[Figure]:
             [_memory_of(name, site) for _ in range(1 + runs)][1:] for name in ("interpreter", "nvml_pass")
         )
     peers = (
-        Peer("interpreter with ssl, http.client, json", _mib([each.total for each in bare])),
-        Peer("interpreter after one NVML pass", _mib([each.total for each in one_pass])),
+        Peer("interpreter with ssl, http.client, json", _mib([held.total for held in bare])),
+        Peer("interpreter after one NVML pass", _mib([held.total for held in one_pass])),
     )
-    yield Figure("agent, whole process tree", _mib([each.total for each in trees]), Target(36), peers)
+    yield Figure("agent, whole process tree", _mib([held.total for held in trees]), Target(36), peers)
     yield Figure(
         "  of it anonymous",
-        _mib([each.anonymous for each in trees]),
+        _mib([held.anonymous for held in trees]),
         Target(20),
         (
-            Peer("interpreter", _mib([each.anonymous for each in bare])),
-            Peer("one NVML pass", _mib([each.anonymous for each in one_pass])),
+            Peer("interpreter", _mib([held.anonymous for held in bare])),
+            Peer("one NVML pass", _mib([held.anonymous for held in one_pass])),
         ),
     )
-    yield Figure("  as PSS beside this benchmark", _mib([each.pss for each in trees]))
+    yield Figure("  as PSS beside this benchmark", _mib([held.pss for held in trees]))
     for role, values in zip(_ROLES, zip(*parts, strict=True), strict=True):
         yield Figure(f"  {role}, PSS", _mib([value.pss for value in values]))
         yield Figure(f"  {role}, anonymous (shared pages split)", _mib([value.anonymous for value in values]))
@@ -155,8 +155,8 @@ def start_figures(*, quick: bool) -> Iterator[Figure]:
         agents = [_until_patch(site, "agent", f"node-{run}", *flags) for run in range(runs)][1:]
         patches = [_until_patch(site, "patch", f"node-{runs + run}") for run in range(runs)][1:]
     limit = "ssl, http.client, json and one PATCH"
-    cpu, elapsed = (Sample(each, "ms") for each in zip(*agents, strict=True))
-    peer_cpu, peer_elapsed = (Peer(limit, Sample(each, "ms")) for each in zip(*patches, strict=True))
+    cpu, elapsed = (Sample(values, "ms") for values in zip(*agents, strict=True))
+    peer_cpu, peer_elapsed = (Peer(limit, Sample(values, "ms")) for values in zip(*patches, strict=True))
     yield Figure("agent, start to first PATCH, CPU", cpu, Target(120, limit=33), (peer_cpu,))
     yield Figure("  elapsed", elapsed, None, (peer_elapsed,))
 

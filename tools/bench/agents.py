@@ -56,8 +56,8 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
             item["metadata"]["name"] for item in client.call(Request("GET", NODES, {"limit": str(agents)}))["items"]
         ]
         cluster = load(None, environment, folder)
-        fleet = [Publisher(ApiClient(cluster, "toposcope-agent"), each) for each in names]
-        new = [describe(raw, each, None) for each in names]
+        fleet = [Publisher(ApiClient(cluster, "toposcope-agent"), name) for name in names]
+        new = [describe(raw, name, None) for name in names]
         with (
             statuses(client) as news,
             program("controller", environment, folder, *ARGUMENTS) as running,
@@ -68,9 +68,9 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
             quiet = _quiet(servers)
             reads = _measure([publisher.refresh for publisher in fleet], servers, running.pid, 0.0)
             first = _publish(fleet, new, servers, running.pid, over, seen)
-            hurt = [describe(_hurt(raw), name, each.baseline) for name, each in zip(names, fleet, strict=True)]
+            hurt = [describe(_hurt(raw), name, agent.baseline) for name, agent in zip(names, fleet, strict=True)]
             spread = _publish(fleet, hurt, servers, running.pid, over, seen)
-            well = [describe(raw, name, each.baseline) for name, each in zip(names, fleet, strict=True)]
+            well = [describe(raw, name, agent.baseline) for name, agent in zip(names, fleet, strict=True)]
             burst = _publish(fleet, well, servers, running.pid, 0.0, seen)
     what = f"{agents} agents, {nodes:,} nodes, kube-apiserver"
     idling = Peer("the servers at rest, as long", Sample((1000 * quiet * reads.elapsed / agents,), "ms"))
@@ -162,7 +162,7 @@ def _publish(
     with seen.changed:
         if not seen.changed.wait_for(lambda: answered.keys() <= seen.at.keys(), _PATIENCE):
             raise MeasurementError(f"{len(answered.keys() - seen.at.keys())} writes were not shown by the watch")
-        lags = tuple(1000 * max(seen.at[each] - at, 0.0) for each, at in answered.items())
+        lags = tuple(1000 * max(seen.at[write] - at, 0.0) for write, at in answered.items())
     return _Found(found.of_servers, found.of_controller, lags, found.elapsed)
 
 

@@ -58,7 +58,7 @@ JOBSET_CRD: Final = {
 
 
 def call(server: EmbeddedApiServer, method: str, path: str, body: Any = None) -> int:
-    """A request past the network; its HTTP status. Raises MeasurementFailed when the server finds fault with it."""
+    """A request past the network; its HTTP status. Raises MeasurementError when the server finds fault with it."""
     headers = {"content-type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
     text = b"" if body is None else msgspec.json.encode(body)
     answer = server.api.handle(Request(method, path, {}, headers, text))
@@ -137,7 +137,7 @@ class Churn:
         """One node is not ready, another not well, for a moment."""
         down, ill = self._some(2)
         changed = {**down, "status": deepcopy(down["status"])}
-        next(each for each in changed["status"]["conditions"] if each["type"] == "Ready")["status"] = "False"
+        next(state for state in changed["status"]["conditions"] if state["type"] == "Ready")["status"] = "False"
         self._for_a_moment(down, changed)
         self._for_a_moment(ill, _relabelled(ill, {STATE: "degraded"}))
 
@@ -177,7 +177,7 @@ class Churn:
     def _remove(self, node: dict[str, Any]) -> None:
         name = node["metadata"]["name"]
         del self._nodes[name]
-        self._undo = [each for each in self._undo if each["metadata"]["name"] != name]
+        self._undo = [node for node in self._undo if node["metadata"]["name"] != name]
         self._call("DELETE", f"{NODES}/{name}")
 
     def _workload(self, name: str) -> None:

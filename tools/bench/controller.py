@@ -163,8 +163,8 @@ def change_figures(*, quick: bool) -> Iterator[Figure]:
             rack = racks[i // 2][1] if i % 2 else "a-rack-of-its-own"
             measured.append(change(server, client, name, rack, running))
         writes, reads = at_rest(server)
-    written, controller = ([1000 * each[i] for each in measured] for i in (0, 1))
-    trip = Peer("one GET over TLS", Sample(tuple(1000 * each for each in trips), "ms"))
+    written, controller = ([1000 * run[i] for run in measured] for i in (0, 1))
+    trip = Peer("one GET over TLS", Sample(tuple(1000 * trip for trip in trips), "ms"))
     for share, target in ((0.5, 5), (0.99, 20)):
         yield Figure(
             f"label changed to status written, {nodes:,} nodes, p{100 * share:.0f}",

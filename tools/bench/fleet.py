@@ -136,8 +136,8 @@ class CountingServer:
 
     def forget(self) -> None:
         """Count anew."""
-        for each in (self.reads, self.writes, self.tried):
-            each.clear()
+        for counts in (self.reads, self.writes, self.tried):
+            counts.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,14 +106,14 @@ def verdict(what: str, looks: Sequence[Mapping[str, Any]], asked: Sequence[Mappi
     line = trend(memory)
     yield Figure(f"{what}, resident memory", Sample(tuple(memory), "MiB"))
     yield Figure("  its slope", Sample((1024 * line.slope,), f"KiB an hour (standard error {1024 * line.error:.1f})"))
-    yield from _grown("  memory that grows", growing([{"rss": each} for each in memory], _MEMORY))
+    yield from _grown("  memory that grows", growing([{"rss": value} for value in memory], _MEMORY))
     few = [{name: look[name] for name in ("files", "threads")} for look in looks]
     yield from _grown("  open files and threads that grow", growing(few, _FEW))
     places = {place for look in looks for place in look["sizes"]}
     if places:
         grown = growing([look["sizes"] for look in looks], _ENTRIES)
         yield from _grown(f"  containers that grow, of {len(places):,}", grown)
-    yield Figure("  API requests in an hour", Sample(tuple(sum(each.values()) for each in asked), ""))
+    yield Figure("  API requests in an hour", Sample(tuple(sum(hour.values()) for hour in asked), ""))
     yield from _grown("  kinds of requests that grow", growing(asked, _REQUESTS))
 
 

@@ -144,7 +144,7 @@ def _shown(page: Page, selector: str, text: str = "") -> float:
 
 def _cpu(session: CDPSession) -> float:
     """Milliseconds that the page's main thread has worked so far."""
-    found = {each["name"]: float(each["value"]) for each in session.send("Performance.getMetrics")["metrics"]}
+    found = {metric["name"]: float(metric["value"]) for metric in session.send("Performance.getMetrics")["metrics"]}
     return 1000 * found["TaskDuration"]
 
 

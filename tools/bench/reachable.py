@@ -72,7 +72,7 @@ def process_roots(packages: frozenset[str]) -> Iterator[tuple[str, object]]:
             where = at.f_code.co_qualname
             yield from ((f"{where} {name}", value) for name, value in list(at.f_locals.items()))
             at = at.f_back
-    for module in [each for name, each in sys.modules.items() if name.partition(".")[0] in packages]:
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] in packages]:
         for name, value in list(vars(module).items()):
             if isinstance(value, type) and value.__module__ == module.__name__:
                 yield from ((f"{value.__qualname__}.{own}", part) for own, part in list(vars(value).items()))
@@ -88,7 +88,7 @@ def _below(name: str, item: Any) -> Iterator[tuple[str, object]]:
             yield inner, key
             yield inner, value
     elif isinstance(item, _ITEMS):
-        yield from ((inner, each) for each in list(item))
+        yield from ((inner, part) for part in list(item))
     if isinstance(item, type | ModuleType) or type(item) in _ITEMS or type(item) is dict:
         return
     if isinstance(item, FunctionType):
@@ -101,7 +101,7 @@ def _below(name: str, item: Any) -> Iterator[tuple[str, object]]:
     else:
         attributes = dict(_attributes(item))
         yield from ((f"{type(item).__qualname__}.{own}", value) for own, value in attributes.items())
-        if not attributes:  # made in C: what it tells the garbage collector has no names
+        if not attributes:  # made in C: what the garbage collector learns of it has no names
             yield from ((f"{type(item).__qualname__} inside", referent) for referent in gc.get_referents(item))
 
 

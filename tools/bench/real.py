@@ -103,8 +103,8 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
         for path in (PATH, _BINDINGS):
             _until_served(client, path)
         with ThreadPoolExecutor(_LOADERS) as pool:
-            for i, each in enumerate(clients):
-                pool.submit(_load, each, nodes, i)
+            for i, loader in enumerate(clients):
+                pool.submit(_load, loader, nodes, i)
         found = len(client.call(Request("GET", NODES, {}))["items"])
         if found != nodes:
             raise MeasurementError(f"{found} of {nodes} nodes were taken")
@@ -236,7 +236,7 @@ class News:
             self._changed.notify_all()
 
     def after(self, running: Program | None, done: Callable[[dict[str, Any]], bool]) -> tuple[dict[str, Any], float]:
-        """Wait for a status that will do; it, and when it came. Raises MeasurementFailed."""
+        """Wait for a status that will do; it, and when it came. Raises MeasurementError."""
         with self._changed:
             if not self._changed.wait_for(lambda: done(self._status), _PATIENCE):
                 what = f"no such state was seen within {_PATIENCE:.0f} s"
@@ -262,7 +262,7 @@ def news_of(client: ApiClient, path: str, name: str, field: str) -> Iterator[New
             for line in stream:
                 news.put(msgspec.json.decode(line)["object"].get(field) or {})
         except KubeError as error:
-            if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits tells what is missing
+            if not ended.is_set():  # at the end we cut it ourselves; before, the one who waits reports what is missing
                 print(f"the watch of statuses ended: {error}", file=sys.stderr)
 
     ended = threading.Event()

@@ -143,7 +143,7 @@ def event_figures(*, quick: bool) -> Iterator[Figure]:
 def event_rate(nodes: int, runs: int) -> Sample:
     """Events a second that reach the index of a cluster of that size, each one a changed label of a full-sized Node."""
     some = [msgspec.json.encode(node) for node in large_cluster(min(nodes, _EVENTS))]
-    changed = lines("MODIFIED", [each.replace(b'"block-', b'"other-') for each in some])
+    changed = lines("MODIFIED", [node.replace(b'"block-', b'"other-') for node in some])
     bookmark = {"metadata": {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}}
     rates = []
     for _ in range(runs):

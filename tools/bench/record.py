@@ -37,7 +37,7 @@ class Recorder:
 
     def _call(self, name: str, function: Any, *arguments: Any) -> Any:
         self.calls.append((name, arguments))
-        real = [self._handles.get(each, each) if isinstance(each, str) else each for each in arguments]
+        real = [self._handles.get(value, value) if isinstance(value, str) else value for value in arguments]
         where = (name, tuple(key(argument) for argument in arguments))
         try:
             answer = function(*real)

@@ -38,7 +38,7 @@ _SIZES: Final = {1_000: 3, 3_000: 3, 10_000: 3, 30_000: 1, 100_000: 1}
 _CHANGES: Final = {1_000: 50, 3_000: 50, 10_000: 50, 30_000: 30, 100_000: 30}
 _QUICK: Final = 3_000
 _NAIVE: Final = 10_000
-"""The typed client takes milliseconds and 200 kB a node: beyond this it tells nothing new."""
+"""The typed client takes milliseconds and 200 kB a node: beyond this it shows nothing new."""
 _NODE_ON_DISK: Final = 60_000
 _MIB: Final = 1 << 20
 _KIB: Final = 1024
@@ -154,8 +154,8 @@ def _peers(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: in
         if name == "naive" and nodes > _NAIVE:
             continue
         used = [until_done(name, folder, server) for _ in range(1 if name == "naive" else runs)]
-        curves.add(f"{called}, CPU", "s", nodes, Sample(tuple(each[0] for each in used), "s"), limit=True)
-        curves.add(f"{called}, peak memory", "MiB", nodes, Sample(tuple(each[1] for each in used), "MiB"), limit=True)
+        curves.add(f"{called}, CPU", "s", nodes, Sample(tuple(run[0] for run in used), "s"), limit=True)
+        curves.add(f"{called}, peak memory", "MiB", nodes, Sample(tuple(run[1] for run in used), "MiB"), limit=True)
 
 
 def _commands(curves: Curves, nodes: int, runs: int) -> None:

@@ -28,7 +28,7 @@ from toposcope.simulator.pod_object import pod_objects
 _SPEC: Final = {"publish": {"kai": "Never"}}
 """Grove makes KAI's Topology from the binding, and no Grove runs here."""
 _SLICE: Final = 1.0
-"""Seconds that one order waits at most, so that whoever gave it can look whether waiting still makes sense."""
+"""Seconds that one order waits at most, so that the caller can check whether waiting still makes sense."""
 
 
 class Journal:

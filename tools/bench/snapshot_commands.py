@@ -133,8 +133,8 @@ def write_cluster(file: Path, nodes: int) -> int:
             }
             own = list(pod_objects(node, number))
             pods += len(own)
-            for each in (shown, *own):
-                text = msgspec.json.format(msgspec.json.encode(each), indent=4).replace(b"\n", b"\n        ")
+            for document in (shown, *own):
+                text = msgspec.json.format(msgspec.json.encode(document), indent=4).replace(b"\n", b"\n        ")
                 out.write((b"        " if first else b",\n        ") + text)
                 first = False
         out.write(b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n')
@@ -142,15 +142,15 @@ def write_cluster(file: Path, nodes: int) -> int:
 
 
 def _run(program: str, expected: bytes, *arguments: str) -> tuple[float, float, float]:
-    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementFailed."""
+    """CPU seconds, seconds and peak MiB of one process, which has to say what is expected. Raises MeasurementError."""
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        said, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
+        output, peak = (pipe.read() if pipe else b"" for pipe in (process.stdout, process.stderr))
         _, status, usage = os.wait4(process.pid, 0)
         elapsed = time.monotonic() - began
         process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode or expected not in said:
+    if process.returncode or expected not in output:
         raise MeasurementError(f"{' '.join(arguments)} ended with code {process.returncode}: {peak.decode()[-200:]}")
     return usage.ru_utime + usage.ru_stime, elapsed, int(peak.split()[-1]) * _KIB / _MIB

@@ -209,7 +209,7 @@ class _Stream:
         self._socket.close()
 
     def delta(self) -> None:
-        """Wait for the next delta. Raises MeasurementFailed."""
+        """Wait for the next delta. Raises MeasurementError."""
         silent = 0
         for line in self._file:
             silent += line == b"event: status\n"
@@ -218,5 +218,5 @@ class _Stream:
             if line == b"event: delta\n":
                 return
             if line == b"event: reset\n":
-                raise MeasurementError("a change of one node was told as a reset")
+                raise MeasurementError("a change of one node arrived as a reset")
         raise MeasurementError("the stream ended")

@@ -58,7 +58,7 @@ class ApiServer:
         return self._answer()
 
     def wait(self, program: "Program", *order: str) -> Any:
-        """Give an order that waits for something that a program does. Raises MeasurementFailed."""
+        """Give an order that waits for something that a program does. Raises MeasurementError."""
         deadline = time.monotonic() + _PATIENCE
         while (answer := self.tell(*order)) is None:
             program.check()
@@ -69,7 +69,7 @@ class ApiServer:
     def _answer(self) -> Any:
         line = _open(self._process.stdout).readline()
         if not line:
-            raise MeasurementError("the API server ended; what it said stands above")
+            raise MeasurementError("the API server ended; its output is above")
         return msgspec.json.decode(line)
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class Program:
         self.pid = process.pid
 
     def word(self) -> str:
-        """Wait until it says that it is done, and return what it said. Raises MeasurementFailed."""
+        """Wait for its next line and return it. Raises MeasurementError."""
         line = _open(self._process.stdout).readline().decode().strip()
         if not line:
             self._process.wait(_END)
@@ -98,7 +98,7 @@ class Program:
         return line
 
     def ask(self, *order: object) -> Any:
-        """Give an order to a program that takes some, and return its answer. Raises MeasurementFailed."""
+        """Give an order to a program that takes some, and return its answer. Raises MeasurementError."""
         self.check()
         pipe = _open(self._process.stdin)
         pipe.write(msgspec.json.encode(order) + b"\n")
@@ -106,15 +106,15 @@ class Program:
         return msgspec.json.decode(self.word())
 
     def check(self) -> None:
-        """Raise MeasurementFailed when it has ended."""
+        """Raise MeasurementError when it has ended."""
         code = self._process.poll()
         if code is not None:
             raise self.failure(f"it ended with code {code}")
 
     def failure(self, what: str) -> MeasurementError:
         """The error that says what is wrong with it, with the end of its log."""
-        said = self._log.read_text(errors="replace").strip().splitlines()[-3:]
-        return MeasurementError(f"{self._log.stem}: {what}; its last words: {' | '.join(said) or 'none'}")
+        lines = self._log.read_text(errors="replace").strip().splitlines()[-3:]
+        return MeasurementError(f"{self._log.stem}: {what}; its log ends: {' | '.join(lines) or 'empty'}")
 
 
 def account(folder: Path) -> None:

@@ -20,7 +20,7 @@ from tools.apiserver.server import Binaries, ServerError, UnavailableError, find
 from tools.chaos import report
 from tools.chaos.actors import Scale
 from tools.chaos.faults import FAULTS
-from tools.chaos.planted_violations import sabotage
+from tools.chaos.planted_violations import find_planted
 from tools.chaos.rounds import Outcome, play
 from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
 from tools.chaos.shrink import shrink
@@ -77,7 +77,9 @@ def _arguments() -> argparse.Namespace:
             help=f"how much faster than the machine's the clocks of {program}s run; default: {speed:g}",
         )
     parser.add_argument("--no-shrink", action="store_true", help="leave a schedule that failed as it is")
-    parser.add_argument("--sabotage", action="store_true", help="plant violations first: each has to be found")
+    parser.add_argument(
+        "--plant", "--sabotage", action="store_true", help="plant violations first: each has to be found"
+    )
     parser.add_argument("--write", action="store_true", help="put the tables into docs/figures/reliability.json")
     parser.add_argument("--list", action="store_true", help="show the faults and end")
     return parser.parse_args()
@@ -89,7 +91,7 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
     print(f"{figures.machine()}\n{figures.command('chaos')}, seed {seed}", flush=True)
-    if arguments.sabotage and not _finds_saboteurs(binaries):
+    if arguments.plant and not _finds_planted(binaries):
         return 1
     outcomes: list[Outcome] = []
     unjudged = False
@@ -126,10 +128,10 @@ def _run(binaries: Binaries, arguments: argparse.Namespace) -> int:
     return 2 if unjudged else 0
 
 
-def _finds_saboteurs(binaries: Binaries) -> bool:
+def _finds_planted(binaries: Binaries) -> bool:
     """Whether every planted violation is found, in a cluster of its own."""
     with World(binaries, Scale(agents=1)) as world:
-        return not sabotage(world)
+        return not find_planted(world)
 
 
 def _schedules(world: World, seed: int, arguments: argparse.Namespace) -> Iterator[Schedule]:
@@ -164,7 +166,7 @@ def _faults(only: str | None) -> list[Fault]:
 
 
 def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:
-    """Try parts of a schedule, each in a cluster of its own, and print the command for the smallest that fails."""
+    """Try parts of a schedule, one cluster for each, and print the command for the smallest that fails."""
 
     def fails(schedule: Schedule) -> bool:
         with World(binaries, scale) as world:

@@ -108,7 +108,7 @@ class Turns:
     """Whose turn it is, by the claims of the Lease that the server stored.
 
     A controller may write for a while after each claim of its own, and no longer once another has written since. A
-    claim by another alone ends nothing: whoever makes a new Lease has to wait for the old leader before it writes.
+    claim by another alone ends nothing: who makes a new Lease has to wait for the old leader before it writes.
     """
 
     def __init__(self, findings: Findings, term: float) -> None:
@@ -137,7 +137,7 @@ class Turns:
         own = [write for write in done if write.user == _CONTROLLER]
         self._claims |= {(write.done, write.pod) for write in own if write.is_lease and _is_claim(write)}
         self._claims |= {(write.came, write.pod) for write in lost if write.resource == "leases"}
-        for write in sorted(own, key=lambda each: each.came):
+        for write in sorted(own, key=lambda write: write.came):
             if write.resource != "leases":
                 self._findings.checked("writer")
                 self._judge(write)
@@ -160,7 +160,7 @@ class Turns:
     def _served(self, began: datetime, ended: datetime) -> timedelta:
         """How much of the time between the server did not stand still."""
         still = (min(until or ended, ended) - max(since, began) for since, until in self._stops)
-        return ended - began - sum((max(each, timedelta()) for each in still), timedelta())
+        return ended - began - sum((max(span, timedelta()) for span in still), timedelta())
 
 
 def _moment(text: str) -> datetime:
@@ -171,18 +171,18 @@ def _is_claim(write: Write) -> bool:
     return bool((write.body.get("spec") or {}).get("holderIdentity"))
 
 
-class Deeds:
+class PublishedWrites:
     """What the programs did to published objects: only ours, only to say what is desired, never without cause."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self.levels: dict[tuple[str, str], Any] = {}
         """(API group, name) of each object that is ours to write, to its desired levels."""
-        self.excused = False
+        self.deletion_expected = False
         """Whether something was done to published objects that is a cause to delete them."""
         self.free: set[str] = set()
         """API groups in which nothing of others was there for a while, so that every name was free."""
-        self.lent: set[tuple[str, str]] = set()
+        self.allowed: set[tuple[str, str]] = set()
         """(API group, name) of objects that are Toposcope's to make while something else is not served."""
         self.late_grove = False
         """Whether Grove has been away so far, even if only for a while."""
@@ -198,12 +198,12 @@ class Deeds:
 
     def _published(self, write: Write) -> None:
         wanted = self.levels.get((write.group, write.name))
-        if wanted is None and (write.group in self.free or (write.group, write.name) in self.lent):
+        if wanted is None and (write.group in self.free or (write.group, write.name) in self.allowed):
             return
         if wanted is None:
             self._findings.add("foreign", f"{write.pod} did {write.what}: not ours")
         elif write.verb in ("delete", "deletecollection"):
-            if not self.excused:
+            if not self.deletion_expected:
                 self._findings.add("levels", f"{write.pod} did {write.what} without a cause")
-        elif (said := (write.body.get("spec") or {}).get("levels")) != wanted:
-            self._findings.add("levels", f"{write.pod} did {write.what} with levels {said}, should be {wanted}")
+        elif (levels := (write.body.get("spec") or {}).get("levels")) != wanted:
+            self._findings.add("levels", f"{write.pod} did {write.what} with levels {levels}, should be {wanted}")

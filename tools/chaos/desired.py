@@ -52,10 +52,10 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
             _run_once(kubeconfig)
             start_grove(copy)
         _run_once(kubeconfig)
-        return said(copy)
+        return observed(copy)
 
 
-def said(api: AdminApi) -> dict[str, Any]:
+def observed(api: AdminApi) -> dict[str, Any]:
     """Path of each object that Toposcope writes, or that follows from it, to what it says. Raises AssertionError."""
     found: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
@@ -67,10 +67,10 @@ def said(api: AdminApi) -> dict[str, Any]:
 
 
 def timeless(value: Any) -> Any:
-    """A document without what tells only when or in which edition."""
+    """A document without fields that only say when it was written, and which revision it is."""
     if isinstance(value, dict):
-        return {key: timeless(each) for key, each in value.items() if key not in _HISTORY}
-    return [timeless(each) for each in value] if isinstance(value, list) else value
+        return {key: timeless(part) for key, part in value.items() if key not in _HISTORY}
+    return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
 def differences(wanted: Any, found: Any, where: str = "") -> list[str]:

@@ -44,7 +44,7 @@ class Machine:
     now: Evidence = field(default_factory=Evidence)
     before: Evidence = field(default_factory=Evidence)
 
-    def suffer(self, faults: str, *, answers: bool = True) -> None:
+    def set_faults(self, faults: str, *, answers: bool = True) -> None:
         """Break it as the text says; empty text: heal it. `answers`: whether NVML still says what there is."""
         if answers:
             self.now.states |= {faults}

@@ -96,7 +96,7 @@ class ObjectRules:
         """What somebody else made."""
         self._planted[document["metadata"]["name"]] = _essence(document)
 
-    def uproot(self) -> None:
+    def forget_foreign(self) -> None:
         """Whoever made them takes them away, until they are planted anew: their names are free."""
         self._planted.clear()
 
@@ -165,8 +165,8 @@ class Observer:
             **self.objects,
         }
         self._threads = [
-            threading.Thread(target=self._follow, args=(path, each.seen, each.gone), daemon=True)
-            for path, each in rules.items()
+            threading.Thread(target=self._follow, args=(path, rule.seen, rule.gone), daemon=True)
+            for path, rule in rules.items()
         ]
 
     def _follow(

@@ -1,4 +1,4 @@
-"""Planted violations: what the observer and the audit must find. A judge that has never convicted proves nothing."""
+"""Violations planted on purpose: the observer and the audit must find every one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools.apiserver.client import MERGE, pod_token
 from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
-from tools.chaos.faults.model import Deed
+from tools.chaos.faults.model import Action
 from tools.chaos.machines import PREFIX
 from tools.chaos.world import NotSettledError
 
@@ -31,7 +31,7 @@ _STATUS: Final = {
 def _patch(world: World, path: str, body: dict[str, Any], token: str | None = None) -> None:
     code, answer = world.api.request("PATCH", path, body, content_type=MERGE, token=token)
     if code != 200:
-        raise NotSettledError(f"the saboteur was not let near {path}: {answer}")
+        raise NotSettledError(f"not allowed to write {path}: {answer}")
 
 
 def _node(world: World) -> str:
@@ -84,10 +84,10 @@ def _end_a_program(world: World, _target: str) -> None:
     # As if it had ended by itself: it is meant to run, and does not.
     process.expect()
     if process.pid != pid:
-        raise NotSettledError("the saboteur ended another program")
+        raise NotSettledError("another program was ended")
 
 
-SABOTEURS: Final[dict[str, tuple[str, str, Deed]]] = {
+PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
     "a label disappears": ("labels", "nvlink-domain", _lose_a_label),
     "a label says what is not so": ("labels", "gpus became '64'", _lie),
     "a foreign label is changed": ("foreign", "'example.com/pool': 'mine'", _touch_a_foreign_label),
@@ -102,26 +102,26 @@ SABOTEURS: Final[dict[str, tuple[str, str, Deed]]] = {
     "a level is called unavailable": ("levels", "'rack' is no longer available", _cry_wolf),
     "a program ends by itself": ("programs", "ended with code", _end_a_program),
 }
-"""What is done, to the invariant that it breaks, a part of the words for it, and the deed."""
+"""What is done, to the invariant that it breaks, words that the violation must have, and the action."""
 
 _PATIENCE: Final = 20.0
 _LOOK: Final = 0.2
 
 
-def sabotage(world: World) -> list[str]:
-    """Commit every deed in a world that is at rest; those that were not found."""
+def find_planted(world: World) -> list[str]:
+    """Plant every violation in a world that is at rest; those that were not found."""
     missed = []
-    for what, (invariant, words, deed) in SABOTEURS.items():
+    for what, (invariant, words, action) in PLANTED.items():
         world.begin_round()
         world.findings.take()
-        deed(world, "")
+        action(world, "")
         deadline = time.monotonic() + _PATIENCE
         found: list[Violation] = []
-        while not any(each.invariant == invariant and words in each.what for each in found):
+        while not any(violation.invariant == invariant and words in violation.what for violation in found):
             if time.monotonic() > deadline:
                 missed.append(what)
                 break
-            world.tend()
+            world.restart_ended()
             world.judge()
             found += world.findings.take()
             time.sleep(_LOOK)

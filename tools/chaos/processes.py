@@ -62,12 +62,12 @@ class Program:
         self.starts += 1
         self._wrapped = bool(wrapper)
         program = f"from tools.chaos.programs.{self._module} import main; raise SystemExit(main())"
-        with (output or self.log).open("ab") as said:
+        with (output or self.log).open("ab") as log:
             self._process = subprocess.Popen(
                 [*wrapper, sys.executable, "-W", "error", "-c", program, *self._arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 env=self._environment,
                 cwd=ROOT,
                 start_new_session=True,
@@ -107,21 +107,21 @@ class Program:
         return []
 
     def died(self) -> str:
-        """How it ended though nobody told it to; nothing when it did not."""
+        """How it ended by itself; empty when it did not."""
         code = self._process.poll() if self._wanted and self._process else None
-        return "" if code is None else f"{self.name} ended with code {code}: {self.last_words()}"
+        return "" if code is None else f"{self.name} ended with code {code}: {self.last_line()}"
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line of its log."""
-        lines = self.said().strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        lines = self.output().strip().splitlines()
+        return lines[-1] if lines else "its log is empty"
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Its log."""
         return self.log.read_text(encoding="utf-8", errors="replace") if self.log.exists() else ""
 
     def trouble(self) -> str:
-        """What is wrong with it, as its own probes say."""
+        """What its own probes report as wrong; empty when they are fine."""
         for path in ("/healthz", "/readyz"):
             try:
                 answer = self._http.request("GET", path)

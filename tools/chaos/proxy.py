@@ -83,7 +83,7 @@ class Pair:
 
 
 class Proxy:
-    """One proxy; to be made and told from any thread, its work is done in the loop of `ProxyThread`."""
+    """One proxy; create and switch it from any thread, its work is done in the loop of `ProxyThread`."""
 
     def __init__(self, upstream: tuple[str, int], certificates: Certificates) -> None:
         self.mode = Mode.PASS

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.2
 _FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, NotSettledError)
-"""What happens to whoever breaks or heals something that another fault has broken already."""
+"""Raised when a fault is injected or healed where another fault has broken something already."""
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Outcome:
     settled: float = 0.0
 
 
-def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda _: None) -> Outcome:
+def play(world: World, schedule: Schedule, report: Callable[[str], None] = lambda _: None) -> Outcome:
     """Carry out one round."""
     outcome = Outcome(schedule)
     world.begin_round()
     if any(step.fault == "etcd-restored" for step in schedule):
         world.save()
-    world.neighbours.busy = True
+    world.stand_ins.busy = True
     began = time.monotonic()
     pending: list[Step] = []
     beginning = sorted(schedule, key=lambda step: step.start)
@@ -47,17 +47,17 @@ def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda 
         if beginning and (not lasting or began + beginning[0].start <= lasting[0][0]):
             step = beginning.pop(0)
             _live(world, began + step.start)
-            _inject(world, step, outcome, told)
+            _inject(world, step, outcome, report)
             # From now on, not from when it was due: whatever it is done to may have been slow to answer.
-            lasting = sorted([*lasting, (time.monotonic() + step.seconds, step)], key=lambda each: each[0])
+            lasting = sorted([*lasting, (time.monotonic() + step.seconds, step)], key=lambda due: due[0])
         else:
             ends, step = lasting.pop(0)
             _live(world, ends)
             if not _healed(world, step):
                 pending.append(step)
     _heal_the_rest(world, pending)
-    world.neighbours.busy = False
-    _settle(world, outcome, told)
+    world.stand_ins.busy = False
+    _settle(world, outcome, report)
     world.judge()
     outcome.violations = world.findings.take()
     return outcome
@@ -65,20 +65,20 @@ def play(world: World, schedule: Schedule, told: Callable[[str], None] = lambda 
 
 def _live(world: World, until: float) -> None:
     while True:
-        world.tend()
+        world.restart_ended()
         left = until - time.monotonic()
         if left <= 0:
             return
         time.sleep(min(left, _LOOK))
 
 
-def _inject(world: World, step: Step, outcome: Outcome, told: Callable[[str], None]) -> None:
+def _inject(world: World, step: Step, outcome: Outcome, report: Callable[[str], None]) -> None:
     # Healed in any case: half of it may have been done.
     outcome.injected.append(step)
     try:
         FAULTS[step.fault].inject(world, step.target)
     except _FAILED as error:
-        told(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
+        report(f"{step} did not take place: {type(error).__name__}: {str(error)[:200]}")
 
 
 def _healed(world: World, step: Step) -> bool:
@@ -97,22 +97,22 @@ def _heal_the_rest(world: World, pending: list[Step]) -> None:
         pending = [step for step in pending if not _healed(world, step)]
         if time.monotonic() > deadline:
             raise ServerError(f"cannot be healed: {', '.join(map(str, pending))}")
-        world.tend()
+        world.restart_ended()
         time.sleep(_LOOK)
     world.mend_servers()
 
 
-def _settle(world: World, outcome: Outcome, told: Callable[[str], None]) -> None:
+def _settle(world: World, outcome: Outcome, report: Callable[[str], None]) -> None:
     """Wait until everything is as it should be, see that changes are noticed, and wait again."""
     began = time.monotonic()
     if not _becomes(world, world.unsettled):
         return
     outcome.settled = time.monotonic() - began
-    told(f"settled after {outcome.settled:.1f} s")
+    report(f"settled after {outcome.settled:.1f} s")
     # What should be may have been so all the time: only a change shows who still listens.
-    world.stir()
+    world.change_something()
     noticed = _becomes(world, world.unnoticed)
-    world.neighbours.here = False
+    world.stand_ins.here = False
     # Twice: a leader may be about to change its mind.
     if noticed and _becomes(world, world.unsettled) and _becomes(world, world.unsettled):
         for actor in world.actors.values():
@@ -123,7 +123,7 @@ def _becomes(world: World, missing: Callable[[], list[str]]) -> bool:
     """Wait until nothing is missing; takes down what is when the time is over."""
     began = time.monotonic()
     while True:
-        world.tend()
+        world.restart_ended()
         world.findings.checked("converged")
         texts = missing()
         if not texts:

@@ -21,7 +21,7 @@ def shrink(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[
         size = -(-len(current) // parts)
         chunks = [current[i : i + size] for i in range(0, len(current), size)]
         without = [tuple(item for chunk in chunks[:i] + chunks[i + 1 :] for item in chunk) for i in range(len(chunks))]
-        smaller = next((each for each in _once(chunks, without) if fails(each)), None)
+        smaller = next((part for part in _once(chunks, without) if fails(part)), None)
         if smaller is not None:
             current, parts = smaller, max(2, min(parts, len(smaller)))
         elif parts >= len(current):
@@ -33,4 +33,4 @@ def shrink(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[
 
 def _once(chunks: list[tuple[T, ...]], without: list[tuple[T, ...]]) -> list[tuple[T, ...]]:
     """Parts, then complements, none twice: of two halves each is the other's complement."""
-    return [*chunks, *(each for each in without if each not in chunks)]
+    return [*chunks, *(part for part in without if part not in chunks)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tools.apiserver.client import CRDS, MERGE, pod_token
 from tools.apiserver.server import Binaries
 from tools.chaos.actors import Actor, Scale
-from tools.chaos.audit import AuditLog, Deeds, Turns
+from tools.chaos.audit import AuditLog, PublishedWrites, Turns
 from tools.chaos.cluster import (
     GROVE,
     KAI,
@@ -30,14 +30,14 @@ from tools.chaos.cluster import (
     pod,
     topologies,
 )
-from tools.chaos.desired import desired, differences, said
+from tools.chaos.desired import desired, differences, observed
 from tools.chaos.leaks import Leaks
 from tools.chaos.machines import PREFIX, Machine
-from tools.chaos.neighbours import Neighbours
 from tools.chaos.observer import Observer
 from tools.chaos.processes import ROOT, Program
 from tools.chaos.proxy import Mode, ProxyThread
 from tools.chaos.servers import Servers
+from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings
 from toposcope.api.label_keys import HOSTNAME
 
@@ -74,7 +74,7 @@ class World:
         self.observer = Observer(self.api, self.machines, self.findings)
         self.audit = AuditLog(self.servers.audit_log)
         self.turns = Turns(self.findings, scale.lease / scale.controller_speed)
-        self.deeds = Deeds(self.findings)
+        self.published_writes = PublishedWrites(self.findings)
         self.actors: dict[str, Actor] = {}
         self.desired: dict[str, Any] = {}
         self._desired_later: dict[str, Any] = {}
@@ -93,7 +93,7 @@ class World:
             for number in range(2):
                 self._add("controller", str(number), None)
             nodes = [machine.node for machine in self.machines]
-            self.neighbours = stack.enter_context(Neighbours(self.api, nodes, passing_node()))
+            self.stand_ins = stack.enter_context(StandIns(self.api, nodes, passing_node()))
             for actor in self.actors.values():
                 stack.callback(actor.program.kill)
                 actor.program.start()
@@ -196,11 +196,11 @@ class World:
                 patience=patience,
             )
             code, found = self.api.request("POST", path, document)
-            while code == 409 and path.split("/")[2] in self.deeds.free:
+            while code == 409 and path.split("/")[2] in self.published_writes.free:
                 there = f"{path}/{document['metadata']['name']}"
                 if self._is_planted(there, document):
                     break
-                # The name was free, and Toposcope took it: whoever had it comes back and insists.
+                # The name was free, and Toposcope took it: its owner comes back and insists.
                 self.api.request("DELETE", there)
                 code, found = self.api.request("POST", path, document)
             if code == 201:
@@ -259,20 +259,23 @@ class World:
         self._until(lambda: not self.unsettled(), "the controller publishes", self.unsettled)
 
     def _judge_by(self, wanted: dict[str, Any]) -> None:
-        """Tell those who judge which levels are right."""
+        """Set the levels by which the observer and the audit judge."""
         for path, document in wanted.items():
             collection, _, name = path.rpartition("/")
             if collection == TOPOLOGIES:
                 self.observer.topologies.levels[name] = [level["key"] for level in document["levels"]]
         for collection in (GROVE, KAI, KUEUE):
             group = collection.split("/")[2]
-            self.deeds.levels[group, "cluster"] = wanted[f"{collection}/cluster"]["levels"]
+            self.published_writes.levels[group, "cluster"] = wanted[f"{collection}/cluster"]["levels"]
 
     def unsettled(self) -> list[str]:
         """What is not as it should be in the end, in words; empty when everything is."""
         try:
-            there = said(self.api)
-            found = [*self._node_differences(), *min((differences(each, there) for each in self._wanted()), key=len)]
+            there = observed(self.api)
+            found = [
+                *self._node_differences(),
+                *min((differences(goal, there) for goal in self._wanted()), key=len),
+            ]
             found += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
             leaders = [actor.name for actor in self.controllers if actor.program.leads()]
         except _UNANSWERED as error:
@@ -284,13 +287,13 @@ class World:
     def _wanted(self) -> Iterator[dict[str, Any]]:
         """What may be in the end: who made KAI's Topologies depends on whether Grove was there then."""
         yield self.desired
-        if self.deeds.late_grove:
+        if self.published_writes.late_grove:
             yield self._desired_later
 
-    def stir(self) -> None:
+    def change_something(self) -> None:
         """Give the controller something to notice: a Node comes, and somebody edits Grove's resource."""
-        self.neighbours.here = True
-        self.excuse_published()
+        self.stand_ins.here = True
+        self.expect_deletions()
         by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
         with contextlib.suppress(*_UNANSWERED):
             self.api.request("PATCH", f"{GROVE}/cluster", by_hand, content_type=MERGE)
@@ -351,26 +354,26 @@ class World:
         self.snapshot = self.servers.save()
 
     def begin_round(self) -> None:
-        """Nothing is excused any more; what happened before is judged."""
+        """Judge what happened before, and expect no deletions any more."""
         self.judge()
         for machine in self.machines:
             machine.forget()
-        self.deeds.excused = False
-        self.deeds.free.clear()
-        self.deeds.lent.clear()
+        self.published_writes.deletion_expected = False
+        self.published_writes.free.clear()
+        self.published_writes.allowed.clear()
         self.memory.clear()
 
     def judge(self) -> None:
-        """Judge what the audit log and the programs' logs tell. Raises NotSettledError when the observer is blind."""
+        """Judge the audit log and the programs' logs. Raises NotSettledError when the observer is blind."""
         if self.observer.broken:
             raise NotSettledError(f"the observer is blind: {self.observer.broken}") from self.observer.broken
         done, lost = self.audit.read()
         self.turns.judge(done, lost)
-        self.deeds.judge(done)
+        self.published_writes.judge(done)
         for actor in self.actors.values():
             self.findings.checked("programs")
-            if "Traceback" in actor.program.said():
-                text = actor.program.said().partition("Traceback")[2]
+            if "Traceback" in actor.program.output():
+                text = actor.program.output().partition("Traceback")[2]
                 self.findings.add("programs", f"{actor.name} left a traceback: ...{text[-400:].strip()}")
                 actor.program.log.rename(actor.program.log.with_suffix(".traceback"))
 
@@ -381,19 +384,19 @@ class World:
             self.servers.signal(name, signal.SIGCONT)
         self.servers.start()
 
-    def tend(self) -> None:
-        """Start again what ended by itself, as a kubelet would, and take it down."""
+    def restart_ended(self) -> None:
+        """Restart programs that ended by themselves, as a kubelet would, and record that."""
         for actor in self.actors.values():
             ended = actor.program.died()
             if ended:
                 self.findings.add("programs", ended)
                 actor.program.start()
 
-    def excuse_published(self) -> None:
-        """From now on and in this round it is no wonder when published objects are deleted."""
-        self.deeds.excused = True
+    def expect_deletions(self) -> None:
+        """For the rest of this round published objects may be deleted."""
+        self.published_writes.deletion_expected = True
 
-    def uproot(self, collection: str) -> None:
+    def forget_foreign(self, collection: str) -> None:
         """What others made in a collection goes, until `plant` brings it back."""
-        self.observer.objects[collection].uproot()
-        self.deeds.free.add(collection.split("/")[2])
+        self.observer.objects[collection].forget_foreign()
+        self.published_writes.free.add(collection.split("/")[2])

@@ -83,7 +83,7 @@ def notes() -> dict[str, dict[str, str]]:
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
     found: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = found.keys() - {each.name for each in (*agent_families(), *controller_families())}
+    unknown = found.keys() - {family.name for family in (*agent_families(), *controller_families())}
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
     return found
@@ -99,8 +99,8 @@ def _families(registry: _Collected) -> Iterator[Family]:
 
 def _labels(collector: Collector, metric: Metric) -> tuple[str, ...]:
     """A metric has its labels, or belongs to a collector that has them; the client library tells neither publicly."""
-    for each in (metric, collector):
-        names: Any = vars(each).get("_labelnames")
+    for holder in (metric, collector):
+        names: Any = vars(holder).get("_labelnames")
         if names:
             return tuple(names)
     return tuple(metric.samples[0].labels) if metric.type == "info" else ()
@@ -111,10 +111,10 @@ def _more(note: dict[str, str]) -> str:
 
 
 def _table(families: Iterable[Family], *, series: bool) -> str:
-    said = notes()
+    known = notes()
     rows = []
     for family in families:
-        note = said.get(family.name, {})
+        note = known.get(family.name, {})
         row = [code(family.name), family.type, listed(family.labels), " ".join((family.help, _more(note)))]
         if series:
             if "series" not in note:

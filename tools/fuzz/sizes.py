@@ -171,7 +171,7 @@ def _spec() -> str:
     found = assess(topology, (), Absences(), 0.0)
     for condition in conditions_of(topology, found, (), anything_served=True):
         refusal(condition.message)
-    return f"{len(topology.problems):,} problems, the first ones told"
+    return f"{len(topology.problems):,} problems, the first ones reported"
 
 
 def _line() -> str:
@@ -222,9 +222,9 @@ def size_rows(sizes: tuple[Size, ...] = SIZES) -> tuple[list[tuple[str, ...]], l
     findings = list[str]()
     rows: list[tuple[str, ...]] = [("large input", "seconds", "peak", "may have", "what came of it")]
     for index, size in enumerate(sizes):
-        told, seconds, peak = _in_child(index)
-        wrong = told if told.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""
-        rows.append((size.name, number(seconds), f"{number(peak)} MiB", f"{size.peak} MiB", wrong or told)[:5])
+        outcome, seconds, peak = _in_child(index)
+        wrong = outcome if outcome.startswith("BROKEN") else f"BROKEN: {peak:.0f} MiB" if peak > size.peak else ""
+        rows.append((size.name, number(seconds), f"{number(peak)} MiB", f"{size.peak} MiB", wrong or outcome)[:5])
         findings += [f"{size.name}: {wrong}"] if wrong else []
     return [tuple(cell.splitlines()[0] for cell in row) for row in rows], findings
 
@@ -242,8 +242,8 @@ def _in_child(index: int) -> tuple[str, float, float]:
         if done.returncode:
             errors.seek(0)
             return f"BROKEN: {errors.read()[-2000:].decode(errors='replace')}", 0.0, 0.0
-    told, seconds, peak = json.loads(done.stdout)
-    return str(told), float(seconds), float(peak)
+    outcome, seconds, peak = json.loads(done.stdout)
+    return str(outcome), float(seconds), float(peak)
 
 
 def _rows() -> Iterator[Size]:
@@ -254,9 +254,9 @@ def main() -> int:
     """One row, in the child."""
     resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
     for size in _rows():
-        told = size.attempt()
+        outcome = size.attempt()
         used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
-        json.dump((told, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
+        json.dump((outcome, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
     return 0
 
 

@@ -36,7 +36,7 @@ class Subject:
 
 
 def refusal(message: object) -> Outcome:
-    """Check that somebody who did not write the program can act on a refusal. Raises Broken."""
+    """Check that somebody who did not write the program can act on a refusal. Raises BrokenInvariantError."""
     text = str(message)
     if not text.strip():
         raise BrokenInvariantError("refused without a word")
@@ -52,6 +52,6 @@ def refusal(message: object) -> Outcome:
 
 
 def held(condition: object, otherwise: str) -> None:
-    """Raise Broken unless the condition holds."""
+    """Raise BrokenInvariantError unless the condition holds."""
     if not condition:
         raise BrokenInvariantError(otherwise)

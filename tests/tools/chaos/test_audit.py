@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tools.chaos.audit import AuditLog, Deeds, Turns, Write
+from tools.chaos.audit import AuditLog, PublishedWrites, Turns, Write
 from tools.chaos.violations import Findings
 
 CONTROLLER = "system:serviceaccount:toposcope-system:toposcope-controller"
@@ -61,7 +61,7 @@ class Log:
 def judged(log: Log) -> list[str]:
     findings = Findings()
     Turns(findings, term=8.0).judge(*log.read())
-    return [each.what for each in findings.take() if each.invariant == "writer"]
+    return [violation.what for violation in findings.take() if violation.invariant == "writer"]
 
 
 def test_whoever_claimed_last_may_write(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_was_sent_to_a_server_that_stood_still_is_late_and_not_out_of_turn(
         log.claim("a", 1)
         log.add("a", STATUS, last)
         turns.judge(*log.read())
-        return [each.what for each in findings.take()]
+        return [violation.what for violation in findings.take()]
 
     assert judged_after(stop=3, last=30) == []
     assert judged_after(stop=3, last=38) != []  # 1.5 seconds before and 8 after it
@@ -166,33 +166,33 @@ def test_the_log_is_read_as_it_grows_and_half_a_line_waits(tmp_path: Path) -> No
     ]
 
 
-def deeds(tmp_path: Path, *, excused: bool = False, **write: Any) -> list[str]:
+def published_writes(tmp_path: Path, *, deletion_expected: bool = False, **write: Any) -> list[str]:
     log = Log(tmp_path / "log")
     about = {"apiGroup": write.pop("group", "grove.io"), "resource": "things", "name": write.pop("name", "cluster")}
     log.add(write.pop("pod", "a"), write.pop("about", about), 1, **write)
     findings = Findings()
-    judge = Deeds(findings)
+    judge = PublishedWrites(findings)
     judge.levels["grove.io", "cluster"] = ["rack", "host"]
-    judge.excused = excused
-    judge.lent = {("kai.scheduler", "lent")}
+    judge.deletion_expected = deletion_expected
+    judge.allowed = {("kai.scheduler", "lent")}
     judge.judge(log.read()[0])
-    return [str(each) for each in findings.take()]
+    return [str(violation) for violation in findings.take()]
 
 
 def test_published_objects_say_what_is_desired_and_stay(tmp_path: Path) -> None:
     right, less = ({"spec": {"levels": levels}} for levels in (["rack", "host"], ["host"]))
-    assert deeds(tmp_path, body=right) == []
-    assert "should be ['rack', 'host']" in deeds(tmp_path, body=less)[0]
-    assert "without a cause" in deeds(tmp_path, verb="delete")[0]
-    assert deeds(tmp_path, verb="delete", excused=True) == []
-    assert "foreign" in deeds(tmp_path, name="somebodys", body=right)[0]
-    assert deeds(tmp_path, group="kai.scheduler", name="lent", body=right) == []
-    assert "foreign" in deeds(tmp_path, name="lent", body=right)[0]
+    assert published_writes(tmp_path, body=right) == []
+    assert "should be ['rack', 'host']" in published_writes(tmp_path, body=less)[0]
+    assert "without a cause" in published_writes(tmp_path, verb="delete")[0]
+    assert published_writes(tmp_path, verb="delete", deletion_expected=True) == []
+    assert "foreign" in published_writes(tmp_path, name="somebodys", body=right)[0]
+    assert published_writes(tmp_path, group="kai.scheduler", name="lent", body=right) == []
+    assert "foreign" in published_writes(tmp_path, name="lent", body=right)[0]
 
 
 def test_an_agent_writes_its_own_node(tmp_path: Path) -> None:
     def node(name: str) -> dict[str, str]:
         return {"resource": "nodes", "name": name}
 
-    assert deeds(tmp_path, pod="agent-n1", about=node("n1")) == []
-    assert "not its own Node" in deeds(tmp_path, pod="agent-n1", about=node("n2"))[0]
+    assert published_writes(tmp_path, pod="agent-n1", about=node("n1")) == []
+    assert "not its own Node" in published_writes(tmp_path, pod="agent-n1", about=node("n2"))[0]

@@ -32,7 +32,7 @@ def judged(sizes: Sequence[Size]) -> list[str]:
     for _ in sizes:
         leaks.take(cast("Program", program))
     leaks.judge(findings)
-    return [each.what for each in findings.take()]
+    return [violation.what for violation in findings.take()]
 
 
 def sizes(count: int, **growth: Any) -> list[Size]:

@@ -55,14 +55,14 @@ def patch(api: ApiUnderTest, path: str, body: dict[str, Any]) -> None:
 
 
 def found(findings: Findings, words: str) -> bool:
-    """Whether a violation is found that is told in these words."""
+    """Whether a violation is found in these words."""
     seen: list[str] = []
 
-    def told() -> bool:
+    def is_found() -> bool:
         seen.extend(map(str, findings.take()))
-        return any(words in each for each in seen)
+        return any(words in text for text in seen)
 
-    wait_until(told, f"{words} is found")
+    wait_until(is_found, f"{words} is found")
     return True
 
 
@@ -80,7 +80,7 @@ PLANTED: tuple[tuple[str, dict[str, Any], str], ...] = (
 def test_what_is_planted_is_found(watched: ApiUnderTest, findings: Findings) -> None:
     patch(watched, PATH, {"metadata": {"annotations": {BEAT: "1"}}})  # which changes all the time
     for path, body, words in PLANTED:
-        assert not any(words in str(each) for each in findings.take())
+        assert not any(words in str(violation) for violation in findings.take())
         patch(watched, path, body)
         assert found(findings, words)
     watched.request("DELETE", f"{KAI}/foreign")
@@ -88,7 +88,7 @@ def test_what_is_planted_is_found(watched: ApiUnderTest, findings: Findings) -> 
 
 
 def test_evidence_counts(watched: ApiUnderTest, findings: Findings, machine: Machine) -> None:
-    machine.suffer("lost: [1]")
+    machine.set_faults("lost: [1]")
     machine.now.silent = True
     patch(watched, PATH, {"metadata": {"labels": {"gpu.topology/gpus": "3", "gpu.topology/state": "unknown"}}})
     # A new Node of the name carries nothing yet, and that is no disappearance.
@@ -98,11 +98,11 @@ def test_evidence_counts(watched: ApiUnderTest, findings: Findings, machine: Mac
     metadata = {"labels": labels, "annotations": {"example.com/note": "keep"}}
     watched.create(NODES, {**node("n1", **metadata), "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}})
     wait_until(lambda: findings.checks["labels"] > seen, "the new Node was seen")
-    assert [each for each in findings.take() if each.invariant == "labels"] == []
+    assert [violation for violation in findings.take() if violation.invariant == "labels"] == []
 
 
 def test_a_round_ends_and_its_evidence_with_it(machine: Machine) -> None:
-    machine.suffer("lost: [1]")
+    machine.set_faults("lost: [1]")
     assert machine.may_say("gpu.topology/gpus", "3")
     machine.forget()
     assert machine.may_say("gpu.topology/gpus", "3"), "its last write may be under way"
@@ -114,7 +114,7 @@ def test_a_kind_that_was_taken_away_takes_its_objects_with_it(findings: Findings
     rules = ObjectRules(KAI, findings)
     document = {"metadata": {"name": "foreign"}, "spec": {}}
     rules.plant(document)
-    rules.uproot()
+    rules.forget_foreign()
     rules.gone(document)
     rules.seen({**document, "spec": {"levels": []}})
     assert findings.take() == []

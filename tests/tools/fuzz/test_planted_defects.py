@@ -151,7 +151,7 @@ def _only_where_all_have_it(
 
 
 def _named_by_their_number(listed: Any, *_: object) -> dict[Any, str]:
-    return {each.levels: f"segment-{number}" for number, each in enumerate(listed)}
+    return {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)}
 
 
 def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:

@@ -88,6 +88,6 @@ def test_a_large_input_that_eats_memory_is_found_out(monkeypatch: pytest.MonkeyP
 def test_large_inputs(name: str) -> None:
     index = [size.name for size in tools.fuzz.sizes.SIZES].index(name)
     done = subprocess.run([sys.executable, "-m", "tools.fuzz.sizes", str(index)], capture_output=True, check=True)
-    told, _, peak = json.loads(done.stdout)
-    assert told
+    outcome, _, peak = json.loads(done.stdout)
+    assert outcome
     assert peak <= tools.fuzz.sizes.SIZES[index].peak

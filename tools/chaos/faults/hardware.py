@@ -25,13 +25,13 @@ def _suffer(faults: str, world: World, target: str) -> None:
     machine = world.actors[target].machine
     if machine:
         machine.now.silent = True  # until a new worker has looked, nobody can vouch for anything
-        machine.suffer(faults, answers=not faults.startswith("calls:"))
+        machine.set_faults(faults, answers=not faults.startswith("calls:"))
 
 
 def _heal(world: World, target: str) -> None:
     machine = world.actors[target].machine
     if machine:
-        machine.suffer("")
+        machine.set_faults("")
 
 
 def _signal_worker(number: signal.Signals, world: World, target: str) -> None:

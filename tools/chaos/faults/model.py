@@ -22,7 +22,7 @@ class Scope(Enum):
     CONTROLLER = "controller"
 
 
-Deed: TypeAlias = "Callable[[World, str], None]"
+Action: TypeAlias = "Callable[[World, str], None]"
 """Do something in a world, to a target: the name of an actor, or nothing."""
 
 
@@ -42,7 +42,7 @@ class Fault:
     what: str
     scope: Scope
     seconds: tuple[float, float]
-    inject: Deed
-    heal: Deed = nothing
+    inject: Action
+    heal: Action = nothing
     missing: Callable[[], str] = str
     """Why this machine cannot do it; empty: it can."""

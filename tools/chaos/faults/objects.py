@@ -42,12 +42,12 @@ def _create_node(world: World, target: str) -> None:
 
 
 def _delete_kind(kind: str, world: World, _target: str) -> None:
-    world.excuse_published()
-    world.uproot(COLLECTIONS[kind])
+    world.expect_deletions()
+    world.forget_foreign(COLLECTIONS[kind])
     if kind == "grove":
         # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name is somebody else's.
-        world.deeds.late_grove = True
-        world.deeds.lent |= {("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()}
+        world.published_writes.late_grove = True
+        world.published_writes.allowed |= {("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()}
     world.delete_crd(crds()[kind]["metadata"]["name"])
 
 
@@ -58,7 +58,7 @@ def _add_kind(kind: str, world: World, _target: str) -> None:
 
 
 def _delete_ours(world: World, _target: str) -> None:
-    world.excuse_published()
+    world.expect_deletions()
     world.delete_crd(manifests.cluster_topology_crd()["metadata"]["name"])
 
 
@@ -68,19 +68,19 @@ def _add_ours(world: World, _target: str) -> None:
 
 
 def _edit_grove(world: World, _target: str) -> None:
-    world.excuse_published()
+    world.expect_deletions()
     spec = {"levels": [{"domain": "host", "key": HOSTNAME}]}
     _done(world.api.request("PATCH", f"{GROVE}/cluster", {"spec": spec}, content_type=MERGE))
 
 
 def _edit_kueue(world: World, _target: str) -> None:
-    world.excuse_published()
+    world.expect_deletions()
     spec = {"levels": [{"nodeLabel": "example.com/by-hand"}]}
     _done(world.api.request("PATCH", f"{KUEUE}/cluster", {"spec": spec}, content_type=MERGE))
 
 
 def _delete_published(world: World, _target: str) -> None:
-    world.excuse_published()
+    world.expect_deletions()
     for path in (GROVE, KUEUE):
         _done(world.api.request("DELETE", f"{path}/cluster"), 404)
 

@@ -1,4 +1,4 @@
-"""Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by whoever looks at it."""
+"""Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those who look at it."""
 
 from typing import Any, Final
 
@@ -57,7 +57,9 @@ def attempt(case: Any) -> Outcome:
 
 def _whole(document: dict[str, Any], found: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
-    devices = [each.get("name", each.get("uuid", "")) for name in ("gpus", "nics") for each in document.get(name, [])]
+    devices = [
+        device.get("name", device.get("uuid", "")) for name in ("gpus", "nics") for device in document.get(name, [])
+    ]
     held([device.name for device in found.devices] == devices, f"of the devices {devices} were read {found.devices}")
     for name in ("reasons", "disputes"):
         held(list(getattr(found, name)) == document.get(name, []), f"{name} are not those of the annotation")

@@ -51,7 +51,7 @@ _MOST: Final = 150_000
 class _Plain:
     """A good answer in nothing but its frame, of which the end may be missing: what came is good JSON all the same."""
 
-    said: bytes
+    content: bytes
     whole: Any
     """What it says; None where the end is missing."""
 
@@ -65,13 +65,15 @@ def _plain(draw: DrawFn) -> _Plain:
     whole = cut == len(body) and draw(st.booleans())
     if draw(st.booleans()):
         missing = 0 if whole or cut < len(body) else 1
-        said = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
+        content = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
     else:
         size = draw(st.sampled_from([7, 4096]))
         pieces = [body[at : at + size] for at in range(0, cut, size)]
-        said = b"Transfer-Encoding: chunked\r\n\r\n"
-        said += b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + (b"0\r\n\r\n" if whole else b"")
-    return _Plain(b"HTTP/1.1 200 OK\r\n" + said, documents[0] if whole and len(documents) == 1 else None)
+        content = b"Transfer-Encoding: chunked\r\n\r\n"
+        content += b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + (
+            b"0\r\n\r\n" if whole else b""
+        )
+    return _Plain(b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None)
 
 
 @st.composite
@@ -98,16 +100,16 @@ def _answer(draw: DrawFn) -> bytes:
 
 
 class _Wired(http.client.HTTPConnection):
-    """A connection whose other end has said all it will ever say."""
+    """A connection whose other end has sent everything."""
 
-    def __init__(self, said: bytes) -> None:
+    def __init__(self, content: bytes) -> None:
         super().__init__("server")
-        self._said = said
+        self._content = content
         self._other: socket.socket | None = None
 
     def connect(self) -> None:
         self.sock, self._other = socket.socketpair()
-        self._other.sendall(self._said)
+        self._other.sendall(self._content)
         self._other.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -170,7 +172,7 @@ def _quiet() -> Iterator[None]:
 def attempt(case: Any) -> Outcome:
     """One call and one following: data or a KubeError in words, and no wait without end."""
     outcome: Outcome = "taken"
-    answers = [each.said if isinstance(each, _Plain) else each for each in case]
+    answers = [answer.content if isinstance(answer, _Plain) else answer for answer in case]
     client = _Client(list(answers))
     try:
         found = client.call(Request("GET", "/api/v1/nodes/n1", {}))

@@ -102,10 +102,10 @@ class _Cluster:
         """As `toposcope.controller.segments` does it, in memory."""
         for name in segments.dropped:
             self.children.pop(name, None)
-        for each in segments.listed:
-            if each.nodes:
-                child = self.children.setdefault(each.name, _Cluster({}, f"cluster-{each.name}", "u"))
-                child.spec = child_spec(topology, each)
+        for segment in segments.listed:
+            if segment.nodes:
+                child = self.children.setdefault(segment.name, _Cluster({}, f"cluster-{segment.name}", "u"))
+                child.spec = child_spec(topology, segment)
         for child in self.children.values():
             child._once(nodes)  # noqa: SLF001 - of the same class
 
@@ -161,7 +161,7 @@ def _same_levels(before: Assessment, after: Assessment) -> None:
 
 
 def _counts(assessment: Assessment) -> dict[Level, int]:
-    return {each.level: each.nodes for each in assessment.coverage}
+    return {row.level: row.nodes for row in assessment.coverage}
 
 
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
@@ -176,12 +176,12 @@ def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFact
     """The same, and what schedulers are told of it."""
     _same_members(alone, cluster, honest)
     for name in alone.children:
-        told, tells = alone.children[name].publishable, cluster.children[name].publishable
-        held(tells == told, f"segment {name}: published would be {told}, and are {tells}")
+        before, now = alone.children[name].publishable, cluster.children[name].publishable
+        held(now == before, f"segment {name}: published would be {before}, and are {now}")
 
 
 def _together(cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
-    """No honest node is in two segments, and such as are alike are not told apart."""
+    """No honest node is in two segments, and nodes that are alike are in the same one."""
     there = cluster.members(honest)
     kinds: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for node in honest:

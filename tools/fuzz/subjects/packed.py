@@ -128,7 +128,7 @@ def _forgeries(draw: DrawFn) -> tuple[str, Any]:
 
 PACKED: Final = Subject(
     "packed",
-    "a damaged snapshot is told and never read by halves",
+    "a damaged snapshot is reported and never read by halves",
     st.one_of(
         st.tuples(
             st.one_of(st.just(0), st.just(0), st.integers(0, 5000)),

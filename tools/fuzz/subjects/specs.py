@@ -81,7 +81,7 @@ def _is_object(case: Any) -> bool:
     metadata = case.get("metadata") if isinstance(case, dict) else None
     if not isinstance(metadata, dict):
         return False
-    texts = all(isinstance(metadata.get(each), str) for each in ("name", "uid"))
+    texts = all(isinstance(metadata.get(field), str) for field in ("name", "uid"))
     return texts and isinstance(metadata.get("generation", 0), int)
 
 

@@ -77,7 +77,7 @@ def _changed(path: str, content: bytes | None) -> Any:
 
 SYSFS: Final = Subject(
     "sysfs",
-    "whatever /sys shows, labels are legal or the problem is told",
+    "whatever /sys shows, labels are legal or the problem is reported",
     st.lists(
         st.tuples(st.integers(0, 5000), st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))),
         max_size=8,

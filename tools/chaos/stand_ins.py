@@ -22,7 +22,7 @@ _TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, Gro
 """What any of them may run into while the server is being broken."""
 
 
-class Neighbours:
+class StandIns:
     """A thread that does their work; a context manager."""
 
     def __init__(self, api: AdminApi, nodes: list[str], passing: dict[str, Any]) -> None:
