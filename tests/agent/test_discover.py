@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.machines import discovered, probed
-from tests.support.recorded import recorded_machines
+from tests.support.machines import discovered, probed, recorded_machines
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
 from toposcope.api.label_keys import PREFIX

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import START
-from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node, topology
+from tests.support.cluster import BLOCK, RACK, START, ZONE, gpu_node, topology
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences

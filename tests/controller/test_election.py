@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import MERGE, ApiUnderTest
-from tests.support.clock import START
+from tests.support.cluster import START
 from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load

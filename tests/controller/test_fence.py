@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import Gauge, generate_latest
 
-from tests.support.turns import Turns
+from tests.support.cluster import Turns
 from toposcope.controller.fence import Fence, FencedClient, NoElection, NotLeaderError
 from toposcope.controller.metrics import LeaderMetrics, LeaderOnly
 from toposcope.kube.client import Request

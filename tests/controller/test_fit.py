@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tests.support.clock import START
-from tests.support.cluster import fabric, gpu_node, topology
+from tests.support.cluster import START, fabric, gpu_node, topology
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.assess.assessment import assess

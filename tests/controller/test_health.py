@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import START
-from tests.support.cluster import fabric, gpu_node, topology
+from tests.support.cluster import START, fabric, gpu_node, topology
 from toposcope.api.conditions import Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import BLOCK, RACK, gpu_node
-from tests.support.history import History
+from tests.support.cluster import BLOCK, RACK, History, gpu_node
 from tests.support.paths import SHARED
 from toposcope.api.controller_config import read_config
 from toposcope.controller.assess.diagnostics import MOST

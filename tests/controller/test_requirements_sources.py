@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
-from tests.support.upstream_crds import upstream_crd
+from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.controller.requirements import Requirements
 from toposcope.integrations.framework.level_requests import LevelRequest
 from toposcope.integrations.watched import WATCHED
@@ -81,31 +81,8 @@ def shaken(embedded: ApiUnderTest, changes: Changes) -> Iterator[Requirements]:
         yield found
 
 
-def simple_crd(kind: str, group: str, *versions: str) -> dict[str, Any]:
-    plural = kind.lower() + "s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural},
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": version == versions[0],
-                    "schema": {"openAPIV3Schema": schema},
-                }
-                for version in versions
-            ],
-        },
-    }
-
-
-POD_GROUPS = simple_crd("PodGroup", "scheduling.run.ai", "v2alpha2")
+DYNAMO_KIND = ("DynamoGraphDeployment", "dynamographdeployments")
+POD_GROUPS = stand_in("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups")
 
 
 def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
@@ -190,12 +167,12 @@ def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
     api: ApiUnderTest, requirements: Requirements, changes: Changes
 ) -> None:
     create_namespace(api, "team")
-    api.install_crd(simple_crd("DynamoGraphDeployment", "nvidia.com", "v1alpha1"))
+    api.install_crd(stand_in("nvidia.com", "v1alpha1", *DYNAMO_KIND))
     old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
     make(api, old, "DynamoGraphDeployment", "team", "llm", spec={"topologyConstraint": {"packDomain": "rack"}})
     requirements.refresh()
     changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
-    both = simple_crd("DynamoGraphDeployment", "nvidia.com", "v1alpha1", "v1beta1")
+    both = stand_in("nvidia.com", "v1alpha1 v1beta1", *DYNAMO_KIND)
     patch = {"spec": {"versions": both["spec"]["versions"]}}
     name = "dynamographdeployments.nvidia.com"
     assert api.request("PATCH", f"{CRDS}/{name}", patch, content_type=MERGE)[0] == 200
@@ -250,7 +227,7 @@ def test_what_may_not_be_read_is_told_and_hides_nothing_else(
 ) -> None:
     create_namespace(embedded, "team")
     embedded.install_crd(POD_GROUPS)
-    embedded.install_crd(simple_crd("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1"))
+    embedded.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
     make_group(embedded, "team", "train")
     embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
     shaken.refresh()

@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tests.support.cluster import BLOCK, RACK, gpu_node
-from tests.support.history import History
+from tests.support.cluster import BLOCK, RACK, History, gpu_node
 from toposcope.api.controller_config import read_config
 from toposcope.api.label_keys import NVLINK_DOMAIN
 from toposcope.controller.status_size import MOST_BYTES

@@ -10,10 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from tests.controller.test_cluster import OPTIONS
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
-from tests.support.cluster import RACK, ZONE
+from tests.support.cluster import RACK, ZONE, Turns
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, Time, install
-from tests.support.turns import Turns
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller

@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from tests.docs.guide import Shell, as_run
-from tests.explain.test_live import stand_in
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import demo_nodes
-from tests.support.upstream_crds import upstream_crd
+from tests.support.upstream_crds import stand_in, upstream_crd
 from tools.apiserver.grove_operator import start_grove
 from toposcope.cli.main import main
 
@@ -65,7 +64,7 @@ def crds(page: str) -> list[dict[str, Any]]:
     """Ours and those of the page's system; Kueue's Workload is not at hand, and takes any spec here."""
     found = [yaml.safe_load(CRD.read_bytes()), *map(upstream_crd, SYSTEMS[page])]
     if page == "kueue":
-        found.append(stand_in("kueue.x-k8s.io", "Workload", "workloads", "v1beta2", namespaced=True))
+        found.append(stand_in("kueue.x-k8s.io", "v1beta2", "Workload", "workloads"))
     return found
 
 

@@ -16,6 +16,7 @@ from tests.explain.waiting import NOW, Object
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.paths import CRD
 from tests.support.publishing import Time, install, patch
+from tests.support.upstream_crds import stand_in
 from toposcope.cli.main import main
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
@@ -49,25 +50,6 @@ KINDS = {kind.key: kind for kind in (POD, *SUBJECTS, *AROUND)}
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 
 
-def stand_in(group: str, kind: str, plural: str, version: str, *, namespaced: bool) -> Object:
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
-        },
-        "spec": {
-            "group": group,
-            "scope": "Namespaced" if namespaced else "Cluster",
-            "names": {"kind": kind, "plural": plural},
-            "versions": [served],
-        },
-    }
-
-
 class Cluster:
     """An API server with everybody's CRDs, and the controller."""
 
@@ -81,7 +63,7 @@ class Cluster:
             # The embedded server leaves Jobs and Deployments out.
             if kind.kind in STAND_INS or (not api.is_real and kind.group in {"apps", "batch"}):
                 api.install_crd(
-                    stand_in(kind.group, kind.kind, kind.plural, kind.versions[0], namespaced=kind.namespaced)
+                    stand_in(kind.group, kind.versions[0], kind.kind, kind.plural, namespaced=kind.namespaced)
                 )
         create_namespace(api, "ml")
         create_service_account(api, "ml", "default")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kube.scripted import ScriptedServer, answer
 from tests.support.api import MERGE, ApiUnderTest
-from tests.support.clock import START
+from tests.support.cluster import START
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError, UnreachableError
 from toposcope.kube.lease import Lease, new_lease, read, write, write_request

@@ -128,11 +128,17 @@ def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) 
     spec = base.get("Deployment", "toposcope-controller")["spec"]
     selector = spec["selector"]
     spread = spec["template"]["spec"]["topologySpreadConstraints"]
-    assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
-    for each in spread:
-        assert each["labelSelector"] == selector
+    assert [constraint["topologyKey"] for constraint in spread] == [
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    ]
+    for constraint in spread:
+        assert constraint["labelSelector"] == selector
         # Never a reason not to run, and not held against the pods that a rollout ends.
-        assert (each["whenUnsatisfiable"], each["matchLabelKeys"]) == ("ScheduleAnyway", ["pod-template-hash"])
+        assert (constraint["whenUnsatisfiable"], constraint["matchLabelKeys"]) == (
+            "ScheduleAnyway",
+            ["pod-template-hash"],
+        )
     budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]
     assert budget == {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
 

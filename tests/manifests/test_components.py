@@ -178,7 +178,7 @@ def test_a_platforms_own_labels_find_its_gpu_nodes(
 ) -> None:
     found = render(platform)
     more = [{"key": key, "operator": "In", "values": ["nvidia"]} for key in keys]
-    assert terms(found) == [*terms(base), *({"matchExpressions": [each]} for each in more)]
+    assert terms(found) == [*terms(base), *({"matchExpressions": [term]} for term in more)]
     assert "runtimeClassName" not in found.pod_template("agent")["spec"]
 
 
@@ -200,7 +200,7 @@ def test_on_gke_the_agent_mounts_the_driver_and_is_no_root(base: Manifests, rend
     assert mount["readOnly"] is True
     libraries = {e["name"]: e.get("value") for e in container(found)["env"]}["LD_LIBRARY_PATH"]
     assert libraries == f"{mount['mountPath']}/lib64"
-    both = [each.pod_template("agent")["spec"]["securityContext"] for each in (base, found)]
+    both = [objects.pod_template("agent")["spec"]["securityContext"] for objects in (base, found)]
     assert both[0] == both[1]
     assert container(found)["securityContext"]["readOnlyRootFilesystem"] is True
     (quota,) = found.get("ResourceQuota", "toposcope")["spec"]["scopeSelector"]["matchExpressions"]
@@ -210,7 +210,7 @@ def test_on_gke_the_agent_mounts_the_driver_and_is_no_root(base: Manifests, rend
 
 def test_on_openshift_every_program_may_run_as_its_user(base: Manifests, prune: Manifests, render: Render) -> None:
     binding = render("openshift").get("RoleBinding", "toposcope-nonroot-v2")
-    accounts = {o["metadata"]["name"] for each in (base, prune) for o in each if o["kind"] == "ServiceAccount"}
+    accounts = {o["metadata"]["name"] for objects in (base, prune) for o in objects if o["kind"] == "ServiceAccount"}
     assert {(s["namespace"], s["name"]) for s in binding["subjects"]} == {("toposcope-system", a) for a in accounts}
 
 
@@ -264,7 +264,7 @@ def test_a_real_api_server_takes_it_and_admits_the_pods(
     unconfined = not set(components).isdisjoint(UNCONFINED)
     assert ("violates PodSecurity" in admit_as_in(base)[0]) == unconfined
     assert admit_as_in(found) == ["", ""]
-    changes = yaml.safe_dump_all([by_name(found)[each] for each in changed(base, found)])
+    changes = yaml.safe_dump_all([by_name(found)[name] for name in changed(base, found)])
     flags = ("--kubeconfig", api.kubeconfig, "apply", "--server-side", "--dry-run=server", "-f", "-")
     assert run_kubectl(kubectl, *flags, stdin=changes).stderr == ""
 

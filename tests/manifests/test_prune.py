@@ -23,7 +23,7 @@ from tests.manifests.rights import (
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
 from tests.support.paths import MANIFESTS
-from tests.support.schedulers import PUBLISHED, published, serve_all
+from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS
 from toposcope.cli.main import main
@@ -146,10 +146,10 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
     said = capsys.readouterr().out
     order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
-    assert [said.index(each) for each in order] == sorted(said.index(each) for each in order), said
+    assert [said.index(word) for word in order] == sorted(said.index(word) for word in order), said
     assert api.get(AGENTS)["items"] == api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
-        assert [each["metadata"]["name"] for each in api.get(path)["items"]] == ["theirs"]
+        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["theirs"]
     left = api.get(OWN)["metadata"]
     foreign = FOREIGN["labels"] | {"nvidia.com/gpu.present": "true", "kubernetes.io/hostname": "own"}
     assert (left["labels"], left["annotations"]) == (foreign, FOREIGN["annotations"])

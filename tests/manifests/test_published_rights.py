@@ -9,7 +9,7 @@ import pytest
 from tests.manifests.rights import Attempt, kubeconfig_with, surprises, unbound_token, wait_for
 from tests.manifests.support import TOPOLOGIES
 from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
-from tests.support.schedulers import PUBLISHED, published, serve_all
+from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.cli.main import main
 

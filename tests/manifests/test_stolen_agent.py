@@ -61,18 +61,18 @@ class Cluster:
         """Two passes with the grace period between them."""
         for _ in range(2):
             decode = NodeDecoder({ZONE, BLOCK, RACK, HOSTNAME, *TRUE})
-            nodes = [decode(msgspec.json.encode(each))[2] for each in self.api.get(NODES)["items"]]
+            nodes = [decode(msgspec.json.encode(node))[2] for node in self.api.get(NODES)["items"]]
             self.reconciler.reconcile([read(self.api.get(f"{PATH}/cluster"))], nodes, NoWorkloads())
             self.time.seconds += GRACE + 1
 
     def told(self) -> dict[str, Any]:
         """What schedulers read."""
         objects = {path: found(self.api, f"{path}/cluster") for path in (BINDINGS, KUEUE)}
-        return {path: each and (each["metadata"]["uid"], each["spec"]) for path, each in objects.items()}
+        return {path: item and (item["metadata"]["uid"], item["spec"]) for path, item in objects.items()}
 
     def others(self) -> list[Any]:
         """All that is not the thief's own Node."""
-        return [each["metadata"] for each in self.api.get(NODES)["items"] if each["metadata"]["name"] != STOLEN]
+        return [node["metadata"] for node in self.api.get(NODES)["items"] if node["metadata"]["name"] != STOLEN]
 
     def write(self, labels: Mapping[str, str], name: str = STOLEN) -> int:
         """Apply labels with the stolen token; the answer's code."""
@@ -107,7 +107,7 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
     cluster.settle()
     told, others = cluster.told(), cluster.others()
     assert all(told.values())
-    levels = [each["nodeLabel"] for each in cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]]
+    levels = [level["nodeLabel"] for level in cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]]
     assert levels == [ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME]
     for lie in LIES:
         assert cluster.write(lie) == 200
@@ -115,8 +115,10 @@ def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> Non
         assert cluster.told() == told
         assert cluster.others() == others
         status = cluster.api.get(f"{PATH}/cluster")["status"]
-        available = {each["domain"]: each["available"] for each in status["levels"]}
+        available = {level["domain"]: level["available"] for level in status["levels"]}
         assert (available["rack"], available["nvlink-domain"]) == (True, True)
-        condition = next(each for each in status["conditions"] if each["type"] == "TopologyLevelsAvailable")
+        condition = next(
+            condition for condition in status["conditions"] if condition["type"] == "TopologyLevelsAvailable"
+        )
         assert condition["status"] == "True"
     assert cluster.write({GPUS: "0"}, "honest-1") == 403

@@ -110,7 +110,7 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     token: str = api.create(ACCOUNT, request)["status"]["token"]
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
 
-    assert {each: _granted(api, token, *each) for each in MAY} == MAY
+    assert {request: _granted(api, token, *request) for request in MAY} == MAY
     assert {other: _granted(api, token, *other) for other in OTHERS} == {other: set() for other in OTHERS}
     assert api.request("GET", PODS, token=token)[0] == 200
     assert api.request("GET", TOPOLOGIES, token=token)[0] == 200

@@ -19,7 +19,7 @@ WIDTH = 24
 
 
 def test_promtool_parses_every_query(promtool: str, tmp_path: Path) -> None:
-    annotations = [as_sent(each["expr"]) for each in dashboard()["annotations"]["list"]]
+    annotations = [as_sent(annotation["expr"]) for annotation in dashboard()["annotations"]["list"]]
     parsed_by(promtool, [*panel_queries().values(), *annotations], tmp_path)
 
 
@@ -29,11 +29,11 @@ def test_every_metric_is_documented() -> None:
 
 
 def test_no_variable_is_left_unfilled() -> None:
-    known = {f"${{{each['name']}}}" for each in dashboard()["templating"]["list"]}
+    known = {f"${{{variable['name']}}}" for variable in dashboard()["templating"]["list"]}
     assert not [query for query in panel_queries().values() if "$" in query]
     assert {panel["datasource"]["uid"] for panel in panels()} == {"${datasource}"} <= known
     assert {target["datasource"]["uid"] for panel in panels() for target in panel["targets"]} == {"${datasource}"}
-    (topology,) = (each for each in dashboard()["templating"]["list"] if each["type"] == "query")
+    (topology,) = (variable for variable in dashboard()["templating"]["list"] if variable["type"] == "query")
     assert metrics_in(topology["definition"]) <= documented_metrics()
 
 

@@ -78,14 +78,14 @@ class TroubledCluster:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        crd = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+        ours = yaml.safe_load(CRD.read_text(encoding="utf-8"))
         # Kueue's has room for a Topology of somebody else, KAI's refuses three levels.
-        for each in (
-            crd,
+        for crd in (
+            ours,
             topologies_crd("kueue.x-k8s.io", "v1beta2", 16),
             topologies_crd("kai.scheduler", "v1alpha1", 1),
         ):
-            self._api.install_crd(each)
+            self._api.install_crd(crd)
         levels = {"levels": [{"nodeLabel": HOSTNAME}]}
         metadata = {"name": "cluster"}
         foreign = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Topology", "metadata": metadata, "spec": levels}

@@ -11,7 +11,7 @@ from typing import Any
 import pynvml
 import pytest
 
-from tests.support.recorded import Cells, recorded_machines
+from tests.support.machines import Cells, recorded_machines
 from toposcope.simulator.capture import machine_from_capture
 from toposcope.simulator.machine import Machine
 from toposcope.simulator.nvml import SimulatedNvml

@@ -65,14 +65,14 @@ def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
     All in two answers: asked for one by one, a group may go between two requests.
     """
     return [
-        (f"/apis/{group['metadata']['name']}/{served['version']}" if "name" in group["metadata"] else "/api/v1", kind)
+        (f"/apis/{group['metadata']['name']}/{served['version']}" if "name" in group["metadata"] else "/api/v1", plural)
         for root in ("/api", "/apis")
         for group in _discovered(api, root)
         for served in group["versions"][:1]
-        for kind in (
-            each["resource"]
-            for each in served["resources"]
-            if each["scope"] == "Namespaced" and "deletecollection" in each["verbs"]
+        for plural in (
+            kind["resource"]
+            for kind in served["resources"]
+            if kind["scope"] == "Namespaced" and "deletecollection" in kind["verbs"]
         )
     ]
 
@@ -88,9 +88,9 @@ def _remove_namespace(api: ApiUnderTest, name: str, kinds: list[tuple[str, str]]
     """Do what the namespace controller would do: nothing else runs here."""
     path = f"/api/v1/namespaces/{name}"
     api.request("DELETE", path)
-    for root, kind in kinds:
+    for root, plural in kinds:
         # 404: its CRD has gone meanwhile, and its objects with it.
-        within = f"{root}/namespaces/{name}/{kind}"
+        within = f"{root}/namespaces/{name}/{plural}"
         code, answer = api.request("DELETE", within, _AT_ONCE)
         assert code in {200, 404}, answer
     code, terminating = api.request("GET", path)

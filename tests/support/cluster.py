@@ -1,13 +1,20 @@
-"""Nodes and topologies as plain facts, for tests of what the controller concludes from them."""
+"""Nodes, topologies, time and leadership without an API server, for tests of what the controller concludes."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from toposcope.api.cluster_topology import Topology, read
+from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.assess.assessment import Assessment, assess
+from toposcope.controller.segments import SegmentTopology
+from toposcope.controller.status import conditions_of, status_of
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import Hardware, NodeFacts, node_facts, spans_nodes
 
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ZONE = "topology.kubernetes.io/zone"
 BLOCK = "cloud.google.com/gce-topology-block"
 RACK = "cloud.google.com/gce-topology-subblock"
@@ -51,3 +58,56 @@ def topology(status: dict[str, Any] | None = None, **spec: Any) -> Topology:
     """A ClusterTopology called `cluster` with this spec and status."""
     metadata = {"name": "cluster", "uid": "uid-cluster", "generation": 3}
     return read({"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+class History:
+    """`spec` and `catalogue` may be changed between two looks."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.spec = spec
+        self.catalogue: Catalogue = BUILT_IN
+        self.absences = Absences()
+        self.now = 0.0
+        self.status: dict[str, Any] = {}
+
+    def look(
+        self, nodes: Sequence[NodeFacts], after: float = 0.0, children: Sequence[SegmentTopology] = ()
+    ) -> Assessment:
+        """Assess `after` seconds later."""
+        self.now += after
+        current = topology(self.status, **self.spec)
+        found = assess(current, nodes, self.absences, self.now, catalogue=self.catalogue)
+        conditions = conditions_of(current, found, [], anything_served=True, children=children)
+        self.status = status_of(current, found, [], START, conditions, children=children)
+        return found
+
+    def restart(self) -> None:
+        """Forget what is not in the status."""
+        self.absences = Absences()
+
+    def condition(self, kind: str) -> dict[str, Any]:
+        """A condition of the status; empty when it is not there."""
+        return next((c for c in self.status["conditions"] if c["type"] == kind), {})
+
+    @property
+    def segments(self) -> dict[str, int]:
+        """Nodes of each segment by name."""
+        return {entry["name"]: entry["nodes"] for entry in self.status.get("segments", ())}
+
+
+class Turns:
+    """Begins and ends when a test says so."""
+
+    def __init__(self, *, leads: bool = False) -> None:
+        self.term = int(leads)
+        self._leads = leads
+
+    def may_write(self) -> bool:
+        return self._leads
+
+    def begin(self) -> None:
+        self.term += 1
+        self._leads = True
+
+    def end(self) -> None:
+        self._leads = False

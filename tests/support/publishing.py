@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
-from tests.support.upstream_crds import upstream_crd
+from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.kube.client import ApiClient, Request
 from toposcope.topology.levels import Level
@@ -19,6 +19,14 @@ KAI = "/apis/kai.scheduler/v1alpha1/topologies"
 _DOMAINS = {ZONE: "zone", BLOCK: "block", RACK: "rack", HOSTNAME: "host"}
 FOUR = (ZONE, BLOCK, RACK, HOSTNAME)
 THREE = (ZONE, RACK, HOSTNAME)
+
+PUBLISHED = {
+    "/apis/grove.io/v1alpha1/clustertopologybindings": "ClusterTopologyBinding",
+    "/apis/grove.io/v1alpha1/clustertopologies": "ClusterTopology",
+    "/apis/kai.scheduler/v1alpha1/topologies": "Topology",
+    "/apis/kueue.x-k8s.io/v1beta2/topologies": "Topology",
+}
+"""Collections of what the controller publishes or takes back, with their kinds."""
 
 
 class Time:
@@ -50,7 +58,10 @@ def levels(*keys: str) -> tuple[Level, ...]:
 
 def install(api: ApiUnderTest, *names: str) -> None:
     """Serve other projects' CRDs."""
-    crds = [upstream_crd(name) for name in names]
+    _serve(api, [upstream_crd(name) for name in names])
+
+
+def _serve(api: ApiUnderTest, crds: Sequence[dict[str, Any]]) -> None:
     for crd in crds:
         api.create(CRDS, crd)
     for crd in crds:  # a real server settles them side by side
@@ -93,3 +104,21 @@ def finalizer(api: ApiUnderTest, path: str, name: str) -> Iterator[None]:
     finally:
         if found(api, path):
             patch(api, path, {"metadata": {"finalizers": []}})
+
+
+def serve_all(api: ApiUnderTest) -> None:
+    """Have the API server serve all that is published, and the flavors that may hold one of them, with any spec."""
+    flavors = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+    crds = []
+    for path, kind in (PUBLISHED | {flavors: "ResourceFlavor"}).items():
+        group, version, plural = path.removeprefix("/apis/").split("/")
+        crds.append(stand_in(group, version, kind, plural, namespaced=False))
+    _serve(api, crds)
+
+
+def published(path: str, name: str, **metadata: Any) -> dict[str, Any]:
+    """An object of one of the kinds; without labels and owners it is somebody else's."""
+    spec = {"levels": [{"nodeLabel": HOSTNAME}]}
+    api_version = path.removeprefix("/apis/").rpartition("/")[0]
+    metadata = {"name": name, **metadata}
+    return {"apiVersion": api_version, "kind": PUBLISHED[path], "metadata": metadata, "spec": spec}

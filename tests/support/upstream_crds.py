@@ -150,10 +150,13 @@ def _crd(group: str, kind: str, plural: str, *versions: Object, namespaced: bool
     }
 
 
-def stand_in(group: str, version: str, kind: str, plural: str, *, namespaced: bool = True) -> Object:
-    """A CRD that takes anything, for a kind of which no test needs more."""
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": _ANY}}
-    return _crd(group, kind, plural, served | {"subresources": {"status": {}}}, namespaced=namespaced)
+def stand_in(group: str, versions: str, kind: str, plural: str, *, namespaced: bool = True) -> Object:
+    """A CRD that takes anything in each of these versions, the first of which is stored."""
+    served = [
+        {"name": name, "served": True, "storage": i == 0, "schema": {"openAPIV3Schema": _ANY}}
+        for i, name in enumerate(versions.split())
+    ]
+    return _crd(group, kind, plural, *served, namespaced=namespaced)
 
 
 _IMMUTABLE = {"field is immutable": "self == oldSelf"}

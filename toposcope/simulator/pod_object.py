@@ -64,8 +64,8 @@ def _pod(
             "schedulerName": "default-scheduler",
             "serviceAccountName": owned_by,
             "tolerations": [
-                {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"}
-                for each in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure")
+                {"key": f"node.kubernetes.io/{problem}", "operator": "Exists", "effect": "NoExecute"}
+                for problem in ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure")
             ],
             "volumes": [{"name": "token", "projected": {"defaultMode": 420, "sources": []}}],
         },

@@ -72,7 +72,7 @@ class ReplayedNvml:
             case Memory() as memory:
                 return _struct(memory)
             case Filled(memory, value):
-                _fill(next(each for each in arguments if hasattr(each, "_obj")), memory)
+                _fill(next(argument for argument in arguments if hasattr(argument, "_obj")), memory)
                 return value
             case Fields(fields):
                 return _field_values(fields)

@@ -8,7 +8,7 @@ from tests.controller.cases import grove, kai, kueue
 from tests.controller.cases.grove_objects import cluster
 from tests.controller.cases.model import Case, Invalid, levels
 from tests.controller.cases.world import World
-from tests.support.history import History
+from tests.support.cluster import History
 
 CASES = (*grove.CASES, *kai.CASES, *kueue.CASES)
 INVALID = (*grove.INVALID, *kueue.INVALID)

@@ -11,6 +11,7 @@ from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, 
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
+from tests.support.upstream_crds import stand_in
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
@@ -33,31 +34,11 @@ UPSTREAM: Final = (
     "kueue-resourceflavors-v0.19",
 )
 _OURS: Final = CRD
+_WORKLOADS: Final = stand_in("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 _OPTIONS: Final = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 _ROUNDS: Final = 3
 """Looks until all is settled: a deleted binding costs one to see its KAI Topology go, one to write, one to see both."""
-
-
-def workload_crd() -> dict[str, Any]:
-    """A stand-in for Kueue's Workload, whose CRD is not at hand: it takes any spec."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "workloads.kueue.x-k8s.io",
-            # A group under k8s.io needs the approval of its API; upstream's CRDs carry it too.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, a stand-in for tests"},
-        },
-        "spec": {
-            "group": "kueue.x-k8s.io",
-            "scope": "Namespaced",
-            "names": {"kind": "Workload", "plural": "workloads"},
-            "versions": [version],
-        },
-    }
 
 
 class World:
@@ -70,7 +51,7 @@ class World:
         self._made: list[str] = []
         self._uids: dict[str, str] = {}
         install(api, *UPSTREAM)
-        for crd in (workload_crd(), yaml.load(_OURS.read_bytes(), yaml.CSafeLoader)):
+        for crd in (_WORKLOADS, yaml.load(_OURS.read_bytes(), yaml.CSafeLoader)):
             api.install_crd(crd)
         self._controller = self._new_controller()
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import signal
-import subprocess
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tools.apiserver.certificates import make_certificates
@@ -153,24 +149,3 @@ def test_one_connection_serves_many_requests(embedded_server: EmbeddedApiServer)
         local = connection.sock
         assert local is not None
     connection.close()
-
-
-def test_removed_namespace_is_empty(client: ApiUnderTest) -> None:
-    client.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}})
-    maps = "/api/v1/namespaces/mine/configmaps"
-    client.create(maps, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
-    assert client.request("DELETE", "/api/v1/namespaces/mine")[0] == 200
-    assert client.get(maps)["items"] == []
-
-
-def test_program(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    command = [sys.executable, "-m", "toposcope.simulator.apiserver", "--kubeconfig", str(kubeconfig), "--nodes", "3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
-        assert program.stdout is not None
-        url = program.stdout.readline().strip()
-        nodes = HttpClient(url, None).request("GET", NODES).body["items"]
-        assert [item["metadata"]["name"] for item in nodes] == ["node-00000", "node-00001", "node-00002"]
-        assert yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == url
-        program.send_signal(signal.SIGTERM)
-        assert program.wait(10) == 0

@@ -110,26 +110,6 @@ def test_metadata_only_list(api: ApiUnderTest, version: str) -> None:
     assert "spec" not in listed["items"][0]
 
 
-@pytest.mark.parametrize(
-    ("path", "accept", "found"),
-    [
-        (f"{NODES}?limit=1", METADATA, "PartialObjectMetadata, but the requested object is a list (*core.NodeList)"),
-        (f"{NODES}/a", METADATA_LIST, "PartialObjectMetadataList, but the requested object is not a list (*core.Node)"),
-        (
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-            METADATA,
-            "PartialObjectMetadata, but the requested object is a list (*apiextensions.CustomResourceDefinitionList)",
-        ),
-    ],
-)
-def test_metadata_of_one_and_of_many_are_two_forms(
-    api: ApiUnderTest, version: str, path: str, accept: str, found: str
-) -> None:
-    assert version
-    code, answer = api.request("GET", path, accept=accept)
-    assert (code, answer["reason"], answer["message"]) == (406, "NotAcceptable", f"you requested {found}")
-
-
 def test_exact_version_shows_the_past(api: ApiUnderTest, version: str) -> None:
     api.request("DELETE", f"{NODES}/a")
     exact = api.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")

@@ -1,10 +1,10 @@
-"""A small Kubernetes API server in one process, for the demo, tests and benchmarks.
+"""A small Kubernetes API server in one process: for `make demo`, benchmarks, and tests where no kube-apiserver is.
 
-It keeps nodes, pods, leases, events, CRDs and the resources that CRDs add, and is exact in what clients
-depend on: server-side apply with field ownership, list and watch with bookmarks and expiry, optimistic
-locking, structural schemas, `Status` errors. The project's API tests run against it and a real kube-apiserver
-alike. Not simulated: authentication, authorization, admission, CEL rules of CRDs, graceful deletion,
-garbage collection by owner, controllers of any kind.
+It keeps nodes, pods, leases, events, CRDs and the resources that CRDs add, serves what kubectl needs to get, label,
+apply, watch and describe them, and does what this project's programs depend on: server-side apply with field
+ownership, list and watch with bookmarks and expiry, optimistic locking, `Status` errors, dry runs. Tests can have it
+fail on demand. Not simulated: authentication, authorization, admission, CEL, most validation, graceful deletion,
+garbage collection by owner, names that CRDs dispute, controllers of any kind.
 """
 
 from __future__ import annotations

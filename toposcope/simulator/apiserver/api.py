@@ -6,50 +6,44 @@ are not evaluated. Deletion is immediate unless finalizers hold the object.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver import crds, patches, reads, selectors, views, writes
-from toposcope.simulator.apiserver.discovery import Catalog
-from toposcope.simulator.apiserver.errors import (
+from toposcope.simulator.apiserver import fields, reads
+from toposcope.simulator.apiserver.requests import (
     NoSuchPathError,
+    Object,
+    Request,
+    Response,
+    Route,
     StatusError,
     already_exists,
     bad_request,
     conflict,
+    invalid,
+    not_allowed,
     not_found,
     not_served,
-    required,
 )
-from toposcope.simulator.apiserver.requests import (
-    APPLY,
-    Request,
-    Response,
-    Route,
-    bad_options,
-    check_name,
-    check_type,
-    decode,
-    decode_yaml,
-)
-from toposcope.simulator.apiserver.resources import CRDS, Resource
-from toposcope.simulator.apiserver.store import Store, stored
+from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_problems, crd_resources
+from toposcope.simulator.apiserver.store import Store, Stored, stored
+from toposcope.simulator.apiserver.views import View, typed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
-
-    from toposcope.simulator.apiserver.requests import Object
-    from toposcope.simulator.apiserver.store import Stored
-    from toposcope.simulator.apiserver.views import View
-    from toposcope.simulator.apiserver.writes import Target
-
+_APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+# Kept from the live object whatever a client sends.
+_SYSTEM_OWNED = (
+    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace"),
+    *("resourceVersion", "name"),
+)
 
 
 class Api:
@@ -61,7 +55,6 @@ class Api:
         *,
         clock: Callable[[], datetime],
         new_uid: Callable[[], str],
-        new_suffix: Callable[[], str],
         bookmark_interval: float,
         max_watch: float,
     ) -> None:
@@ -69,11 +62,8 @@ class Api:
         self._store = store
         self._clock = clock
         self._new_uid = new_uid
-        self._new_suffix = new_suffix
-        self._bookmark_interval = bookmark_interval
-        self._max_watch = max_watch
-        for name in _NAMESPACES:
-            self._create_object("namespaces", {"metadata": {"name": name}})
+        self._watching = {"bookmark_interval": bookmark_interval, "max_watch": max_watch}
+        self.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES)
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Store objects as they are, with `apiVersion` and `kind`; only what is missing in metadata is added."""
@@ -84,9 +74,12 @@ class Api:
             complete: Object = {**resource.zero, **obj, "metadata": {**fresh, **obj["metadata"]}}
             if resource.namespaced:
                 complete["metadata"].setdefault("namespace", "default")
+            if resource is CRDS:
+                complete = copy.deepcopy(complete)
+                complete_crd(complete, self._now())
             self._store.put(resource.storage, complete)
             if resource is CRDS:
-                self._settle_crds()
+                self._serve_crds()
 
     def handle(self, request: Request) -> Response:
         """Answer a request; failures become `Status` responses."""
@@ -99,7 +92,7 @@ class Api:
         except Exception as error:  # noqa: BLE001 - a client must see a defect of this server, not a lost connection
             return Response.of(StatusError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
-    def _dispatch(self, request: Request) -> Response:
+    def _dispatch(self, request: Request) -> Response:  # noqa: C901 - a table of verbs
         parts = tuple(part for part in request.path.split("/") if part)
         if parts in (("healthz",), ("livez",), ("readyz",)):
             return Response(200, [b"ok"], "text/plain; charset=utf-8")
@@ -107,33 +100,28 @@ class Api:
         if document is not None:
             return Response(200, [msgspec.json.encode(document), b"\n"])
         route = self._route(parts)
-        view = self._view(request, route)
+        view = View.negotiate(request.headers.get("accept", ""), self._clock())
         match request.method, bool(route.name):
-            case "GET", True if not request.flag("watch"):
-                return self._respond(route, view, self._existing(route))
-            case "GET", _:
-                return self._read(request, route, view)
+            case "GET", _ if request.flag("watch"):
+                return reads.open_watch(self._store, request, route, view, **self._watching)
+            case "GET", True:
+                return _respond(route, view, self._existing(route))
+            case "GET", False:
+                return reads.list_objects(self._store, request, route, view)
             case "DELETE", False:
-                return self._delete_collection(request, route, view)
+                handler = self._delete_collection
             case "POST", False:
                 handler = self._create
             case "PUT", True:
                 handler = self._replace
             case "PATCH", True:
                 handler = self._patch
-            case "DELETE", True:
+            case "DELETE", True if not route.subresource:
                 handler = self._delete
             case _:
-                message = "the server does not allow this method on the requested resource"
-                raise StatusError(405, "MethodNotAllowed", message, details={})
+                raise not_allowed()
         with self._store.lock:
             return handler(request, route, view)
-
-    def _view(self, request: Request, route: Route) -> View:
-        view = views.negotiate(request.headers.get("accept", ""), self._clock())
-        if request.method == "GET" and not request.flag("watch"):
-            view.check(route.resource, listed=not route.name)
-        return view
 
     def _route(self, parts: tuple[str, ...]) -> Route:
         match parts:
@@ -157,141 +145,137 @@ class Api:
             raise not_served()
         return Route(resource, namespace, name, subresource)
 
-    def _read(self, request: Request, route: Route, view: View) -> Response:
-        if not request.flag("watch"):
-            return reads.list_objects(self._store, request, route, view)
-        timing = {"bookmark_interval": self._bookmark_interval, "max_watch": self._max_watch}
-        return reads.open_watch(self._store, request, route, view, **timing)
-
     def _existing(self, route: Route) -> Stored:
         item = self._store.get(route.resource.storage, (route.namespace, route.name))
         if item is None:
-            raise not_found(route.resource.group, route.resource.plural, route.name)
+            raise not_found(route.resource, route.name)
         return item
-
-    def _respond(
-        self, route: Route, view: View, item: Stored, code: int = 200, warnings: Iterable[str] = ()
-    ) -> Response:
-        return Response(code, [view.one(route.resource, item), b"\n"], warnings=list(warnings))
 
     # Each of the writing verbs runs with the store locked.
 
-    def _target(self, request: Request, route: Route, name: str) -> Target:
-        manager = (
-            request.query.get("fieldManager") or request.headers.get("user-agent", "").partition("/")[0] or "unknown"
-        )
-        strict = request.query.get("fieldValidation") == "Strict"
-        return writes.Target(
-            route.resource, route.namespace, name, route.subresource, manager[:128], self._now(), strict
-        )
-
     def _create(self, request: Request, route: Route, view: View) -> Response:
-        obj = decode(request)
+        obj = request.object()
         check_type(route.resource, obj)
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        if metadata.get("resourceVersion"):
-            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         name = metadata.get("name") or ""
         if not name and metadata.get("generateName"):
-            name = metadata["generateName"] + self._new_suffix()
-        target = self._target(request, route, name)
+            name = metadata["generateName"] + self._new_uid()[:5]
         if not name:
-            target.failed([required("metadata.name", "name or generateName is required")])
-        obj = writes.as_stored(route.resource, obj)
-        warnings = writes.tidy(target, obj)
-        self._check_namespace(route)
+            raise invalid(route.resource, "", [("metadata.name", "Required value: name or generateName is required")])
         if self._store.get(route.resource.storage, (route.namespace, name)):
-            raise already_exists(route.resource.group, route.resource.plural, name)
-        item = self._save(request, route, writes.created(target, obj, self._new_uid()))
-        return self._respond(route, view, item, 201, warnings)
+            raise already_exists(route.resource, name)
+        obj = as_stored(route.resource, obj)
+        unknown = _settle(route.resource, obj)
+        if route.resource.status and route.resource.plural != "nodes":
+            obj.pop("status", None)
+        route = replace(route, name=name)
+        empty = {**route.resource.zero, "metadata": {}}
+        owned = fields.update(empty, {**empty, **obj}, route.resource.schema, self._writer(request, route))
+        return _respond(route, view, self._save_new(request, route, owned), 201, unknown)
+
+    def _save_new(self, request: Request, route: Route, obj: Object) -> Stored:
+        resource = route.resource
+        if resource.namespaced and (
+            not route.namespace or self._store.get("namespaces", ("", route.namespace)) is None
+        ):
+            raise not_found(self.catalog.find("", "v1", "namespaces"), route.namespace)
+        metadata = obj["metadata"]
+        for name in ("resourceVersion", "deletionTimestamp", "selfLink"):
+            metadata.pop(name, None)
+        metadata |= {"name": route.name, "uid": self._new_uid(), "creationTimestamp": self._now()}
+        if resource.namespaced:
+            metadata["namespace"] = route.namespace
+        if resource.custom or resource is CRDS:
+            metadata["generation"] = 1
+        return self._save(request, route, obj)
 
     def _replace(self, request: Request, route: Route, view: View) -> Response:
-        obj = decode(request)
+        obj = request.object()
         check_type(route.resource, obj)
         live = self._existing(route).decode()
-        return self._update(request, route, view, live, obj, replaces=True)
+        given, found = (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"]
+        if given not in (None, found):
+            why = f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
+            raise conflict(route.resource, route.name, why)
+        guarded = route.resource.custom or route.resource.plural in ("leases", CRDS.plural)
+        if guarded and not (obj.get("metadata") or {}).get("resourceVersion"):
+            cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+            raise invalid(route.resource, route.name, [cause])
+        return self._update(request, route, view, live, obj)
 
     def _patch(self, request: Request, route: Route, view: View) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if kind == APPLY:
+        if kind == _APPLY:
             return self._apply(request, route, view)
-        patchers: dict[str, Callable[[Any, Any], Any]] = {_MERGE: patches.merge_patch, _JSON_PATCH: patches.json_patch}
-        if not route.resource.custom:
-            patchers[_STRATEGIC] = patches.strategic_merge_patch
-        if kind not in patchers:
-            accepted = ", ".join((*patchers, APPLY))
+        patch = _PATCHES.get(kind)
+        if patch is None:
+            accepted = ", ".join((*_PATCHES, _APPLY))
             message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
             raise StatusError(415, "UnsupportedMediaType", message)
         try:
-            patch = msgspec.json.decode(request.body)
+            change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
             raise bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
-        shown = views.typed(route.resource, item)
-        obj = patchers[kind](shown, patch)
+        obj = patch(typed(route.resource, item), change)
         if not isinstance(obj, dict):
-            raise bad_request("error decoding patch: the result is no object")
-        # A patch names a resourceVersion only to guard itself; without one it applies to whatever is there.
-        return self._update(request, route, view, item.decode(), obj, replaces=False)
+            raise bad_request("error decoding patch: the result is not an object")
+        return self._update(request, route, view, item.decode(), obj)
 
-    def _update(
-        self, request: Request, route: Route, view: View, live: Object, obj: Object, *, replaces: bool
-    ) -> Response:
-        target = self._target(request, route, route.name)
-        check_name(route, obj)
-        obj = writes.as_stored(route.resource, obj)
-        warnings = writes.tidy(target, obj)
-        new = writes.updated(target, live, obj, applied=False, replaces=replaces)
-        return self._respond(route, view, self._save(request, route, new, live), 200, warnings)
+    def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
+        obj = as_stored(route.resource, obj)
+        unknown = _settle(route.resource, obj)
+        new = _updated(route, live, obj)
+        new = fields.update(live, new, route.resource.schema, self._writer(request, route))
+        return _respond(route, view, self._save(request, route, new, live), 200, unknown)
 
     def _apply(self, request: Request, route: Route, view: View) -> Response:
         resource = route.resource
         if not request.query.get("fieldManager"):
-            raise bad_options("fieldManager", "is required for apply patch", kind="PatchOptions", missing=True)
-        config = decode_yaml(request.body)
+            message = (
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+            )
+            raise StatusError(422, "Invalid", message)
+        config = request.object()
         version, kind = config.get("apiVersion", ""), config.get("kind", "")
         if (version, kind) != (resource.group_version, resource.kind):
             raise bad_request(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={kind}")
-        check_name(route, config)
-        metadata = config.get("metadata") or {}
+        config = as_stored(resource, config)
+        metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
-        target = self._target(request, route, route.name)
-        force = request.flag("force")
-        config = writes.as_stored(resource, config)
+        writer, force = self._writer(request, route), request.flag("force")
         item = self._store.get(resource.storage, (route.namespace, route.name))
         if item is None:
             if route.subresource:
-                raise not_found(resource.group, resource.plural, route.name)
+                raise not_found(resource, route.name)
             if metadata.get("uid"):
-                given = metadata["uid"]
-                why = f"uid mismatch: the provided object specified uid {given}, and no existing object was found"
-                raise conflict(resource.group, resource.plural, route.name, why)
-            self._check_namespace(route)
-            obj = writes.apply(target, writes.empty_of(resource), config, force=force)
-            writes.tidy(target, obj, applied=True)
-            obj = writes.created(target, obj, self._new_uid(), applied=True)
-            return self._respond(route, view, self._save(request, route, obj), 201)
+                given = f"the provided object specified uid {metadata['uid']}"
+                why = f"uid mismatch: {given}, and no existing object was found"
+                raise conflict(resource, route.name, why)
+            obj = fields.apply({**resource.zero, "metadata": {}}, config, resource.schema, writer, force=force)
+            _settle(resource, obj)
+            return _respond(route, view, self._save_new(request, route, obj), 201)
         live = item.decode()
-        obj = writes.apply(target, live, config, force=force)
-        writes.tidy(target, obj, applied=True)
-        # The merge carries over the live resourceVersion; only the caller's own one is a precondition.
-        new = writes.updated(target, live, obj, applied=True, replaces=False)
-        return self._respond(route, view, self._save(request, route, new, live))
+        merged = fields.apply(live, config, resource.schema, writer, force=force)
+        _settle(resource, merged)
+        new = _updated(route, live, merged)
+        new["metadata"]["managedFields"] = merged["metadata"].get("managedFields", [])
+        return _respond(route, view, self._save(request, route, new, live))
 
     def _delete(self, request: Request, route: Route, view: View) -> Response:
-        if route.subresource:
-            raise StatusError(
-                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
-            )
-        item = self._existing(route)
-        live = item.decode()
-        self._check_preconditions(request, route, live)
+        live = self._existing(route).decode()
+        options = request.object() if request.body else {}
+        for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+            asked, found = (options.get("preconditions") or {}).get(name), live["metadata"][name]
+            if asked not in (None, found):
+                why = f"Precondition failed: {label} in precondition: {asked}, {label} in object meta: {found}"
+                raise conflict(route.resource, route.name, why)
         if live["metadata"].get("finalizers"):
-            return self._respond(route, view, self._mark_deleted(request, route, live))
-        if not _dry(request):
+            return _respond(route, view, self._mark_deleted(request, route, live))
+        if not request.dry:
             self._remove(route.resource, live)
         details = {"name": route.name, "group": route.resource.group, "kind": route.resource.plural}
         details = {key: value for key, value in details.items() if value} | {"uid": live["metadata"]["uid"]}
@@ -299,20 +283,19 @@ class Api:
         return Response(200, [msgspec.json.encode(success), b"\n"])
 
     def _delete_collection(self, request: Request, route: Route, view: View) -> Response:
-        selects = selectors.predicate(route.resource, request.query)
-        with self._store.lock:
-            revision, items = self._store.snapshot(route.resource.storage)
-            chosen = [
-                item
-                for item in items
-                if item.key[0] == (route.namespace or item.key[0]) and (selects is None or selects(item))
-            ]
-            for item in chosen if not _dry(request) else ():
-                live = item.decode()
-                if live["metadata"].get("finalizers"):
-                    self._mark_deleted(request, replace(route, namespace=item.key[0], name=item.key[1]), live)
-                else:
-                    self._remove(route.resource, live)
+        selects = reads.predicate(route.resource, request.query)
+        revision, items = self._store.snapshot(route.resource.storage)
+        chosen = [
+            item
+            for item in items
+            if item.key[0] == (route.namespace or item.key[0]) and (selects is None or selects(item))
+        ]
+        for item in chosen if not request.dry else ():
+            live = item.decode()
+            if live["metadata"].get("finalizers"):
+                self._mark_deleted(request, replace(route, namespace=item.key[0], name=item.key[1]), live)
+            else:
+                self._remove(route.resource, live)
         return Response(200, view.many(route.resource, chosen, {"resourceVersion": str(revision)}))
 
     def _mark_deleted(self, request: Request, route: Route, live: Object) -> Stored:
@@ -325,60 +308,191 @@ class Api:
             gone = f"{obj['spec']['names']['plural']}.{obj['spec']['group']}"
             for item in list(self._store.collection(gone).objects.values()):
                 self._store.remove(gone, item.decode())
-            self._settle_crds()
+            self._serve_crds()
         elif resource.storage == "namespaces":
             for storage, item in self._store.in_namespace(obj["metadata"]["name"]):
                 self._store.remove(storage, item.decode())
 
     def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
-        """Store an object if it differs from the live one; a deleted one goes with its last finalizer."""
+        """Check and store an object if it differs from the live one; a deleted one goes with its last finalizer."""
+        resource, metadata = route.resource, obj["metadata"]
         if live is not None and obj == live:
             return self._existing(route)
-        if _dry(request):
-            revision = int(live["metadata"]["resourceVersion"]) if live else 0
-            return stored(obj, revision)
-        metadata = obj["metadata"]
+        if problems := list(_problems(resource, obj)):
+            raise invalid(resource, route.name, problems)
+        if resource is CRDS:
+            complete_crd(obj, self._now())
+        if request.dry:
+            return stored(obj, int(live["metadata"]["resourceVersion"]) if live else 0)
         if live is not None and metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-            self._remove(route.resource, obj)
+            self._remove(resource, obj)
             return stored(obj, self._store.revision)
-        item = self._store.put(route.resource.storage, obj)
-        if route.resource is CRDS:
-            self._settle_crds()
+        item = self._store.put(resource.storage, obj)
+        if resource is CRDS:
+            self._serve_crds()
         return item
 
-    def _settle_crds(self) -> None:
-        """Recompute which definitions have their names, and serve those."""
-        definitions = sorted(self._store.collection(CRDS.storage).objects.values(), key=lambda item: item.revision)
-        current = {item.key: item.decode() for item in definitions}
-        for key, crd in current.items():
-            status = crds.status_of(crd, current.values(), self._now())
-            if status != crd.get("status"):
-                current[key] = self._store.put(CRDS.storage, {**crd, "status": status}).decode()
-        self.catalog.replace_custom(resource for crd in current.values() for resource in crds.resources_of(crd))
+    def _serve_crds(self) -> None:
+        crds = [item.decode() for item in self._store.collection(CRDS.storage).objects.values()]
+        self.catalog.replace_custom(resource for crd in crds for resource in crd_resources(crd))
 
-    def _create_object(self, plural: str, obj: Object) -> None:
-        resource = self.catalog.find("", "v1", plural)
-        target = writes.Target(resource, "", obj["metadata"]["name"], "", "kube-apiserver", self._now())
-        self._store.put(resource.storage, writes.created(target, obj, self._new_uid()))
-
-    def _check_namespace(self, route: Route) -> None:
-        if not route.resource.namespaced:
-            return
-        if not route.namespace or self._store.get("namespaces", ("", route.namespace)) is None:
-            raise not_found("", "namespaces", route.namespace)
-
-    def _check_preconditions(self, request: Request, route: Route, live: Object) -> None:
-        options = decode(request) if request.body else {}
-        preconditions = options.get("preconditions") or {}
-        for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            asked, found = preconditions.get(name), live["metadata"][name]
-            if asked not in (None, found):
-                why = f"Precondition failed: {label} in precondition: {asked}, {label} in object meta: {found}"
-                raise conflict(route.resource.group, route.resource.plural, route.name, why)
+    def _writer(self, request: Request, route: Route) -> fields.Writer:
+        """Who makes a request, for ownership: an endpoint does not own what it leaves alone."""
+        program = request.headers.get("user-agent", "").partition("/")[0]
+        name = (request.query.get("fieldManager") or program or "unknown")[:128]
+        ignored: tuple[str, ...] = ()
+        if route.subresource:
+            ignored = ("spec", "metadata")
+        elif route.resource.status and route.resource is not CRDS:
+            ignored = ("status",)
+        return fields.Writer(name, route.resource.group_version, self._now(), route.subresource, ignored)
 
     def _now(self) -> str:
         return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _dry(request: Request) -> bool:
-    return request.query.get("dryRun") == "All"
+def _respond(route: Route, view: View, item: Stored, code: int = 200, unknown: Iterable[str] = ()) -> Response:
+    warnings = [f'unknown field "{path}"' for path in unknown]
+    return Response(code, [view.one(route.resource, item), b"\n"], warnings=warnings)
+
+
+def check_type(resource: Resource, obj: Object) -> None:
+    """Raise `StatusError` (400) when an object is not of the kind that its path names."""
+    version, kind = obj.get("apiVersion") or resource.group_version, obj.get("kind") or resource.kind
+    if version != resource.group_version:
+        message = f"the API version in the data ({version}) does not match the expected API version "
+        raise bad_request(f"{message}({resource.group_version})")
+    if kind != resource.kind:
+        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
+
+
+def as_stored(resource: Resource, obj: Object) -> Object:
+    """Drop the type and give fields the names under which they are stored."""
+    return {resource.renamed.get(key, key): value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+
+
+def _settle(resource: Resource, obj: Object) -> list[str]:
+    """Normalise an object sent by a client, in place; return the paths of dropped fields."""
+    metadata = obj.setdefault("metadata", {})
+    for name in [name for name, value in metadata.items() if value in (None, {}, [])]:
+        del metadata[name]
+    return fields.settle(obj, resource.schema) if resource.custom else []
+
+
+def _updated(route: Route, live: Object, obj: Object) -> Object:
+    """A new state of an existing object: what belongs to the server or to the other endpoint is as it was."""
+    resource, now, metadata = route.resource, live["metadata"], dict(obj["metadata"])
+    if metadata.get("name", route.name) != route.name:
+        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({route.name})"
+        raise bad_request(message)
+    if metadata.get("uid", now["uid"]) != now["uid"]:
+        cause = ("metadata.uid", f'Invalid value: "{metadata["uid"]}": field is immutable')
+        raise invalid(resource, route.name, [cause])
+    if metadata.get("resourceVersion") not in (None, "", now["resourceVersion"]):
+        raise conflict(resource, route.name)
+    metadata |= {key: now[key] for key in _SYSTEM_OWNED if key in now}
+    other = live if route.subresource else obj
+    new = {key: value for key, value in other.items() if key not in ("metadata", "status")}
+    status = obj if route.subresource or not resource.status or resource is CRDS else live
+    if "status" in status:
+        new["status"] = status["status"]
+    if route.subresource and resource.custom:
+        metadata = dict(now)
+    was = {key: value for key, value in live.items() if key not in ("metadata", "status")}
+    is_now = {key: value for key, value in new.items() if key != "status"}
+    if (resource.custom or resource is CRDS) and is_now != was:
+        metadata["generation"] = now.get("generation", 0) + 1
+    return {"metadata": metadata, **new}
+
+
+def _problems(resource: Resource, obj: Object) -> Iterator[tuple[str, str]]:
+    if resource is CRDS:
+        yield from crd_problems(obj)
+    elif resource.custom:
+        yield from fields.validate({**obj, "apiVersion": "", "kind": ""}, resource.schema)
+
+
+# Patches
+
+
+def _merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386: maps merge, null deletes, everything else replaces.
+
+    Does for kubectl's strategic merges too, whose `$` directives only order or guard what is sent besides.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif not key.startswith("$"):
+            result[key] = _merge_patch(result.get(key), value)
+    return result
+
+
+def _json_patch(target: Any, patch: Any) -> Any:
+    """RFC 6902. Raises `StatusError`: 400 for a malformed patch, 422 for one that does not fit the object."""
+    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+    root: dict[str, Any] = {"": copy.deepcopy(target)}
+    for step in patch:
+        try:
+            _apply_step(root, step)
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise StatusError(
+                422, "Invalid", "the server rejected our request due to an error in our request"
+            ) from None
+    return root[""]
+
+
+def _apply_step(root: dict[str, Any], step: Object) -> None:
+    parent, token = _locate(root, step["path"])
+    operation = step["op"]
+    if operation == "test":
+        if _read(parent, token) != step["value"]:
+            raise ValueError(step["path"])
+    elif operation == "remove":
+        _remove(parent, token)
+    elif operation == "replace":
+        _read(parent, token)
+        parent[_index(parent, token)] = step["value"]
+    elif operation == "add":
+        _add(parent, token, step["value"])
+    else:
+        raise ValueError(operation)
+
+
+def _locate(root: dict[str, Any], pointer: str) -> tuple[Any, str]:
+    """Container and last token of a JSON pointer; the root is the entry `""` of a map."""
+    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")]
+    node: Any = root
+    for token in tokens[:-1]:
+        node = _read(node, token)
+    return node, tokens[-1]
+
+
+def _index(parent: Any, token: str) -> Any:
+    return int(token) if isinstance(parent, list) else token
+
+
+def _read(parent: Any, token: str) -> Any:
+    return parent[_index(parent, token)]
+
+
+def _remove(parent: Any, token: str) -> None:
+    del parent[_index(parent, token)]
+
+
+def _add(parent: Any, token: str, value: Any) -> None:
+    if isinstance(parent, list):
+        parent.insert(len(parent) if token == "-" else int(token), value)  # noqa: S105 - a JSON pointer's token
+    else:
+        parent[token] = value
+
+
+_PATCHES: dict[str, Callable[[Any, Any], Any]] = {
+    _MERGE: _merge_patch,
+    _STRATEGIC: _merge_patch,
+    _JSON_PATCH: _json_patch,
+}

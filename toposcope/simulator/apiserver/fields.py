@@ -1,44 +1,148 @@
-"""Field sets and the structured merge: which fields an object has, how two of them differ or combine.
+"""Fields of objects: what their schema says of them, how an apply merges them, and who owns which (KEP-555).
 
-A field path is a tuple of `fieldsV1` elements: `f:name` for a map entry, `k:{...}` for an item of a keyed
-list, `v:...` for an item of a set. A set of paths is a plain set. The rules are those of KEP-555 and of the
-structured-merge-diff library that kube-apiserver uses; with the same input they give the same ownership.
+A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{...}` for an item of a list with keys,
+`v:...` for an item of a set. What no schema describes merges map by map, and lists are replaced whole.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from toposcope.errors import ToposcopeError
-from toposcope.simulator.apiserver.errors import StatusError
-from toposcope.simulator.apiserver.schema import ANY, CONTAINERS, Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from toposcope.simulator.apiserver.requests import Object, StatusError
 
 Path = tuple[str, ...]
 Paths = set[Path]
 
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_ITEM = object()
+"""The value of a list's item itself, beside those of its fields: its place in the list has an owner too."""
 
-class _Absent:
-    """The field is not there, which is not the same as null."""
-
-    def __bool__(self) -> bool:
-        return False
-
-
-_ABSENT: Any = _Absent()
-
-
-class TypedPatchError(ToposcopeError, ValueError):
-    """An applied object does not fit its schema; the message names the field."""
+_NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
+    ("f:metadata", f"f:{name}")
+    for name in (
+        *("name", "namespace", "creationTimestamp", "uid", "generation", "managedFields", "resourceVersion"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds"),
+    )
+}
 
 
-def encode(paths: Iterable[Path]) -> dict[str, Any]:
-    """Nest paths as `fieldsV1`: `.` marks a map or item that is owned itself besides its fields."""
-    tree: dict[str, Any] = {}
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One node of a structural schema; `rules` holds the OpenAPI keywords that only validation reads."""
+
+    properties: Mapping[str, Schema] = field(default_factory=dict)
+    values: Schema | None = None  # additionalProperties
+    items: Schema | None = None
+    preserve: bool = False
+    atomic: bool = False
+    list_type: str = "atomic"
+    list_keys: tuple[str, ...] = ()
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+    def field(self, key: str) -> Schema | None:
+        """Schema of a map's entry, None when the schema does not know it."""
+        return self.properties.get(key) or self.values or (ANY if self.preserve else None)
+
+
+ANY = Schema(preserve=True)
+
+
+def compile_schema(spec: Mapping[str, Any]) -> Schema:
+    """Turn an OpenAPI v3 schema (as in a CRD) into a `Schema`."""
+    extra = spec.get("additionalProperties")
+    return Schema(
+        properties={name: compile_schema(child) for name, child in spec.get("properties", {}).items()},
+        values=compile_schema(extra) if isinstance(extra, dict) else (ANY if extra is True else None),
+        items=compile_schema(spec["items"]) if "items" in spec else None,
+        preserve=bool(spec.get("x-kubernetes-preserve-unknown-fields")),
+        atomic=spec.get("x-kubernetes-map-type") == "atomic",
+        list_type=spec.get("x-kubernetes-list-type", "atomic"),
+        list_keys=tuple(spec.get("x-kubernetes-list-map-keys", ())),
+        rules=spec,
+    )
+
+
+def settle(value: Any, schema: Schema, path: str = "") -> list[str]:
+    """Drop fields that the schema does not know and nulls, fill in defaults, in place; return the unknown paths."""
+    unknown: list[str] = []
+    if isinstance(value, dict):
+        for key in list(value):
+            child = schema.field(key)
+            if child is None:
+                unknown.append(_join(path, key))
+            if child is None or (value[key] is None and child is not ANY and not child.rules.get("nullable")):
+                del value[key]
+        for key, child in schema.properties.items():
+            if key not in value and "default" in child.rules:
+                value[key] = copy.deepcopy(child.rules["default"])
+        for key, item in value.items():
+            unknown += settle(item, schema.field(key) or ANY, _join(path, key))
+    elif isinstance(value, list) and schema.items is not None:
+        for index, item in enumerate(value):
+            unknown += settle(item, schema.items, f"{path}[{index}]")
+    return unknown
+
+
+def validate(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and problem of each wrong field: types, enums, patterns and what is required."""
+    rules = schema.rules
+    if value is None and (rules.get("nullable") or schema is ANY):
+        return
+    wanted = rules.get("type", "")
+    if wanted and not rules.get("x-kubernetes-int-or-string") and not _fits(value, wanted):
+        yield path, f"Invalid value: {path} in body must be of type {wanted}"
+    elif "enum" in rules and value not in rules["enum"]:
+        listed = ", ".join(map(_shown, rules["enum"]))
+        yield path, f"Unsupported value: {_shown(value)}: supported values: {listed}"
+    elif isinstance(value, str) and "pattern" in rules and not _pattern(rules["pattern"]).search(value):
+        yield path, f"Invalid value: {_shown(value)}: {path} in body should match '{rules['pattern']}'"
+    elif isinstance(value, dict):
+        yield from ((_join(path, name), "Required value") for name in rules.get("required", ()) if name not in value)
+        for key, item in value.items():
+            yield from validate(item, schema.field(key) or ANY, _join(path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from validate(item, schema.items or ANY, f"{path}[{index}]")
+
+
+def _fits(value: Any, wanted: str) -> bool:
+    return isinstance(value, _TYPES[wanted]) and (wanted == "boolean" or not isinstance(value, bool))
+
+
+@functools.cache
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """The pattern as Go means it: Python's `$` also accepts a final newline."""
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern))
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+# Paths
+
+
+def encode(paths: Iterable[Path]) -> Object:
+    """Nest paths as `fieldsV1`: `.` marks an item that is owned itself besides its fields."""
+    tree: Object = {}
     for path in sorted(paths):  # a parent sorts before its children
         node = tree
         for element in path:
@@ -48,7 +152,7 @@ def encode(paths: Iterable[Path]) -> dict[str, Any]:
     return tree
 
 
-def _unmark_leaves(node: dict[str, Any]) -> None:
+def _unmark_leaves(node: Object) -> None:
     for child in node.values():
         if len(child) == 1 and "." in child:
             child.clear()
@@ -60,11 +164,8 @@ def decode(tree: Mapping[str, Any], path: Path = ()) -> Paths:
     """Invert `encode`."""
     paths: Paths = set()
     for element, child in tree.items():
-        if element == ".":
-            paths.add(path)
-        else:
-            below = (*path, element)
-            paths |= decode(child, below) if child else {below}
+        below = (*path, element)
+        paths |= {path} if element == "." else decode(child, below) if child else {below}
     return paths
 
 
@@ -73,242 +174,198 @@ def printed(path: Path) -> str:
     text = ""
     for element in path:
         kind, _, rest = element.partition(":")
-        if kind == "f":
-            text += f".{rest}"
-        elif kind == "v":
-            text += f"[={rest}]"
+        if kind == "k":
+            keys = msgspec.json.decode(rest).items()
+            text += "[" + ",".join(f"{key}={_shown(value)}" for key, value in keys) + "]"
         else:
-            keys = msgspec.json.decode(rest)
-            text += "[" + ",".join(f"{key}={_compact(value)}" for key, value in keys.items()) + "]"
+            text += f".{rest}" if kind == "f" else f"[={rest}]"
     return text
 
 
-def reading_order(path: Path) -> list[tuple[bool, str]]:
-    """Sort key that lists what is owned at each level before what lies below it."""
-    return [(depth < len(path) - 1, element) for depth, element in enumerate(path)]
-
-
-def _compact(value: Any) -> str:
-    return msgspec.json.encode(value, order="sorted").decode()
-
-
-def element_of(item: Any, schema: Schema) -> str:
-    """Path element of an item of an associative list."""
+def _elements(value: list[Any], schema: Schema) -> dict[str, Any]:
+    """Items of a list with keys or of a set by path element."""
     if schema.list_type == "set":
-        return f"v:{_compact(item)}"
-    given = item if isinstance(item, dict) else {}
-    keys = {key: value for key in schema.list_keys if (value := given.get(key, _default(schema, key))) is not _ABSENT}
-    if not keys:
-        listed = " ".join(f'"{key}"' for key in schema.list_keys)
-        raise TypedPatchError(
-            f"associative list with keys has an element that omits all key fields [{listed}] "
-            "(and doesn't have default values for any key fields)"
-        )
-    return f"k:{_compact(keys)}"
+        return {f"v:{_shown(item)}": item for item in value}
+    return {f"k:{_shown({key: item.get(key) for key in schema.list_keys})}": item for item in value}
 
 
-def _default(schema: Schema, key: str) -> Any:
-    declared = schema.items.properties.get(key) if schema.items else None
-    return declared.rules.get("default", _ABSENT) if declared else _ABSENT
+def _has_elements(schema: Schema) -> bool:
+    return schema.list_type in ("map", "set")
 
 
-def child_schema(schema: Schema, element: str) -> Schema:
-    """Schema below a path element."""
-    if element.startswith("f:"):
-        return schema.field(element[2:]) or ANY
-    return schema.items or ANY
+def _children(value: Any, schema: Schema) -> dict[str, tuple[Any, Schema]] | None:
+    """What lies below a value, by path element; None where the value is owned whole."""
+    if isinstance(value, dict) and value and not schema.atomic:
+        return {f"f:{key}": (item, schema.field(key) or ANY) for key, item in value.items()}
+    if isinstance(value, list) and value and _has_elements(schema):
+        return {element: (item, schema.items or ANY) for element, item in _elements(value, schema).items()}
+    return None
 
 
-def field_set(value: Any, schema: Schema, path: Path = ()) -> Paths:
-    """List the paths an applied object claims; raises `TypedPatchError` where it does not fit the schema."""
-    _check_type(value, schema, path)
-    if isinstance(value, dict) and not schema.atomic:
-        paths: Paths = set()
-        for key, item in value.items():
-            child = schema.field(key)
-            below = (*path, f"f:{key}")
-            if child is None:
-                raise TypedPatchError(f"{printed(below)}: field not declared in schema")
-            paths |= field_set(item, child, below)
-            if item is None or item == {} or key not in schema.properties:
-                paths.add(below)
-        return paths
-    if isinstance(value, list) and schema.associative:
-        paths = set()
-        for index, item in enumerate(value):
-            try:
-                below = (*path, element_of(item, schema))
-            except TypedPatchError as error:
-                raise TypedPatchError(f"{printed(path)}: element {index}: {error}") from None
-            if below in paths:
-                raise TypedPatchError(f"{printed(path)}: duplicate entries for key {printed(below[-1:])}")
-            paths |= {below} | field_set(item, schema.items or ANY, below)
-        return paths
-    granular_null = value is None and (schema.associative or (schema.type == "object" and not schema.atomic))
-    return set() if granular_null else {path}
-
-
-_GO_NAMES = {"object": "map", "array": "list", "string": "string", "boolean": "boolean", "number": "numeric"}
-
-
-def _check_type(value: Any, schema: Schema, path: Path) -> None:
-    wanted = "number" if schema.type == "integer" else schema.type
-    if value is None or not wanted:
-        return
-    given = (
-        "object" if isinstance(value, dict)
-        else "array" if isinstance(value, list)
-        else "string" if isinstance(value, str)
-        else "boolean" if isinstance(value, bool)
-        else "number"
-    )  # fmt: skip
-    if given != wanted:
-        raise TypedPatchError(
-            f"{printed(path)}: expected {_GO_NAMES[wanted]}, got &value.valueUnstructured{{Value:{_compact(value)}}}"
-        )
+def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
+    """Every field that has an owner of its own, with its value."""
+    children = _children(value, schema)
+    if children is None:
+        return {path: value}
+    found: dict[Path, Any] = {path: _ITEM} if path and path[-1].startswith("k:") else {}
+    for element, (item, below) in children.items():
+        found |= leaves(item, below, (*path, element))
+    return found
 
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
-    """Lay an applied object over the live one; `_ABSENT` on either side means that it is not there."""
-    newest = live if applied is _ABSENT else applied
-    if schema.atomic or not (live or applied):
-        return newest
-    if not isinstance(live, CONTAINERS) and not isinstance(applied, CONTAINERS):
-        return newest
-    if _is_map(live, applied) and schema.type in ("object", ""):
-        old, new = _items(live, dict), _items(applied, dict)
+    """Lay an applied value over the live one."""
+    if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
+        both = {**live, **applied}
         return {
-            key: merge(old.get(key, _ABSENT), new.get(key, _ABSENT), schema.field(key) or ANY) for key in {**old, **new}
+            key: merge(live[key], applied[key], schema.field(key) or ANY) if key in live and key in applied else item
+            for key, item in both.items()
         }
-    if schema.associative:
-        return _merge_lists(_items(live, list), _items(applied, list), schema)
-    return newest
+    if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
+        old, new = _elements(live, schema), _elements(applied, schema)
+        items = schema.items or ANY
+        return [merge(old[e], new[e], items) if e in old and e in new else item for e, item in {**old, **new}.items()]
+    return applied
 
 
-def _is_map(live: Any, applied: Any) -> bool:
-    """Both sides are maps, where null and absent fit any shape."""
-    sides = [side for side in (live, applied) if side is not _ABSENT and side is not None]
-    maps = [side for side in sides if isinstance(side, dict)]
-    return bool(maps) and len(maps) == len(sides)
-
-
-def _items(value: Any, kind: type) -> Any:
-    return value if isinstance(value, kind) else kind()
-
-
-def _merge_lists(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
-    """Merge by identity: applied order for shared items, live-only items stay before what they preceded."""
-    old = {element_of(item, schema): item for item in live}
-    new = {element_of(item, schema): item for item in applied}
-    order = list(old)
-    merged: list[Any] = []
-    done: set[str] = set()
-    position = 0
-    item_schema = schema.items or ANY
-    for element, item in new.items():
-        while position < len(order):
-            head = order[position]
-            if head in new and head not in done and (element not in old or head == element):
-                break
-            if head not in new:
-                merged.append(old[head])
-            position += 1
-        merged.append(merge(old.get(element, _ABSENT), item, item_schema))
-        done.add(element)
-    merged += [old[head] for head in order[position:] if head not in new]
-    return merged
-
-
-class Difference:
-    """Paths that `new` removed, changed or added."""
-
-    def __init__(self, old: Any, new: Any, schema: Schema) -> None:
-        self.removed: Paths = set()
-        self.modified: Paths = set()
-        self.added: Paths = set()
-        self._walk(old, new, schema, ())
-
-    def _walk(self, old: Any, new: Any, schema: Schema, path: Path) -> None:
-        if old is not _ABSENT and new is not _ABSENT and old == new and type(old) is type(new):
-            return
-        if not schema.atomic and (old or new):
-            if _is_map(old, new):
-                before, after = _items(old, dict), _items(new, dict)
-                for key in {**before, **after}:
-                    self._walk(
-                        before.get(key, _ABSENT), after.get(key, _ABSENT), schema.field(key) or ANY, (*path, f"f:{key}")
-                    )
-                self._mark(old, new, path, changed=False)
-                return
-            if schema.associative:
-                earlier, later = _by_element(old, schema), _by_element(new, schema)
-                for element in {**earlier, **later}:
-                    self._walk(
-                        earlier.get(element, _ABSENT),
-                        later.get(element, _ABSENT),
-                        schema.items or ANY,
-                        (*path, element),
-                    )
-                self._mark(old, new, path, changed=False)
-                return
-            # A map that became something else, or the other way round: what was in it went, or came.
-            for gone, came in ((old, _ABSENT), (_ABSENT, new)):
-                if old is not _ABSENT and new is not _ABSENT and isinstance(gone or came, dict):
-                    for key in gone or came:
-                        below = (*path, f"f:{key}")
-                        self._walk(_item(gone, key), _item(came, key), schema.field(key) or ANY, below)
-        self._mark(old, new, path, changed=True)
-
-    def _mark(self, old: Any, new: Any, path: Path, *, changed: bool) -> None:
-        if old is _ABSENT:
-            self.added.add(path)
-        elif new is _ABSENT:
-            self.removed.add(path)
-        elif changed:
-            self.modified.add(path)
-
-
-def _item(value: Any, key: str) -> Any:
-    return value.get(key, _ABSENT) if isinstance(value, dict) else _ABSENT
-
-
-def _by_element(value: Any, schema: Schema) -> dict[str, Any]:
-    return {element_of(item, schema): item for item in _items(value, list)}
-
-
-def with_named_parents(paths: Paths, schema: Schema) -> Paths:
-    """Add the struct fields on the way to each path: they exist for their content only."""
-    result = set(paths)
-    for path in paths:
-        node = schema
-        for depth, element in enumerate(path[:-1]):
-            if element.startswith("f:") and element[2:] in node.properties:
-                result.add(path[: depth + 1])
-            node = child_schema(node, element)
-    return result
-
-
-def without(value: Any, paths: Paths, schema: Schema) -> Any:
-    """Copy of `value` without the given fields and items; a map or list left empty becomes None."""
-    if not paths or schema.atomic:
+def without(value: Any, paths: Paths, schema: Schema, path: Path = ()) -> Any:
+    """Copy of `value` without these fields and items; a map or list that loses its last one goes too, as None."""
+    children = _children(value, schema)
+    if path in paths:
+        return None
+    if children is None:
         return value
-    whole = {path[0] for path in paths if len(path) == 1}
-    below: dict[str, Paths] = {}
-    for path in paths:
-        if len(path) > 1:
-            below.setdefault(path[0], set()).add(path[1:])
-    if isinstance(value, dict):
-        return {
-            key: without(item, below.get(f"f:{key}", set()), schema.field(key) or ANY)
-            for key, item in value.items()
-            if f"f:{key}" not in whole
-        } or None
-    if isinstance(value, list) and schema.associative:
-        kept = [(element, item) for item in value if (element := element_of(item, schema)) not in whole]
-        return [without(item, below.get(element, set()), schema.items or ANY) for element, item in kept] or None
-    return value
+    kept = {
+        element: left
+        for element, (item, below) in children.items()
+        if (left := without(item, paths, below, (*path, element))) is not None or item is None
+    }
+    if not kept:
+        return None
+    return {e[2:]: item for e, item in kept.items()} if isinstance(value, dict) else list(kept.values())
 
 
-def typed_patch_error(error: TypedPatchError, namespace: str, name: str, kind: str) -> StatusError:
-    """500 as the real server gives it: not transient, whatever the code suggests."""
-    return StatusError(500, "", f"failed to create typed patch object ({namespace}/{name}; {kind}): {error}")
+# Ownership
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes, in which version and at what time, and the top-level fields that the endpoint leaves alone."""
+
+    name: str
+    version: str
+    now: str
+    subresource: str = ""
+    ignored: tuple[str, ...] = ()
+
+    def own(self, paths: Iterable[Path]) -> Paths:
+        """Those that this endpoint can own."""
+        return {path for path in paths if path and path[0][2:] not in self.ignored} - _NEVER_OWNED
+
+    def entry(self, operation: str) -> Object:
+        """Its entry in `managedFields`, without the fields."""
+        entry = {"manager": self.name, "operation": operation, "apiVersion": self.version, "fieldsType": "FieldsV1"}
+        return entry | ({"subresource": self.subresource} if self.subresource else {})
+
+
+@dataclass(slots=True)
+class _Claim:
+    """One entry of `managedFields`."""
+
+    entry: Object
+    paths: Paths
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """Appliers are the same manager in every version."""
+        operation = self.entry.get("operation", "Update")
+        version = self.entry.get("apiVersion", "") if operation == "Update" else ""
+        return operation, self.entry.get("manager", ""), version, self.entry.get("subresource", "")
+
+    def __str__(self) -> str:
+        """Return the way conflict messages name it."""
+        operation, name, version, subresource = self.identity
+        text = f'"{name}"' + (f' with subresource "{subresource}"' if subresource else "")
+        return f"{text} using {version}" if operation == "Update" else text
+
+
+def apply(live: Object, config: Object, schema: Schema, writer: Writer, *, force: bool) -> Object:
+    """Merge an applied configuration into the live object.
+
+    Fields that only this manager applied before and no longer lists are removed; a field that is listed, differs, and
+    belongs to somebody else is a conflict (409) unless `force`. Raises `StatusError`.
+    """
+    before = leaves(live, schema)
+    wanted = {path: value for path, value in leaves(config, schema).items() if value != {}}
+    claims = _claims(live)
+    mine, others = _mine(claims, writer, "Apply")
+    listed = writer.own(wanted)
+    changed = {path for path in listed if path not in before or before[path] != wanted[path]}
+    contested = [(claim, claim.paths & changed) for claim in others if claim.paths & changed]
+    if contested and not force:
+        raise _conflict(contested)
+    for claim, paths in contested:
+        claim.paths -= paths
+    owned = set().union(*(claim.paths for claim in others))
+    dropped = {path for path in mine.paths - listed - owned if path in before}
+    # An item goes with all that is in it, unless somebody else has a field there.
+    dropped -= {path for path in dropped if before[path] is _ITEM and any(o[: len(path)] == path for o in owned)}
+    merged = without(merge(live, config, schema), dropped, schema)
+    if changed or dropped or mine.paths != listed:
+        mine.entry["time"] = writer.now
+    mine.paths = listed
+    return _with_claims(merged, [*others, mine])
+
+
+def update(live: Object, new: Object, schema: Schema, writer: Writer) -> Object:
+    """Record a create, update or patch: what it changes is its own from now on, what it drops is nobody's."""
+    before, after = leaves(live, schema), leaves(new, schema)
+    changed = writer.own(path for path, value in after.items() if path not in before or before[path] != value)
+    gone = writer.own(before.keys() - after.keys())
+    mine, others = _mine(_claims(live), writer, "Update")
+    for claim in (*others, mine):
+        claim.paths -= gone if claim is mine else changed | gone
+    if changed:
+        mine.paths |= changed
+        mine.entry["time"] = writer.now
+    return _with_claims(new, [*others, mine])
+
+
+def _claims(obj: Object) -> list[_Claim]:
+    entries = obj.get("metadata", {}).get("managedFields") or ()
+    return [_Claim(dict(entry), decode(entry.get("fieldsV1", {}))) for entry in entries]
+
+
+def _mine(claims: list[_Claim], writer: Writer, operation: str) -> tuple[_Claim, list[_Claim]]:
+    """The writer's claim, an empty one where it has none, and those of others."""
+    mine = _Claim(writer.entry(operation), set())
+    others = [claim for claim in claims if claim.identity != mine.identity]
+    same = next((claim for claim in claims if claim.identity == mine.identity), mine)
+    same.entry["apiVersion"] = writer.version
+    return same, others
+
+
+def _with_claims(obj: Object, claims: list[_Claim]) -> Object:
+    """Copy of `obj` with `managedFields` written from `claims`."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
+    entries = [{**claim.entry, "fieldsV1": encode(claim.paths)} for claim in claims if claim.paths]
+    if entries:
+        metadata["managedFields"] = sorted(entries, key=lambda entry: (entry["operation"], entry.get("time", "")))
+    return {**obj, "metadata": metadata}
+
+
+def _conflict(contested: list[tuple[_Claim, Paths]]) -> StatusError:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {claim}", "field": printed(path)}
+        for claim, paths in sorted(contested, key=lambda entry: str(entry[0]))
+        for path in sorted(paths)
+    ]
+    if len(causes) == 1:
+        text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = []
+        for cause in causes:
+            head = cause["message"].replace("conflict with", "conflicts with") + ":"
+            lines += ([] if head in lines else [head]) + [f"- {cause['field']}"]
+        text = f"{len(causes)} conflicts: " + "\n".join(lines)
+    return StatusError(409, "Conflict", f"Apply failed with {text}", details={"causes": causes})

@@ -1,32 +1,119 @@
-"""Lists and the start of watches: which objects, which version, in which pages."""
+"""Reads: which objects a request selects, lists in pages, and watches as streams of JSON lines.
+
+Protocol: KEP-365 (list and watch), KEP-956 (bookmarks), KEP-3157 (streaming lists).
+"""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver import selectors, watch
-from toposcope.simulator.apiserver.errors import StatusError, bad_request, expired
-from toposcope.simulator.apiserver.requests import Request, Response, Route, asked_revision, bad_options, whole
+from toposcope.simulator.apiserver.requests import (
+    Object,
+    Request,
+    Response,
+    Route,
+    StatusError,
+    bad_options,
+    bad_request,
+    expired,
+)
+from toposcope.simulator.apiserver.resources import Resource
+from toposcope.simulator.apiserver.store import Change, Store, Stored, stored
+from toposcope.simulator.apiserver.views import View
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Predicate = Callable[[Stored], bool]
 
-    from toposcope.simulator.apiserver.requests import Object
-    from toposcope.simulator.apiserver.store import Store
-    from toposcope.simulator.apiserver.views import View
-
+# A comma inside parentheses belongs to a set and does not end the requirement.
+_REQUIREMENT = re.compile(r"[^,(]+(?:\([^)]*\))?")
+_IN_SET = re.compile(r"(?P<key>\S+)\s+(?P<how>in|notin)\s*\((?P<values>[^)]*)\)")
+_EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!<>\s]*)")
+_PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
+# Lines are sent together up to this size; the real server's chunks end at line ends too.
+_CHUNK = 256 * 1024
+# How long the stream stays silent at most, in seconds: the chance to notice that the client went away.
+_IDLE = 1.0
+# The last bookmark comes this long before the time limit, in seconds (cacher's cache_watcher.go).
+_BEFORE_END = 2.0
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "  # noqa: S105 - no secret
     "the continue parameter."
 )
 
 
+def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
+    """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
+    tests = _label_tests(query.get("labelSelector", "")) + _field_tests(resource, query.get("fieldSelector", ""))
+    if not tests:
+        return None
+    return lambda item: all(test(item) for test in tests)
+
+
+def _label_tests(selector: str) -> list[Predicate]:
+    return [_label_test(part.strip()) for part in _REQUIREMENT.findall(selector)]
+
+
+def _label_test(text: str) -> Predicate:
+    if match := _IN_SET.fullmatch(text):
+        key, values = match["key"], {value.strip() for value in match["values"].split(",")}
+        if match["how"] == "in":
+            return lambda item: item.labels.get(key) in values
+        return lambda item: item.labels.get(key) not in values
+    if match := _EQUALITY.fullmatch(text):
+        key, value = match["key"], match["value"]
+        if match["how"] == "!=":
+            return lambda item: item.labels.get(key) != value
+        return lambda item: item.labels.get(key) == value
+    if match := _PRESENCE.fullmatch(text):
+        key, absent = match["key"], bool(match["absent"])
+        return lambda item: (key in item.labels) is not absent
+    raise bad_request(f'unable to parse requirement: "{text}" is not key, !key, key=value, key!=value, key in (...)')
+
+
+def _field_tests(resource: Resource, selector: str) -> list[Predicate]:
+    tests: list[Predicate] = []
+    for part in filter(None, selector.split(",")):
+        match = _EQUALITY.fullmatch(part.strip())
+        if not match:
+            raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
+        tests.append(_field_test(resource, match["key"], match["value"], equal=match["how"] != "!="))
+    return tests
+
+
+def _field_test(resource: Resource, path: str, value: str, *, equal: bool) -> Predicate:
+    if path == "metadata.name":
+        return lambda item: (item.key[1] == value) is equal
+    if path == "metadata.namespace":
+        return lambda item: (item.key[0] == value) is equal
+    first, dot, rest = path.partition(".")
+    path = resource.renamed.get(first, first) + dot + rest
+    if path not in resource.selectable:
+        raise bad_request(f"field label not supported: {path}")
+    names = path.split(".")
+
+    def test(item: Stored) -> bool:
+        found: Any = item.decode()
+        for name in names:
+            found = found.get(name) if isinstance(found, dict) else None
+        text = str(found).lower() if isinstance(found, bool) else str(found or "")
+        return (text == value) is equal
+
+    return test
+
+
+# Lists
+
+
 def list_objects(store: Store, request: Request, route: Route, view: View) -> Response:
     """Answer a list: a page of it, a selection, or an older version."""
-    limit = whole(request, "limit")
+    limit = request.number("limit")
     token = request.query.get("continue", "")
     if token:
         revision, start = _open_token(token)
@@ -39,7 +126,7 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
         revision, items = store.snapshot(route.resource.storage, _wanted_revision(store, request))
     if route.namespace:
         items = [item for item in items if item.key[0] == route.namespace]
-    selects = selectors.predicate(route.resource, request.query)
+    selects = predicate(route.resource, request.query)
     if selects:
         items = [item for item in items if selects(item)]
     metadata: Object = {"resourceVersion": str(revision)}
@@ -55,7 +142,7 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
 def _wanted_revision(store: Store, request: Request) -> int | None:
     """Return the revision a list must show exactly, None for the newest."""
     match = request.query.get("resourceVersionMatch", "")
-    revision = asked_revision(request)
+    revision = request.number("resourceVersion")
     if match and not request.query.get("resourceVersion"):
         raise bad_options(
             "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -73,29 +160,29 @@ def open_watch(
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise bad_options("resourceVersionMatch", why)
     query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
-    wanted = watch.Watch(
+    wanted = _Watch(
         route.resource,
         view,
-        selectors.predicate(route.resource, query),
+        predicate(route.resource, query),
         namespace=route.namespace,
         initial_events=initial_events,
         bookmarks=request.flag("allowWatchBookmarks"),
         bookmark_interval=bookmark_interval,
-        timeout=whole(request, "timeoutSeconds") or max_watch,
+        timeout=request.number("timeoutSeconds") or max_watch,
     )
-    revision = asked_revision(request)
+    revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
         if initial_events:
             store.check_reached(revision)
         if initial_events or not revision:
             revision, initial = store.snapshot(storage)
-            return _stream(watch.events(store, wanted, store.position(storage, revision), initial, revision))
+            return _stream(_events(store, wanted, store.position(storage, revision), initial, revision))
         try:
             position = store.position(storage, revision)
         except StatusError as error:
             return _stream(iter([msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"]))
-        return _stream(watch.events(store, wanted, position, None, revision))
+        return _stream(_events(store, wanted, position, None, revision))
 
 
 def _stream(chunks: Iterator[bytes]) -> Response:
@@ -113,3 +200,106 @@ def _open_token(token: str) -> tuple[int, tuple[str, str]]:
         return content["rv"], (namespace, name)
     except (ValueError, KeyError, TypeError, msgspec.DecodeError):
         raise bad_request("invalid continue token: continue key is not valid") from None
+
+
+# Watches
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What one client wants to see: `namespace` is empty for all, times are seconds."""
+
+    resource: Resource
+    view: View
+    selects: Predicate | None
+    namespace: str = ""
+    initial_events: bool = False
+    bookmarks: bool = False
+    bookmark_interval: float = 60.0
+    timeout: float = 1800.0
+
+    def sees(self, item: Stored | None) -> bool:
+        """Whether the object is part of what is watched."""
+        if item is None or (self.namespace and item.key[0] != self.namespace):
+            return False
+        return self.selects is None or self.selects(item)
+
+    def line(self, kind: str, item: Stored) -> bytes:
+        """Write one event."""
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.view.one(self.resource, item))
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+        """Write a bookmark: nothing up to `revision` is missing."""
+        metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if initial_end:
+            metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}
+        return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
+
+    def event(self, change: Change) -> bytes:
+        """Write a change as this client sees it: an object that stops matching is deleted for it."""
+        before, after = self.sees(change.before), self.sees(change.after)
+        if after:
+            return self.line("MODIFIED" if before else "ADDED", change.last)
+        if change.before is None or not before:
+            return b""
+        # One that left the selection is shown as it was, at the version that took it out.
+        left = stored(change.before.decode(), change.revision) if change.after else change.last
+        return self.line("DELETED", left)
+
+
+def _events(
+    store: Store, watch: _Watch, position: int, initial: Sequence[Stored] | None, revision: int
+) -> Iterator[bytes]:
+    """Yield chunks of lines until the time limit; an empty chunk means that nothing happened.
+
+    `initial` are the objects to send first (None: the client has them), which were current at `revision`.
+    """
+    storage = watch.resource.storage
+    changed = store.collection(storage).changed
+    end = time.monotonic() + watch.timeout
+    if initial is not None:
+        yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
+        if watch.bookmarks and watch.initial_events:
+            yield watch.bookmark(revision, initial_end=True)
+    next_bookmark = _next_bookmark(watch, end)
+    while (now := time.monotonic()) < end:
+        try:
+            with changed:
+                changes = store.changes_from(storage, position)
+                if not changes:
+                    changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
+                    changes = store.changes_from(storage, position)
+                revision = store.revision
+        except StatusError as error:
+            yield msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
+            return
+        position += len(changes)
+        yield from _chunks(watch.event(change) for change in changes)
+        if time.monotonic() >= next_bookmark:
+            next_bookmark = _next_bookmark(watch, end)
+            if watch.bookmarks:
+                yield watch.bookmark(revision)
+        elif not changes:
+            yield b""
+
+
+def _next_bookmark(watch: _Watch, end: float) -> float:
+    """Return when the next bookmark is due; never again once the last one before the end is sent."""
+    now = time.monotonic()
+    last = end - _BEFORE_END
+    due = min(now + watch.bookmark_interval, last)
+    return due if due > now else float("inf")
+
+
+def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Join lines into chunks of about the same size."""
+    gathered: list[bytes] = []
+    size = 0
+    for line in lines:
+        gathered.append(line)
+        size += len(line)
+        if size >= _CHUNK:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if size:
+        yield b"".join(gathered)

@@ -1,26 +1,22 @@
-"""What a request says: its parts, its body in the formats that exist, its options."""
+"""What goes over the wire: requests, responses, and failures as the `Status` of a kube-apiserver."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
-from toposcope.simulator.apiserver.errors import Cause, StatusError, bad_request, forbidden, invalid, required, wrong
+from toposcope.errors import ToposcopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from toposcope.simulator.apiserver.resources import Resource
 
 Object = dict[str, Any]
 
-APPLY = "application/apply-patch+yaml"
-# JSON escapes of a character outside the basic plane, which a YAML reader refuses.
-_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _YES = ("1", "true", "t", "TRUE", "True", "T")
 
 
@@ -47,6 +43,32 @@ class Request:
     def flag(self, name: str) -> bool:
         """Whether a boolean query parameter is set, in any spelling Go accepts."""
         return self.query.get(name, "") in _YES
+
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is to be stored."""
+        return self.query.get("dryRun") == "All"
+
+    def number(self, name: str) -> int:
+        """Return a number among the options, 0 when it is not given; raises `StatusError` (400)."""
+        text = self.query.get(name) or "0"
+        if not text.isdigit():
+            what = "invalid resource version" if name == "resourceVersion" else name
+            raise bad_request(f'{what}: Invalid value: "{text}": must be a whole number')
+        return int(text)
+
+    def object(self) -> Object:
+        """Read the object in the body, JSON or YAML; raises `StatusError` (400)."""
+        try:
+            obj = msgspec.json.decode(self.body)
+        except msgspec.DecodeError:
+            try:
+                obj = yaml.load(self.body, _YamlLoader)  # noqa: S506 - a SafeLoader without timestamps
+            except yaml.YAMLError as error:
+                raise bad_request(f"the object provided is unrecognized: {error}") from None
+        if not isinstance(obj, dict):
+            raise bad_request("the object provided is unrecognized: it is not a map")
+        return obj
 
 
 @dataclass(slots=True)
@@ -76,88 +98,90 @@ class Route:
     subresource: str
 
 
-def whole(request: Request, name: str) -> int:
-    """Return a number among the options, 0 when it is not given; raises `StatusError` (400)."""
-    text = request.query.get(name) or "0"
-    if not text.isdigit():
-        raise bad_request(f'{name}: Invalid value: "{text}": must be a whole number')
-    return int(text)
+class StatusError(ToposcopeError):
+    """A request that fails with a `metav1.Status`, in the words of a kube-apiserver: clients are tested on them."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.headers = dict(headers or {})
+        head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+        self.status: Object = head | ({"reason": reason} if reason else {}) | {"code": code}
+        if details is not None:
+            self.status["details"] = dict(details)
 
 
-def asked_revision(request: Request) -> int:
-    """Return the resourceVersion asked for, 0 for none or any; raises `StatusError` (400)."""
-    text = request.query.get("resourceVersion") or "0"
-    if not text.isdigit():
-        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
-    return int(text)
+class NoSuchPathError(ToposcopeError):
+    """No group or version is served at the path: the one 404 that is plain text."""
 
 
-def bad_options(name: str, why: str, *, kind: str = "ListOptions", missing: bool = False) -> StatusError:
+def bad_request(message: str) -> StatusError:
+    """400: the request itself makes no sense."""
+    return StatusError(400, "BadRequest", message)
+
+
+def not_served() -> StatusError:
+    """404 for a resource that an existing group and version does not have."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+def not_allowed() -> StatusError:
+    """405 for a verb that the path does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
+def not_found(resource: Resource, name: str) -> StatusError:
+    """404 for an object that does not exist."""
+    return StatusError(404, "NotFound", f'{resource.storage} "{name}" not found', details=_details(resource, name))
+
+
+def already_exists(resource: Resource, name: str) -> StatusError:
+    """409 on create."""
+    message = f'{resource.storage} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str = _MODIFIED) -> StatusError:
+    """409: the caller's idea of the object is out of date."""
+    message = f'Operation cannot be fulfilled on {resource.storage} "{name}": {why}'
+    return StatusError(409, "Conflict", message, details=_details(resource, name))
+
+
+def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) -> StatusError:
+    """422 with one cause for each wrong field: its path, and what is wrong with it."""
+    texts = [f"{path}: {message}" for path, message in causes]
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name))
+
+
+def bad_options(name: str, why: str) -> StatusError:
     """422 for an option that must not be there, or must be."""
-    cause: Cause = required(name, why) if missing else forbidden(name, why)
-    return invalid("meta.k8s.io", kind, "", [cause])
+    return StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {name}: {why}')
 
 
-def decode(request: Request) -> Object:
-    """Read an object from a body; raises `StatusError` (400, 415)."""
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-    if kind in ("application/yaml", APPLY):
-        return decode_yaml(request.body)
-    if kind != "application/json":
-        accepted = "application/json, application/yaml"
-        message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        raise StatusError(415, "UnsupportedMediaType", message)
-    try:
-        obj = msgspec.json.decode(request.body)
-    except msgspec.DecodeError as error:
-        raise bad_request(
-            f"the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
-        ) from None
-    if not isinstance(obj, dict):
-        raise bad_request("the object provided is unrecognized: it is no JSON object")
-    return obj
+def expired(message: str) -> StatusError:
+    """410: the resourceVersion asked for is no longer kept."""
+    return StatusError(410, "Expired", message)
 
 
-def decode_yaml(body: bytes) -> Object:
-    """Read an object from YAML, of which JSON is the common case; raises `StatusError` (400)."""
-    if _SURROGATE.search(body):
-        problem = "found invalid Unicode character escape code"
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {problem}")
-    try:
-        obj = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        try:
-            obj = yaml.load(body, _YamlLoader)  # noqa: S506 - a SafeLoader without timestamps
-        except yaml.YAMLError as error:
-            raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {error}") from None
-    if not isinstance(obj, dict):
-        raise bad_request("error decoding YAML: the document is no map")
-    return obj
+def too_new(asked: int, current: int) -> StatusError:
+    """504: the resourceVersion asked for has not happened yet."""
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    details = {"causes": causes, "retryAfterSeconds": 1}
+    return StatusError(504, "Timeout", message, details=details, headers={"Retry-After": "1"})
 
 
-def check_type(resource: Resource, obj: Object) -> None:
-    """Raise `StatusError` when an object is not of the kind that its path names."""
-    version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-    if resource.custom and not (version and kind):
-        what = "Kind" if not kind else "apiVersion"
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): Object '{what}' is missing"
-        )
-    if version and version != resource.group_version:
-        expected = resource.group_version
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version ({expected})"
-        )
-    if kind and kind != resource.kind:
-        if resource.custom:
-            name = (obj.get("metadata") or {}).get("name", "")
-            raise invalid(resource.group, kind, name, [wrong("kind", kind, f"must be {resource.kind}")])
-        raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
-
-
-def check_name(route: Route, obj: Object) -> None:
-    """Raise `StatusError` (400) when an object has another name than its path."""
-    name = (obj.get("metadata") or {}).get("name") or route.name
-    if name != route.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+def _details(resource: Resource, name: str) -> Object:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}

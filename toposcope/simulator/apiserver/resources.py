@@ -1,62 +1,46 @@
-"""Which resources exist: one table for the built-in ones, the same record for those that CRDs add."""
+"""Which resources exist: the built-in ones, those that CRDs add, and the documents that tell clients about them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toposcope.simulator.apiserver.schema import ANY, Schema, compile_schema
+from toposcope.simulator.apiserver.fields import ANY, Schema, compile_schema
+from toposcope.simulator.apiserver.requests import NoSuchPathError, Object, not_served
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+_VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3+embedded", "platform": "linux/amd64"}
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _MAP = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
-def _struct(**properties: Any) -> dict[str, Any]:
+def _struct(**properties: Any) -> Object:
     """Describe only the fields whose merge rules matter; the rest is kept as it comes."""
     return {"type": "object", "properties": properties, "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _keyed(*keys: str) -> dict[str, Any]:
-    """List whose items are known by the given fields (`+listType=map`)."""
-    items = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+def _keyed(key: str) -> Object:
+    """List whose items are known by a field (`+listType=map`)."""
     return {
         "type": "array",
-        "items": items,
+        "items": _struct(),
         "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": list(keys),
+        "x-kubernetes-list-map-keys": [key],
     }
 
 
-_SET = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
-_ATOMIC_MAP = {**_struct(), "x-kubernetes-map-type": "atomic"}
-
-OBJECT_META = {
-    "type": "object",
-    "properties": {
-        **{
-            name: {"type": "string", "nullable": True}
-            for name in (
-                *("name", "namespace", "generateName", "uid", "resourceVersion", "selfLink"),
-                *("creationTimestamp", "deletionTimestamp"),
-            )
-        },
-        "deletionGracePeriodSeconds": {"type": "integer"},
-        "generation": {"type": "integer"},
-        "labels": _MAP,
-        "annotations": _MAP,
-        "finalizers": _SET,
-        "ownerReferences": _keyed("uid"),
-        "managedFields": {"type": "array", "items": _struct()},
-    },
-}
+_META = _struct(
+    labels=_MAP,
+    annotations=_MAP,
+    finalizers={"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+    ownerReferences=_keyed("uid"),
+)
 
 
-def object_schema(spec: Mapping[str, Any]) -> Schema:
+def _object_schema(spec: Mapping[str, Any]) -> Schema:
     """Schema of a whole object from the schema of its own fields."""
-    types = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": OBJECT_META}
+    types = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _META}
     return compile_schema({**spec, "type": "object", "properties": {**spec.get("properties", {}), **types}})
 
 
@@ -68,11 +52,10 @@ class Column:
     type: str
     path: str
     wide: bool = False
-    description: str = ""
 
 
-NAME = Column("Name", "string", ".metadata.name", description="Name must be unique within a namespace.")
-AGE = Column("Age", "date", ".metadata.creationTimestamp", description="Time since the object was created.")
+NAME = Column("Name", "string", ".metadata.name")
+AGE = Column("Age", "date", ".metadata.creationTimestamp")
 
 
 @dataclass(frozen=True)
@@ -86,15 +69,13 @@ class Resource:
     namespaced: bool = False
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    singular: str = ""
-    list_kind: str = ""
     # An endpoint of its own for `status`, which the main endpoint then leaves alone.
     status: bool = False
     # CRDs only: schema-checked, pruned, counted in `metadata.generation`, listed with their type.
     custom: bool = False
     schema: Schema = ANY
-    columns: tuple[Column, ...] | None = None
-    # What Go's zero values add to an object of this kind.
+    columns: tuple[Column, ...] = (AGE,)
+    # What an object of this kind has at least.
     zero: Mapping[str, Any] = field(default_factory=dict)
     selectable: tuple[str, ...] = ()
     # Two API groups can show the same objects: then the storage has one name, and fields are renamed.
@@ -108,7 +89,7 @@ class Resource:
 
     @cached_property
     def storage(self) -> str:
-        """Name of the collection that holds the objects, the same for all versions."""
+        """Name of the collection that holds the objects, the same for all versions: `leases.coordination.k8s.io`."""
         return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @cached_property
@@ -122,105 +103,224 @@ class Resource:
         return f"/apis/{self.group_version}" if self.group else f"/api/{self.version}"
 
 
-_INFO = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
-_NODE_INFO = dict.fromkeys((*_INFO, "kubeProxyVersion", "operatingSystem", "architecture"), "")
-_NODE_STATUS = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": _NODE_INFO}
-_NODE = _struct(
-    spec=_struct(podCIDRs=_SET, taints={"type": "array"}),
-    status=_struct(
-        **{name: _keyed("type") for name in ("addresses", "conditions")},
-        **{name: _struct() for name in ("capacity", "allocatable", "nodeInfo")},
-        daemonEndpoints=_struct(kubeletEndpoint=_struct()),
-    ),
-)
-_POD = _struct(
-    spec=_struct(
-        **{name: _keyed("name") for name in ("containers", "initContainers", "volumes")}, nodeSelector=_ATOMIC_MAP
-    ),
-    status=_struct(conditions=_keyed("type")),
-)
-_POD_FIELDS = ("spec.nodeName", "spec.schedulerName", "spec.serviceAccountName", "status.phase")
+_POD_FIELDS = ("spec.nodeName", "spec.schedulerName", "status.phase")
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = ("type", "reason", "source", "reportingComponent", *(f"involvedObject.{name}" for name in _INVOLVED))
-_EVENT_TIMES = dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime"))
 _NEW_EVENT_NAMES = {
     "regarding": "involvedObject",
     "note": "message",
     "reportingController": "reportingComponent",
-    **{
-        f"deprecated{name[0].upper()}{name[1:]}": name
-        for name in ("source", "firstTimestamp", "lastTimestamp", "count")
-    },
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
 }
 
 
-def _built_in(group: str, plural: str, kind: str, schema: Mapping[str, Any] | None = None, **rest: Any) -> Resource:
+def _built_in(group: str, plural: str, kind: str, short: str = "", **rest: Any) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
-    return Resource(group, "v1", plural, kind, schema=object_schema(schema or _struct()), **rest)
+    lists = {name: _keyed("type") for name in ("addresses", "conditions")}
+    schema = _object_schema(_struct(status=_struct(**lists)))
+    return Resource(group, "v1", plural, kind, short_names=tuple(short.split()), schema=schema, **rest)
 
 
 CRDS = _built_in(
-    "apiextensions.k8s.io",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    _struct(spec=_struct(names=_struct()), status=_struct(conditions=_keyed("type"))),
-    short_names=("crd", "crds"),
-    categories=("api-extensions",),
-    status=True,
-    columns=(Column("Created At", "date", ".metadata.creationTimestamp"),),
-    zero={"spec": {"names": {}}, "status": {}},
+    "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", status=True
 )
-_NAMESPACE = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-_ALL = ("all",)
-_LEASE_COLUMNS = (Column("Holder", "string", ".spec.holderIdentity"), AGE)
-
-BUILT_IN = (
+_EVENT = {"namespaced": True, "selectable": _EVENT_FIELDS}
+_BUILT_IN = (
     _built_in(
-        *("", "nodes", "Node", _NODE),
-        short_names=("no",),
-        status=True,
-        zero={"spec": {}, "status": _NODE_STATUS},
-        selectable=("spec.unschedulable",),
+        "", "nodes", "Node", "no", status=True, zero={"spec": {}, "status": {}}, selectable=("spec.unschedulable",)
     ),
+    _built_in("", "namespaces", "Namespace", "ns", status=True, zero={"status": {"phase": "Active"}}),
     _built_in(
-        *("", "namespaces", "Namespace"),
-        short_names=("ns",),
-        status=True,
-        zero=_NAMESPACE,
-        selectable=("status.phase",),
-    ),
-    _built_in(
-        *("", "pods", "Pod", _POD),
+        *("", "pods", "Pod", "po"),
         namespaced=True,
-        short_names=("po",),
-        categories=_ALL,
+        categories=("all",),
         status=True,
         zero={"spec": {}, "status": {"phase": "Pending"}},
         selectable=_POD_FIELDS,
     ),
-    _built_in("", "services", "Service", namespaced=True, short_names=("svc",), categories=_ALL, status=True),
-    _built_in("", "configmaps", "ConfigMap", namespaced=True, short_names=("cm",)),
-    _built_in("", "serviceaccounts", "ServiceAccount", namespaced=True, short_names=("sa",)),
+    _built_in("", "services", "Service", "svc", namespaced=True, categories=("all",), status=True),
+    _built_in("", "configmaps", "ConfigMap", "cm", namespaced=True),
+    _built_in("", "serviceaccounts", "ServiceAccount", "sa", namespaced=True),
+    _built_in("", "events", "Event", "ev", **_EVENT),
+    _built_in("events.k8s.io", "events", "Event", "ev", stored_as="events", renamed=_NEW_EVENT_NAMES, **_EVENT),
     _built_in(
-        *("", "events", "Event"),
-        namespaced=True,
-        short_names=("ev",),
-        zero={"reportingComponent": "", "reportingInstance": "", "source": {}, **_EVENT_TIMES},
-        selectable=_EVENT_FIELDS,
-    ),
-    _built_in(
-        *("events.k8s.io", "events", "Event"),
-        namespaced=True,
-        short_names=("ev",),
-        stored_as="events",
-        renamed=_NEW_EVENT_NAMES,
-        selectable=_EVENT_FIELDS,
-    ),
-    _built_in(
-        *("coordination.k8s.io", "leases", "Lease", _struct(spec=_struct())),
+        *("coordination.k8s.io", "leases", "Lease"),
         namespaced=True,
         zero={"spec": {}},
-        columns=_LEASE_COLUMNS,
+        columns=(Column("Holder", "string", ".spec.holderIdentity"), AGE),
     ),
     CRDS,
 )
+
+
+# CRDs
+
+
+def complete_crd(crd: Object, now: str) -> None:
+    """Fill in what the server derives, in place: the names of lists, and a status that serves it at once."""
+    spec = crd["spec"]
+    names = spec["names"]
+    names.setdefault("singular", names["kind"].lower())
+    names.setdefault("listKind", f"{names['kind']}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    conditions = {
+        "NamesAccepted": ("NoConflicts", "no conflicts found"),
+        "Established": ("InitialNamesAccepted", "the initial names have been accepted"),
+    }
+    crd.setdefault("status", {}).setdefault(
+        "conditions",
+        [
+            {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
+            for kind, (reason, message) in conditions.items()
+        ],
+    )
+    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+    crd["status"] |= {"acceptedNames": names, "storedVersions": stored}
+
+
+def crd_problems(crd: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and problem of what would keep a definition from being served."""
+    spec = crd.get("spec") or {}
+    names = spec.get("names") or {}
+    for path, value in (
+        *((f"spec.{name}", spec.get(name)) for name in ("group", "scope", "versions")),
+        *((f"spec.names.{name}", names.get(name)) for name in ("plural", "kind")),
+    ):
+        if not value:
+            yield path, "Required value"
+    if crd["metadata"].get("name") != f"{names.get('plural')}.{spec.get('group')}":
+        yield "metadata.name", 'Invalid value: must be spec.names.plural+"."+spec.group'
+
+
+def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
+    """What a definition adds, one resource for each served version."""
+    spec = crd["spec"]
+    names = spec["names"]
+    for version in spec["versions"]:
+        if version.get("served"):
+            columns = version.get("additionalPrinterColumns") or ()
+            yield Resource(
+                *(spec["group"], version["name"], names["plural"], names["kind"]),
+                namespaced=spec["scope"] == "Namespaced",
+                short_names=tuple(names.get("shortNames", ())),
+                categories=tuple(names.get("categories", ())),
+                status="status" in (version.get("subresources") or {}),
+                custom=True,
+                schema=_object_schema(version["schema"]["openAPIV3Schema"]),
+                columns=tuple(Column(c["name"], c["type"], c["jsonPath"], c.get("priority", 0) > 0) for c in columns)
+                or (AGE,),
+                selectable=tuple(entry["jsonPath"].lstrip(".") for entry in version.get("selectableFields") or ()),
+            )
+
+
+# Discovery
+
+
+class Catalog:
+    """Everything served now: the built-in resources and those of CRDs."""
+
+    def __init__(self) -> None:
+        self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        self.replace_custom(())
+
+    def replace_custom(self, custom: Iterable[Resource]) -> None:
+        """Serve exactly these custom resources from now on."""
+        resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        for resource in (*_BUILT_IN, *custom):
+            resources.setdefault((resource.group, resource.version), {})[resource.plural] = resource
+        self._resources = resources
+
+    def find(self, group: str, version: str, plural: str) -> Resource:
+        """Return the resource; raises `StatusError` (404) or `NoSuchPathError` where the real server does."""
+        served = self._served(group, version)
+        if plural in served:
+            return served[plural]
+        if any(resource.custom for resource in served.values()):
+            raise NoSuchPathError
+        raise not_served()
+
+    def by_kind(self, group: str, version: str, kind: str) -> Resource:
+        """Return the resource of a kind; raises `LookupError` when none is served."""
+        for resource in self._resources.get((group, version), {}).values():
+            if resource.kind == kind:
+                return resource
+        raise LookupError(f"no resource serves kind {kind!r} of {group or 'core'}/{version}: load its CRD first")
+
+    def document(self, path: tuple[str, ...]) -> Object | None:  # noqa: PLR0911 - a table of paths
+        """Return the discovery document at a path, None when there is none; raises `NoSuchPathError`."""
+        match path:
+            case ("version",):
+                return _VERSION
+            case ("api",):
+                return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+            case ("apis",):
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [*map(self._group, self._groups())]}
+            case ("apis", group):
+                return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
+            case ("api", version) | ("apis", _, version):
+                group = path[1] if len(path) > 2 else ""  # noqa: PLR2004 - the three parts of the second pattern
+                entries = [entry for resource in self._served(group, version).values() for entry in _entries(resource)]
+                name = f"{group}/{version}" if group else version
+                return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": entries}
+            case ("openapi", "v3"):
+                roots = [f"apis/{group}/{version}" if group else f"api/{version}" for group, version in self._resources]
+                return {"paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}}
+            case ("openapi", "v3", "api", version):
+                return self._openapi("", version)
+            case ("openapi", "v3", "apis", group, version):
+                return self._openapi(group, version)
+        return None
+
+    def _groups(self) -> list[str]:
+        return list(dict.fromkeys(group for group, _ in self._resources if group))
+
+    def _group(self, name: str) -> Object:
+        versions = sorted((version for group, version in self._resources if group == name), key=_preference)
+        if not versions:
+            raise NoSuchPathError
+        entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+        return {"name": name, "versions": entries, "preferredVersion": entries[0]}
+
+    def _served(self, group: str, version: str) -> dict[str, Resource]:
+        if (group, version) not in self._resources:
+            raise NoSuchPathError
+        return self._resources[group, version]
+
+    def _openapi(self, group: str, version: str) -> Object:
+        """Say only that PATCH knows `fieldValidation`: what kubectl asks before it sends an object."""
+        options = ("dryRun", "fieldValidation")
+        parameters = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in options]
+        paths = {}
+        for resource in self._served(group, version).values():
+            scope = "/namespaces/{namespace}" if resource.namespaced else ""
+            kind = {"group": group, "version": version, "kind": resource.kind}
+            operation = {"parameters": parameters, "responses": {}, "x-kubernetes-group-version-kind": kind}
+            paths[f"{resource.path}{scope}/{resource.plural}/{{name}}"] = {"patch": operation}
+        info = {"title": "Kubernetes", "version": _VERSION["gitVersion"]}
+        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+
+
+def _entries(resource: Resource) -> Iterator[Object]:
+    shared = {"namespaced": resource.namespaced, "kind": resource.kind}
+    yield {
+        **shared,
+        "name": resource.plural,
+        "singularName": resource.kind.lower(),
+        "verbs": _VERBS,
+        "shortNames": list(resource.short_names),
+        "categories": list(resource.categories),
+    }
+    if resource.status:
+        yield {**shared, "name": f"{resource.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+
+
+def _preference(version: str) -> tuple[int, int, int]:
+    """Sort key that puts GA before beta before alpha, newer first (apimachinery's version priority)."""
+    for rank, stage in enumerate(("beta", "alpha"), start=1):
+        if stage in version:
+            major, _, minor = version[1:].partition(stage)
+            return rank, -int(major), -int(minor or 0)
+    return 0, -int(version[1:]) if version[1:].isdigit() else 0, 0

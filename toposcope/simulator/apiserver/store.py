@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.errors import expired, too_new
+from toposcope.simulator.apiserver.requests import expired, too_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

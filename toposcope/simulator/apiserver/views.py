@@ -1,20 +1,31 @@
-"""The forms in which a client can ask for objects: whole, metadata only, or as a table for people."""
+"""The forms in which clients ask for objects: whole, metadata only, or as a table for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from toposcope.simulator.apiserver import tables
-from toposcope.simulator.apiserver.errors import StatusError
+from toposcope.simulator.apiserver.requests import Object, StatusError
+from toposcope.simulator.apiserver.resources import NAME, Column, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from toposcope.simulator.apiserver.resources import Resource
     from toposcope.simulator.apiserver.store import Stored
+
+_METADATA = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
+# One step of a printer column's JSONPath: a field, an index, a filter on an equal field.
+_STEP = re.compile(
+    r"""\.(?P<field>[\w-]+) | \['(?P<quoted>[^']+)'\] | \[(?P<index>\d+|\*)\]
+        | \[\?\(@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\)\]""",
+    re.VERBOSE,
+)
+_UNITS = (("y", 31_536_000, 2), ("d", 86_400, 2), ("h", 3_600, 3), ("m", 60, 2))
+# Below this many units the next smaller unit is shown too.
+_DETAILED = {"y": 8, "d": 8, "h": 8, "m": 10}
 
 
 class _Metadata(msgspec.Struct):
@@ -24,156 +35,173 @@ class _Metadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
-class View(Protocol):
-    """How objects of a resource are written out."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """How objects of a resource are written out; ages are counted to `now`."""
 
-    def check(self, resource: Resource, *, listed: bool) -> None:
-        """Raise `StatusError` (406) where this is no form of a list, or of a single object."""
+    form: Literal["whole", "metadata", "table"]
+    now: datetime
+
+    @classmethod
+    def negotiate(cls, accept: str, now: datetime) -> View:
+        """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
+        for choice in accept.split(",") if accept else ("*/*",):
+            media, *parameters = (part.strip() for part in choice.split(";"))
+            wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
+            if media in ("application/json", "application/*", "*/*"):
+                if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+                    return cls("metadata", now)
+                if wanted in ("", "Table"):
+                    return cls("table" if wanted else "whole", now)
+        message = "only the following media types are accepted: application/json"
+        raise StatusError(406, "NotAcceptable", message, details={})
 
     def one(self, resource: Resource, item: Stored) -> bytes:
         """Write one object, as GET and watch events carry it."""
+        if self.form == "table":
+            return b"".join(self.many(resource, [item], {"resourceVersion": str(item.revision)}))
+        if self.form == "metadata":
+            return _metadata_of(item)
+        return msgspec.json.encode(typed(resource, item)) if resource.renamed else resource.type_prefix + item.body
 
     def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
-        """Write a list in pieces."""
+        """Write a list in pieces; as on the real server, items of built-in kinds do not carry their type."""
+        if self.form == "table":
+            yield msgspec.json.encode(self._table(resource, items, metadata))
+            return
+        kind, version = f"{resource.kind}List", resource.group_version
+        if self.form == "metadata":
+            kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+        head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
+        yield head[:-1] + b',"items":['
+        for index, item in enumerate(items):
+            if self.form == "metadata" or resource.custom:
+                body = self.one(resource, item)
+            elif resource.renamed:
+                body = msgspec.json.encode(_renamed(resource, item.decode()))
+            else:
+                body = b"{" + item.body
+            yield b"," + body if index else body
+        yield b"]}"
 
     def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:
         """Write the empty object that a bookmark carries."""
+        if self.form == "metadata":
+            return _METADATA + msgspec.json.encode(metadata) + b"}"
+        if self.form == "table":
+            return msgspec.json.encode(self._table(resource, (), metadata))
+        return resource.type_prefix + msgspec.json.encode({"metadata": metadata, **resource.zero})[1:]
 
-
-class Whole:
-    """The objects as they are."""
-
-    def check(self, resource: Resource, *, listed: bool) -> None:
-        """Nothing is refused."""
-
-    def one(self, resource: Resource, item: Stored) -> bytes:
-        """Write the object with its type."""
-        if resource.renamed:
-            return msgspec.json.encode(typed(resource, item))
-        return resource.type_prefix + item.body
-
-    def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
-        """Write the list; as on the real server, items of built-in kinds do not carry their type."""
-        kind = (resource.list_kind or f"{resource.kind}List").encode()
-        yield _list_head(kind, resource.group_version.encode(), metadata)
-        for index, item in enumerate(items):
-            if resource.renamed:
-                body = msgspec.json.encode(renamed(resource, item.decode()))
-            else:
-                body = resource.type_prefix + item.body if resource.custom else b"{" + item.body
-            yield b"," + body if index else body
-        yield b"]}"
-
-    def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:
-        """Write an object with nothing in it."""
-        type_ = {"kind": resource.kind, "apiVersion": resource.group_version}
-        return msgspec.json.encode({**type_, "metadata": metadata, **resource.zero})
-
-
-class MetadataOnly:
-    """`PartialObjectMetadata`, or where it is `of_lists` the list of them; each is refused for the other."""
-
-    def __init__(self, *, of_lists: bool) -> None:
-        self._of_lists = of_lists
-
-    def check(self, resource: Resource, *, listed: bool) -> None:
-        """Raise `StatusError` (406), which names the type in Go as a real server does."""
-        if listed != self._of_lists:
-            package = "unstructured" if resource.custom else resource.group.partition(".")[0] or "core"
-            kind = "Unstructured" if resource.custom else resource.kind
-            raise StatusError(
-                406,
-                "NotAcceptable",
-                f"you requested PartialObjectMetadata{'List' * self._of_lists}, but the requested object is "
-                f"{'a list' if listed else 'not a list'} (*{package}.{kind}{'List' * listed})",
-                details={},
-            )
-
-    _prefix = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
-
-    def one(self, resource: Resource, item: Stored) -> bytes:  # noqa: ARG002 - the same for all resources
-        """Write the metadata only."""
-        return self._prefix + bytes(_metadata_decoder.decode(b"{" + item.body).metadata) + b"}"
-
-    def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
-        """Write a `PartialObjectMetadataList`."""
-        yield _list_head(b"PartialObjectMetadataList", b"meta.k8s.io/v1", metadata)
-        for index, item in enumerate(items):
-            body = self.one(resource, item)
-            yield b"," + body if index else body
-        yield b"]}"
-
-    def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:  # noqa: ARG002 - the same for all
-        """Write metadata with nothing else in it."""
-        return self._prefix + msgspec.json.encode(metadata) + b"}"
-
-
-class Tabular:
-    """`Table`, what `kubectl get` prints; ages are counted to `now`."""
-
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-
-    def check(self, resource: Resource, *, listed: bool) -> None:
-        """Nothing is refused: one object is a table too."""
-
-    def one(self, resource: Resource, item: Stored) -> bytes:
-        """Write a table of one row."""
-        return b"".join(self.many(resource, [item], {"resourceVersion": str(item.revision)}))
-
-    def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
-        """Write a table with one row for each object."""
-        columns = tables.columns_of(resource)
+    def _table(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Object:
+        columns, cells = _SPECIAL.get(resource.storage) or ((NAME, *resource.columns), None)
         rows = []
         for item in items:
-            partial = msgspec.Raw(WHOLE_METADATA.one(resource, item))
-            cells = tables.cells(resource, columns, item.decode(), self._now)
-            rows.append({"cells": cells, "object": partial})
-        table = {
-            "kind": "Table",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata,
-            "columnDefinitions": [tables.definition(column) for column in columns],
-            "rows": rows,
-        }
-        yield msgspec.json.encode(table)
-
-    def bookmark(self, resource: Resource, metadata: Mapping[str, Any]) -> bytes:
-        """Write a table without rows."""
-        return b"".join(self.many(resource, [], metadata))
+            obj = item.decode()
+            row = cells(obj, self.now) if cells else [_cell(column, obj, self.now) for column in columns]
+            rows.append({"cells": row, "object": msgspec.Raw(_metadata_of(item))})
+        definitions = [
+            {"name": c.name, "type": c.type, "format": "name" if c is NAME else "", "priority": int(c.wide)}
+            for c in columns
+        ]
+        head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        return {**head, "columnDefinitions": definitions, "rows": rows}
 
 
-WHOLE = Whole()
-WHOLE_METADATA = MetadataOnly(of_lists=False)
-_METADATA_ONLY = {"PartialObjectMetadata": WHOLE_METADATA, "PartialObjectMetadataList": MetadataOnly(of_lists=True)}
-
-
-def negotiate(accept: str, now: datetime) -> View:
-    """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
-    for choice in accept.split(",") if accept else ("*/*",):
-        media, *parameters = (part.strip() for part in choice.split(";"))
-        wanted = dict(part.split("=", 1) for part in parameters if "=" in part).get("as", "")
-        if media not in ("application/json", "application/*", "*/*"):
-            continue
-        if wanted in _METADATA_ONLY:
-            return _METADATA_ONLY[wanted]
-        if wanted == "Table":
-            return Tabular(now)
-        if not wanted:
-            return WHOLE
-    raise StatusError(406, "NotAcceptable", "only the following media types are accepted: application/json", details={})
-
-
-def typed(resource: Resource, item: Stored) -> dict[str, Any]:
+def typed(resource: Resource, item: Stored) -> Object:
     """Return the object as a dict with its type."""
-    return {"kind": resource.kind, "apiVersion": resource.group_version, **renamed(resource, item.decode())}
+    return {"kind": resource.kind, "apiVersion": resource.group_version, **_renamed(resource, item.decode())}
 
 
-def renamed(resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
+def _renamed(resource: Resource, obj: Object) -> Object:
     """Give fields the names they have in this API group."""
     names = {stored: shown for shown, stored in resource.renamed.items()}
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-def _list_head(kind: bytes, version: bytes, metadata: Mapping[str, Any]) -> bytes:
-    return b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (kind, version, msgspec.json.encode(metadata))
+def _metadata_of(item: Stored) -> bytes:
+    return _METADATA + bytes(_metadata_decoder.decode(b"{" + item.body).metadata) + b"}"
+
+
+# Cells of `kubectl get`
+
+
+def _cell(column: Column, obj: Object, now: datetime) -> Any:
+    found = _find(obj, column.path)
+    if not found:
+        return None
+    if column.type == "date":
+        return _age(found[0], now)
+    return str(found[0]) if column.type == "string" else found[0]
+
+
+def _find(obj: Any, path: str) -> list[Any]:
+    """Values at a JSONPath (fields, indexes, equality filters); empty when there are none."""
+    found = [obj]
+    for step in _STEP.finditer(path):
+        name = step["field"] or step["quoted"]
+        if name:
+            found = [item[name] for item in found if isinstance(item, dict) and item.get(name) is not None]
+            continue
+        items = [item for listed in found if isinstance(listed, list) for item in listed]
+        if step["key"]:
+            found = [item for item in items if step["value"] in _find(item, f".{step['key']}")]
+        else:
+            found = items if step["index"] == "*" else items[int(step["index"]) :][:1]
+    return found
+
+
+def _age(timestamp: str, now: datetime) -> str:
+    """Render a time as kubectl does: `42s`, `7m`, `3h12m`, `5d`, `2y40d`."""
+    seconds = max(0, int((now - datetime.fromisoformat(timestamp)).total_seconds()))
+    for index, (unit, size, doubled) in enumerate(_UNITS):
+        count, rest = divmod(seconds, size)
+        if count >= doubled:
+            smaller, smaller_size, _ = _UNITS[index + 1] if index + 1 < len(_UNITS) else ("s", 1, 0)
+            fraction = rest // smaller_size
+            return f"{count}{unit}{fraction}{smaller}" if fraction and count < _DETAILED[unit] else f"{count}{unit}"
+    return f"{seconds}s"
+
+
+def _node_cells(obj: Object, now: datetime) -> list[Any]:
+    ready = _find(obj, '.status.conditions[?(@.type=="Ready")].status')
+    state = "Unknown" if not ready else "Ready" if ready[0] == "True" else "NotReady"
+    if _find(obj, ".spec.unschedulable") == [True]:
+        state += ",SchedulingDisabled"
+    prefix = "node-role.kubernetes.io/"
+    roles = sorted(key.removeprefix(prefix) for key in obj["metadata"].get("labels") or {} if key.startswith(prefix))
+    info = obj.get("status", {}).get("nodeInfo", {})
+    addresses = {item.get("type"): item.get("address") for item in _find(obj, ".status.addresses[*]")}
+    return [
+        *(obj["metadata"]["name"], state, ",".join(roles) or "<none>"),
+        *(_age(obj["metadata"]["creationTimestamp"], now), info.get("kubeletVersion", "")),
+        *(addresses.get(kind) or "<none>" for kind in ("InternalIP", "ExternalIP")),
+        *(info.get(name) or "<unknown>" for name in ("osImage", "kernelVersion", "containerRuntimeVersion")),
+    ]
+
+
+def _event_cells(obj: Object, now: datetime) -> list[Any]:
+    involved, series = obj.get("involvedObject", {}), obj.get("series") or {}
+    first = obj.get("firstTimestamp") or obj.get("eventTime")
+    last = series.get("lastObservedTime") or obj.get("lastTimestamp") or first
+    return [
+        *(_age(last, now) if last else "<unknown>", obj.get("type", ""), obj.get("reason", "")),
+        *(f"{involved.get('kind', '').lower()}/{involved.get('name', '')}", obj.get("reportingComponent", "")),
+        *(obj.get("message", "").strip(), series.get("count") or obj.get("count") or 1, obj["metadata"]["name"]),
+    ]
+
+
+def _plain(names: str) -> tuple[Column, ...]:
+    """Columns whose cells are computed; a leading `+` marks one for `-o wide`."""
+    return tuple(
+        NAME if name == "Name" else Column(name.lstrip("+"), "string", "", wide=name.startswith("+"))
+        for name in names.split(",")
+    )
+
+
+_SPECIAL: dict[str, tuple[tuple[Column, ...], Callable[[Object, datetime], list[Any]]]] = {
+    "nodes": (
+        _plain("Name,Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime"),
+        _node_cells,
+    ),
+    "events": (_plain("Last Seen,Type,Reason,Object,+Source,Message,+Count,+Name"), _event_cells),
+}
