@@ -53,6 +53,7 @@ def test_a_crd_is_accepted_and_served(api: ApiUnderTest, name: str, source: Any)
     assert crd_conditions(crd).items() >= {"NamesAccepted": "True", "Established": "True"}.items()
 
 
+@pytest.mark.real_api("disputed short names")
 def test_both_grove_topologies_want_the_same_short_name(api: ApiUnderTest) -> None:
     api.install_crd(upstream_crd("grove-clustertopologies-alpha4"))
     crd = api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
@@ -68,6 +69,7 @@ def test_both_grove_topologies_want_the_same_short_name(api: ApiUnderTest) -> No
     wait_until(lambda: api.request("GET", bindings)[0] == 200, "bindings are served once the short name is free")
 
 
+@pytest.mark.real_api("applies are held to the schema")
 def test_field_of_an_older_version_cannot_be_applied(api: ApiUnderTest) -> None:
     api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
     binding = {
@@ -86,6 +88,7 @@ def test_field_of_an_older_version_cannot_be_applied(api: ApiUnderTest) -> None:
     assert "schedulerTopologyReferences" not in answered.body["spec"]
 
 
+@pytest.mark.real_api("lengths of text")
 def test_grove_checks_domain_names(api: ApiUnderTest) -> None:
     api.install_crd(upstream_crd("grove-clustertopologybindings-alpha10"))
 

@@ -132,6 +132,7 @@ def test_what_cannot_be_changed_would_be_made_anew_unless_somebody_holds_it(
     assert node_labels(api, f"{KAI}/cluster") == FOUR
 
 
+@pytest.mark.real_api("limits of a list")
 def test_what_would_be_refused_is_told_before(api: ApiUnderTest, site: Site) -> None:
     install(api, KAI_CRD)
     install_narrowed(api, GROVE_CRD, most=3)

@@ -121,6 +121,7 @@ def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: Gro
     assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "Waiting"
 
 
+@pytest.mark.real_api("limits of a list")
 def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     api: ApiUnderTest, grove: GrovePublisher, kai: KaiPublisher
 ) -> None:
@@ -193,6 +194,7 @@ def test_the_unreleased_shape_is_written_and_taken_back(
     assert found(api, f"{OLDER}/cluster") is None
 
 
+@pytest.mark.real_api("disputed short names")
 def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: GrovePublisher) -> None:
     install(api, "grove-clustertopologies-alpha4", WITH_KAI)
     api.install_crd(upstream_crd(NEWEST))
@@ -207,6 +209,7 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: G
     wait_until(lambda: grove.publish(TOPOLOGY, levels(*FOUR)).in_sync, "the binding is written once its kind is served")
 
 
+@pytest.mark.real_api("limits of a list")
 def test_what_is_refused_is_tried_ever_more_rarely_and_at_once_when_something_else_is_wanted(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
 ) -> None:

@@ -185,6 +185,7 @@ def test_levels_that_no_scheduler_takes_are_not_even_sent(api: ApiUnderTest, kai
     assert found(api, OURS) is None
 
 
+@pytest.mark.real_api("limits of a list")
 def test_what_the_server_refuses_is_told_in_its_words_and_costs_nothing(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
 ) -> None:

@@ -83,6 +83,7 @@ def test_levels_that_become_mutable_with_a_host_are_replaced_without_one(
     assert api.get(OURS)["metadata"]["uid"] != uid
 
 
+@pytest.mark.real_api("limits of a list")
 def test_more_levels_than_a_version_has_room_for_are_refused_in_the_servers_words(
     api: ApiUnderTest, kueue: KueuePublisher, time: Time
 ) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
@@ -26,6 +27,7 @@ OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, l
 LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]
 
 
+@pytest.mark.real_api("limits of a list")
 def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_passes(
     api: ApiUnderTest, clients: Callable[[], ApiClient]
 ) -> None:

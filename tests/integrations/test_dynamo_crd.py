@@ -28,6 +28,7 @@ def deployment(version: str, top: dict[str, Any], worker: dict[str, Any]) -> dic
     }
 
 
+@pytest.mark.real_api("lengths of text")
 @pytest.mark.parametrize("source", [described, upstream_crd])
 @pytest.mark.parametrize("version", NAME)
 def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str, source: Callable[[str], dict[str, Any]]) -> None:

@@ -214,7 +214,7 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
 
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
-    """Lay an applied value over the live one."""
+    """Lay an applied value over the live one; the order of a list with keys is the applier's."""
     if isinstance(live, dict) and isinstance(applied, dict) and not schema.atomic:
         both = {**live, **applied}
         return {
@@ -223,8 +223,8 @@ def merge(live: Any, applied: Any, schema: Schema) -> Any:
         }
     if isinstance(live, list) and isinstance(applied, list) and _has_elements(schema):
         old, new = _elements(live, schema), _elements(applied, schema)
-        items = schema.items or ANY
-        return [merge(old[e], new[e], items) if e in old and e in new else item for e, item in {**old, **new}.items()]
+        kept = [item for element, item in old.items() if element not in new]
+        return kept + [merge(old[e], item, schema.items or ANY) if e in old else item for e, item in new.items()]
     return applied
 
 
