@@ -18,8 +18,7 @@ from toposcope.explain.topology_steps import (
 )
 from toposcope.integrations.dynamo import features as dynamo
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.features import Outcome, Step, failed, passed, unknown
-from toposcope.integrations.framework.messages import SchedulerMessage
+from toposcope.integrations.framework.features import Outcome, SchedulerMessage, Step, failed, passed, unknown
 from toposcope.integrations.grove import features as grove
 from toposcope.integrations.kai import features as kai
 from toposcope.integrations.kueue import features as kueue

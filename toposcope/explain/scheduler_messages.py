@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 from toposcope.explain.context import Context
-from toposcope.integrations.dynamo import messages as dynamo
-from toposcope.integrations.framework.messages import SchedulerMessage, meaning_of
-from toposcope.integrations.grove import messages as grove
-from toposcope.integrations.kai import messages as kai
+from toposcope.integrations.dynamo import features as dynamo
+from toposcope.integrations.framework.features import SchedulerMessage, meaning_of
+from toposcope.integrations.grove import features as grove
+from toposcope.integrations.kai import features as kai
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
-from toposcope.integrations.kueue import messages as kueue
-from toposcope.integrations.lws import messages as lws
+from toposcope.integrations.kueue import features as kueue
+from toposcope.integrations.lws import api as lws
 
 _QUOTING: Final = (dynamo, grove, kai, kueue)
 _MEANINGS: Final = {pattern: words for system in (*_QUOTING, lws) for pattern, words in system.MEANINGS.items()}

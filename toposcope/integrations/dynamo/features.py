@@ -1,14 +1,29 @@
-"""Dynamo passes a deployment's constraints on to Grove, in a PodCliqueSet."""
+"""Dynamo: it passes a deployment's constraints on to Grove in a PodCliqueSet; and its messages."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from toposcope.integrations.framework.features import Kind, Step, WorkloadObjects, passed, unknown
-from toposcope.integrations.grove.features import CLIQUE_SET
+from toposcope.integrations.framework.features import (
+    Kind,
+    Meanings,
+    SchedulerMessage,
+    Step,
+    WorkloadObjects,
+    condition,
+    passed,
+    unknown,
+)
+from toposcope.integrations.grove.features import CLIQUE_SET, CONDITION
 
 DEPLOYMENT_GRAPH: Final = Kind(
     "nvidia.com", "DynamoGraphDeployment", "dynamographdeployments", ("v1beta1", "v1alpha1"), ("dgd",)
 )
+MEANINGS: Final[Meanings] = {
+    r'Node "([^"]*)" does not have required topology label "([^"]*)"': (
+        "node {0} lacks the label {1}, so Dynamo cannot tell its pods where they run; label it"
+    ),
+}
+"""Messages of Dynamo 1.4."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:
@@ -24,3 +39,16 @@ def check(workload: WorkloadObjects) -> Iterator[Step]:
     else:
         command = f"kubectl describe dgd {ref.name} -n {ref.namespace}"
         yield unknown("Dynamo has not created its PodCliqueSet yet", commands=(command,))
+
+
+def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """Its condition where it is not True, or where it is True only because Dynamo treats Grove's Unknown as True."""
+    reported = [condition(document, CONDITION) for _, document in workload.members(CLIQUE_SET)]
+    unsure = next((grove for grove in reported if grove and grove.status == "Unknown"), None)
+    for ref, document in workload.members(DEPLOYMENT_GRAPH):
+        own = condition(document, "TopologyLevelsAvailable")
+        if own and own.status != "True":
+            yield SchedulerMessage(ref.handle, str(own))
+        elif own and unsure:
+            words = f"unreliable: Grove reports Unknown ({unsure.reason}), which Dynamo treats as True"
+            yield SchedulerMessage(ref.handle, str(own), words)

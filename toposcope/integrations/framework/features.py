@@ -1,9 +1,11 @@
-"""What the features and messages of all systems are checked with: kinds, conditions, and the outcome of one check.
+"""What all systems' `features.py` share: kinds, conditions, messages, and the outcome of one check.
 
-A system's `features.py` says what has to be installed and enabled for its topology constraints to count, its
-`messages.py` what its messages mean. Both are pure functions over `WorkloadObjects`, which `toposcope explain` fills.
+A system's `features.py` says what has to be installed and enabled for its topology constraints to count (`check`), what
+its objects report (`messages`) and what its messages mean wherever they turn up (`MEANINGS`): pure functions over
+`WorkloadObjects`, which `toposcope explain` fills.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -83,6 +85,28 @@ def conditions(document: Object, field: str = "conditions") -> tuple[Condition, 
 def condition(document: Object, kind: str) -> Condition | None:
     """The condition of one type."""
     return next((entry for entry in conditions(document) if entry.type == kind), None)
+
+
+Meanings = Mapping[str, str]
+"""Regular expression of a message to its meaning in plain words, with the groups as `{0}`, `{1}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerMessage:
+    """One message and what it is about."""
+
+    about: str
+    text: str
+    meaning: str = ""
+    """In plain words; empty where the message speaks for itself."""
+
+
+def meaning_of(text: str, meanings: Meanings) -> str:
+    """The meaning of a message; empty where none is known."""
+    for pattern, words in meanings.items():
+        if match := re.search(pattern, text):
+            return words.format(*match.groups())
+    return ""
 
 
 class Outcome(StrEnum):

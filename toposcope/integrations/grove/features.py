@@ -1,4 +1,4 @@
-"""Grove: topology-aware scheduling is enabled, its PodGangs carry the constraint, and KAI has the binding's Topology.
+"""Grove: whether its scheduling is topology-aware, its PodGangs are constrained and KAI has a Topology; its messages.
 
 Reasons of the condition `TopologyLevelsUnavailable`: Grove 0.1.0-alpha.9 and later. Grove compares names only and
 reads no node, so its condition is quoted and not taken as the truth about levels.
@@ -11,9 +11,11 @@ from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
     Condition,
     Kind,
+    Meanings,
     Object,
     Ref,
     Resource,
+    SchedulerMessage,
     Step,
     WorkloadObjects,
     condition,
@@ -36,6 +38,22 @@ _DRIFT: Final = "SchedulerTopologyDrift"
 _DISABLED: Final = "TopologyAwareSchedulingDisabled"
 _MISSING: Final = frozenset({"TopologyNameMissing", "ClusterTopologyNotFound", "ClusterTopologyLevelsUnavailable"})
 _TOPOLOGY_NAME: Final = "grove.io/topology-name"
+MEANINGS: Final[Meanings] = {
+    r"Topology constraints are defined but Topology Aware Scheduling is disabled": (
+        "Grove ignores the constraints: its topology-aware scheduling is disabled"
+    ),
+    r"topology constraints are not allowed when Topology Aware Scheduling is disabled": (
+        "Grove's webhook rejects the PodCliqueSet: its topology-aware scheduling is disabled"
+    ),
+    r"KAI Topology levels differ from ClusterTopologyBinding levels": (
+        "KAI's Topology has other levels than the binding; whoever created it has to recreate it"
+    ),
+    r"ClusterTopology(?:Binding)? resource not found": ("Grove cannot find the topology that the PodCliqueSet names"),
+    r"Unavailable topology domains: \[([^\]]*)\]": (
+        "the ClusterTopologyBinding has no level {0}, or no longer has it; Grove omits the constraint from new PodGangs"
+    ),
+}
+"""Messages of Grove 0.1.0-alpha.12."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:
@@ -133,3 +151,11 @@ def check_drift(binding: Resource, describe: str) -> Step | None:
     if reported.status == "True":
         return failed(message, *details, commands=(describe, f"kubectl get {KAI_TOPOLOGY.name}"))
     return unknown(message, *details, commands=(describe,))
+
+
+def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """What Grove reports about the levels of its PodCliqueSets, unless all is well."""
+    for ref, document in workload.members(CLIQUE_SET):
+        found = condition(document, CONDITION)
+        if found and found.status != "False":
+            yield SchedulerMessage(ref.handle, str(found))

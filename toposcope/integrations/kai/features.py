@@ -1,11 +1,31 @@
-"""KAI: the kinds it works with, and whether it has the Topology that a workload is scheduled by."""
+"""KAI: whether it has the Topology that a workload is scheduled by, and its messages."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from toposcope.integrations.framework.features import Kind, Step, WorkloadObjects, failed, passed, unknown
+from toposcope.integrations.framework.features import (
+    Kind,
+    Meanings,
+    SchedulerMessage,
+    Step,
+    WorkloadObjects,
+    conditions,
+    failed,
+    passed,
+    unknown,
+)
 
 POD_GROUP: Final = Kind("scheduling.run.ai", "PodGroup", "podgroups", ("v2alpha2",), ("pg",))
 TOPOLOGY: Final = Kind("kai.scheduler", "Topology", "topologies", ("v1alpha1",), namespaced=False)
+MEANINGS: Final[Meanings] = {
+    r"Requested topology (\S+) does not exist": (
+        "KAI has no Topology {0}; kubectl get topologies.kai.scheduler lists those it has"
+    ),
+    r"topology constraint error: (.+?) specified '([^']*)' .*topology tree '([^']*)'": (
+        "Topology {2} has no level {1}: KAI expects label keys, not names such as rack"
+    ),
+}
+"""Messages of KAI 0.17."""
 
 
 def check_topology(workload: WorkloadObjects, name: str, creator: str, commands: tuple[str, ...]) -> Step:
@@ -16,3 +36,11 @@ def check_topology(workload: WorkloadObjects, name: str, creator: str, commands:
         return unknown(f"cannot tell whether KAI has the Topology {name}: {why}")
     message = f"KAI has no Topology {name}, so it cannot keep Grove's pods together"
     return failed(message, creator, commands=(f"kubectl get {TOPOLOGY.name}", *commands))
+
+
+def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """The conditions of its PodGroups, unless they are False."""
+    for ref, document in workload.members(POD_GROUP):
+        for condition in (*conditions(document, "schedulingConditions"), *conditions(document)):
+            if condition.message and condition.status != "False":
+                yield SchedulerMessage(ref.handle, condition.message)

@@ -1,4 +1,4 @@
-"""Kueue: the workload's queue leads to a flavor with a topology, and the queues are active."""
+"""Kueue: the workload's queue leads to a flavor with a topology, and the queues are active; and its messages."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,10 +6,13 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.features import (
     Kind,
+    Meanings,
     Object,
+    SchedulerMessage,
     Step,
     WorkloadObjects,
     condition,
+    conditions,
     failed,
     passed,
     unknown,
@@ -23,6 +26,30 @@ LOCAL_QUEUE: Final = Kind(_GROUP, "LocalQueue", "localqueues", _VERSIONS)
 CLUSTER_QUEUE: Final = Kind(_GROUP, "ClusterQueue", "clusterqueues", _VERSIONS, namespaced=False)
 FLAVOR: Final = Kind(_GROUP, "ResourceFlavor", "resourceflavors", _VERSIONS, namespaced=False)
 TOPOLOGY: Final = Kind(_GROUP, "Topology", "topologies", (*_VERSIONS, "v1alpha1"), namespaced=False)
+MEANINGS: Final[Meanings] = {
+    r'there is no Topology "([^"]*)" for TAS flavor "([^"]*)"': (
+        "ResourceFlavor {1} names Topology {0}, which does not exist; the ClusterQueue admits nothing until it does"
+    ),
+    r"no requested topology level: (\S+)": "the flavor's topology has no level {0}",
+    r'Flavor "?([^" ]+)"? does not contain the requested level': (
+        "the topology of ResourceFlavor {0} lacks the requested level"
+    ),
+    r"no topology domains at level: (\S+)": (
+        "no Ready, schedulable node carries all labels of the topology down to {0}"
+    ),
+    r'topology "([^"]*)" doesn\'t allow to fit any of (\d+) pod': (
+        "no domain of topology {0} has room for any of the {1} pods"
+    ),
+    r'topology "([^"]*)" allows to fit only (\d+) out of (\d+) pod': (
+        "the best domain of topology {0} has room for {1} of the {2} pods, and they have to stay together"
+    ),
+    r"insufficient unused quota for (\S+) in flavor ([^,\s]+), (\S+) more needed": (
+        "the queue's quota of {0} in flavor {1} is used up ({2} more needed), however much is free on the nodes"
+    ),
+}
+"""Messages of Kueue 0.19."""
+_WAITING: Final = {("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True"), ("Preempted", "True")}
+"""Type and status of the conditions that say why a Workload does not run."""
 
 
 def check(workload: WorkloadObjects) -> Iterator[Step]:
@@ -84,3 +111,11 @@ def _check_flavors(workload: WorkloadObjects, name: str, queue: Object) -> Step:
         )
     offered = ", ".join(f"{flavor} (topology {topology})" for flavor, topology in topologies.items())
     return passed(f"ClusterQueue {name} offers {offered}")
+
+
+def messages(workload: WorkloadObjects) -> Iterator[SchedulerMessage]:
+    """Why its Kueue Workloads are not admitted, or no longer."""
+    for ref, document in workload.members(WORKLOAD):
+        for reported in conditions(document):
+            if reported.message and (reported.type, reported.status) in _WAITING:
+                yield SchedulerMessage(ref.handle, str(reported))
