@@ -138,7 +138,7 @@ def test_label_keys_in_other_forms_are_named_by_them(
         "spec: {levels: [{nodeLabel: example.com/row}, {nodeLabel: example.com/rack}]}\n"
     )
     main(["export", "--format", "osmo", "--convert", str(kai), "--config", config])
-    assert [each["key"] for each in yaml.safe_load(capsys.readouterr().out)["topology_keys"]] == ["row", "rack"]
+    assert [level["key"] for level in yaml.safe_load(capsys.readouterr().out)["topology_keys"]] == ["row", "rack"]
 
 
 def test_what_is_wrong_with_it_is_told(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,15 @@
+import argparse
 import io
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from toposcope.agent.annotation import LIMIT
+from toposcope.cli.hardware import Source, source
 from toposcope.cli.main import main
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
@@ -195,3 +199,37 @@ def test_two_machines_at_once_are_wrong_usage(capsys: pytest.CaptureFixture[str]
         discover("--profile", "t4-1", "--capture", "x")
     assert end.value.code == 2
     assert "give one" in capsys.readouterr().err
+
+
+RECORDING = Path(__file__).parents[1] / "recordings" / "dgx-h200.json"
+
+
+def arguments(profile: str | None, capture: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(profile=profile, faults=None, capture=capture, sysfs=Path("/sys"))
+
+
+def reopened(machine: Source) -> Any:
+    """What opens its NVML, as another process gets it."""
+    return pickle.loads(pickle.dumps(machine.open_nvml))  # noqa: S301 - pickled on this very line
+
+
+@pytest.mark.parametrize(("profile", "gpus"), [("t4-1", 1), ("dgx-h200", 8), (str(RECORDING), 8)])
+def test_simulated_and_recorded_machines(profile: str, gpus: int) -> None:
+    with source(arguments(profile), "node-1") as machine:
+        nvml = reopened(machine)()
+        nvml.nvmlInit()
+        assert nvml.nvmlDeviceGetCount() == gpus
+
+
+def test_a_machine_built_from_a_capture(tmp_path: Path) -> None:
+    capture = tmp_path / "topo.txt"
+    capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV18\nGPU1\tNV18\t X \n")
+    with source(arguments(None, str(capture)), "node-1") as machine:
+        nvml = reopened(machine)()
+        nvml.nvmlInit()
+        assert nvml.nvmlDeviceGetCount() == 2
+
+
+def test_the_machine_itself() -> None:
+    with source(arguments(None), "node-1") as machine:
+        assert reopened(machine) is machine.open_nvml

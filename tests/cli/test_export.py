@@ -36,8 +36,8 @@ def export(demo: Path) -> Export:
 
 def changed(tmp_path: Path, change: Callable[[Object], None]) -> Path:
     nodes = demo_nodes()
-    for each in nodes:
-        change(each)
+    for found in nodes:
+        change(found)
     file = tmp_path / "changed.json"
     file.write_text(saved(nodes))
     return file
@@ -259,9 +259,9 @@ def test_a_file_without_nodes_has_nothing_to_write(tmp_path: Path, capsys: pytes
 def test_a_live_cluster_gives_what_its_saved_objects_give(
     api: ApiUnderTest, export: Export, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for each in demo_nodes():
-        metadata = {part: each["metadata"][part] for part in ("labels", "annotations")}
-        api.create(NODES, node(each["metadata"]["name"], **metadata))
+    for found in demo_nodes():
+        metadata = {part: found["metadata"][part] for part in ("labels", "annotations")}
+        api.create(NODES, node(found["metadata"]["name"], **metadata))
     for arguments in (["grove"], ["slurm"], ["nccl", "--node", "h200-1"]):
         assert export(*arguments) == 0
         from_files = capsys.readouterr().out

@@ -170,13 +170,13 @@ def test_a_full_disk_is_told_in_one_line(words: list[str], files: dict[str, str]
     assert (ran.returncode, ran.stderr) == (2, told)
 
 
-def test_nobody_reads_the_completion(files: dict[str, str]) -> None:
-    del files
+@pytest.mark.parametrize("words", [["tree", "--from", "NOW"], ["completion", "zsh"]], ids=["tree", "completion"])
+def test_a_process_whose_output_nobody_reads(words: list[str], files: dict[str, str]) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         ran = subprocess.run(
-            [sys.executable, "-m", "toposcope.cli.main", "completion", "zsh"],
+            [sys.executable, "-m", "toposcope.cli.main", *(files.get(word, word) for word in words)],
             cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False, timeout=60,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (141, b"")

@@ -1,7 +1,8 @@
 """The commands that look at a cluster, on saved files; what they print stands here as users see it."""
 
+from __future__ import annotations
+
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,11 @@ import yaml
 
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
-from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
 from toposcope.cli.main import main
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.apiserver.requests import Request, Response
+from toposcope.simulator.manifests import cluster_topology_crd
 
 TREE = """\
 ClusterTopology cluster: zone > block > rack > nvlink-domain > host
@@ -236,17 +240,6 @@ def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:
     assert ran.stderr == ""
 
 
-def test_nobody_reads_at_all(demo: str) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "wb") as closed:
-        ran = subprocess.run(
-            [sys.executable, "-m", "toposcope.cli.main", "tree", "--from", demo],
-            cwd=ROOT, stdout=closed, stderr=subprocess.PIPE, check=False, timeout=60,
-        )  # fmt: skip
-    assert (ran.returncode, ran.stderr) == (141, b"")
-
-
 def test_a_running_cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
     for node in demo_nodes(most=2):
         metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
@@ -258,3 +251,58 @@ def test_a_running_cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]
     assert "NV18" in capsys.readouterr().out
     assert main(["levels", *where, "--context", "nowhere"]) == 2
     assert "contexts has no entry named 'nowhere'" in capsys.readouterr().err
+
+
+STATUS: Object = {
+    "nodes": 100_000,
+    "gpus": 600_000,
+    "levels": [
+        {"domain": "zone", "key": "z", "domains": 4, "nodes": 100_000, "missing": 0, "available": True},
+        {"domain": "rack", "key": "r", "domains": 9_091, "nodes": 99_998, "missing": 2, "available": True},
+        {"domain": "host", "key": "kubernetes.io/hostname", "domains": 100_000, "nodes": 100_000, "missing": 0,
+         "available": False},
+    ],
+    "conditions": [
+        {"type": "FabricHealthy", "status": "False", "reason": "NodesDegraded", "message": "3 nodes are degraded"},
+        {"type": "Ready", "status": "False", "reason": "NotAll", "message": "see the others"},
+    ],
+}  # fmt: skip
+PAGE = """\
+ClusterTopology cluster: zone > rack > host (by the controller's last count)
+cluster: 100,000 nodes, 600,000 GPUs
+└─ 4 zones, 25,000.0 nodes each on average
+   └─ 9,091 racks, 11.0 nodes each on average  ! 2 nodes without it
+      └─ 100,000 hosts  ! not available
+! FabricHealthy=False (NodesDegraded): 3 nodes are degraded
+"""
+
+
+def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+    with EmbeddedApiServer() as server:
+        server.load([cluster_topology_crd(), cluster_topology(STATUS)])
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        handle = server.api.handle
+
+        def journal(request: Request) -> Response:
+            asked.append(request.path)
+            return handle(request)
+
+        server.api.handle = journal  # type: ignore[method-assign]  # the one place that every request passes
+        assert main(["tree", "--summary", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
+    assert capsys.readouterr().out == PAGE
+    assert [path.rpartition("/")[2] for path in asked] == ["clustertopologies"]
+
+
+def test_for_programs_and_without_a_controller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(saved([cluster_topology(STATUS)]))
+    main(["tree", "--summary", "--from", str(file), "-o", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["origin"], found["nodes"], found["gpus"]) == ("status", 100_000, 600_000)
+    assert found["levels"][1] == {
+        "domain": "rack", "key": "r", "domains": 9_091, "nodes": 99_998, "missing": 2, "available": True,
+    }  # fmt: skip
+    file.write_text(saved([cluster_topology()]))
+    assert main(["tree", "--summary", "--from", str(file)]) == 2
+    assert "no controller has written its counts yet; run it without --summary" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def test_two_kinds_are_two_documents_that_say_why(tmp_path: Path, capsys: pytest
     assert suggest(tmp_path, without_racks("l40s")) == 0
     printed = capsys.readouterr().out
     first, second = yaml.safe_load_all(printed)
-    assert [each["metadata"]["name"] for each in (first, second)] == ["by-rack", "nvidia-l40s"]
+    assert [document["metadata"]["name"] for document in (first, second)] == ["by-rack", "nvidia-l40s"]
     assert {"key": RACK, "operator": "DoesNotExist"} in second["spec"]["nodeSelector"]["matchExpressions"]
     assert "# 26 nodes, 136 GPUs: gb200-01, gb200-02, gb200-03, ..." in printed
     assert f"# Other nodes lack {RACK}: in one topology with these, schedulers would ignore them." in printed

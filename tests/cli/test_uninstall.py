@@ -81,8 +81,8 @@ def uninstall(api: ApiUnderTest, *arguments: str) -> int:
 def state(api: ApiUnderTest) -> dict[str, Any]:
     """All that matters here, by path: names, and each Node's labels and annotations."""
     collections = (*((AGENTS, CONTROLLERS) if api.is_real else ()), KUEUE, KAI, TOPOLOGIES)
-    names = {path: [each["metadata"]["name"] for each in api.get(path)["items"]] for path in collections}
-    metadata = {each["metadata"]["name"]: each["metadata"] for each in api.get(NODES)["items"]}
+    names = {path: [item["metadata"]["name"] for item in api.get(path)["items"]] for path in collections}
+    metadata = {item["metadata"]["name"]: item["metadata"] for item in api.get(NODES)["items"]}
     return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
 
 

@@ -256,7 +256,7 @@ def outcome(path: Path, others: WantsNodes | None = None) -> object:
         found = load_files([str(path)], keep_matrix=every, others=others)
     except InputError as error:
         return [str(problem) for problem in error.problems]
-    pods = None if found.pods is None else sorted(found.pods, key=lambda each: each.name)
+    pods = None if found.pods is None else sorted(found.pods, key=lambda pod: pod.name)
     return found.nodes, pods, found.topologies, found.published, found.warnings
 
 

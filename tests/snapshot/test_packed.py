@@ -95,7 +95,7 @@ def test_beside_other_files_the_others_count(demo: Path, tmp_path: Path) -> None
     found = load_files([str(file), str(changed)])
     assert found.by_name["gb200-01"].labels == {}
     assert len(found.nodes) == 22
-    assert {each.name: each.node for each in found.pods or ()} == {
+    assert {pod.name: pod.node for pod in found.pods or ()} == {
         "a": "gb200-02", "b": "gb200-01", "c": "gb200-02", "waits": "",
     }  # fmt: skip
     alone = load_files([str(file), str(file)])
