@@ -15,10 +15,10 @@ from tests.manifests.support import TOPOLOGIES
 from tests.support.api import CRDS, NODES, ApiUnderTest, create_namespace, node, wait_until
 from tests.support.paths import CRD, MANIFESTS
 from tools.apiserver.client import HttpClient
+from tools.apiserver.server import free_port
 from toposcope import __version__
 from toposcope.api.label_keys import GPUS, HOSTNAME, STATE
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.ports import free_port
 from toposcope.simulator.profile import load_profile
 from toposcope.simulator.sysfs import write_sysfs
 

@@ -12,7 +12,7 @@ import yaml
 from tests.monitoring.support import documented_configuration, rule_groups
 from tests.support.api import wait_until
 from tools.apiserver.client import HttpClient
-from toposcope.simulator.ports import free_port
+from tools.apiserver.server import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from tests.monitoring.prometheus_server import Pod
 from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric
 from tests.support.paths import CRD, ROOT
+from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.controller.metrics import WatchMetrics
-from toposcope.simulator.ports import free_port
 from toposcope.telemetry.handler import new_registry, page
 from toposcope.telemetry.server import TelemetryServer
 

@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -25,7 +26,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tools.apiserver.build import BuildError, build, cache_folder, is_built
 from tools.apiserver.certificates import make_certificates, private_pem
 from tools.apiserver.client import HttpClient
-from toposcope.simulator.ports import free_ports
 
 _POLL: Final = 0.05  # seconds
 _START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
@@ -190,3 +190,17 @@ class RealApiServer:
             *("--service-account-key-file", keys, "--service-account-signing-key-file", keys),
             *("--service-cluster-ip-range", "10.0.0.0/24", "--profiling=false"),
         ]
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports that nothing listens on, on any address; all are held until the last is known, so they differ.
+
+    Another program may take one before it is used: a server that is started on it has to notice.
+    """
+    with contextlib.ExitStack() as held:
+        return [held.enter_context(socket.create_server(("", 0))).getsockname()[1] for _ in range(count)]
+
+
+def free_port() -> int:
+    """One such port."""
+    return free_ports(1)[0]

@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 
 from tools.apiserver.client import HttpClient
-from toposcope.simulator.ports import free_port
+from tools.apiserver.server import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 _MIB: Final = 1 << 20

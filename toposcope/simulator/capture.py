@@ -1,7 +1,7 @@
 """A machine from a pasted link matrix: the hardware that would make `nvidia-smi topo -m` print those cells.
 
 A matrix says less than a machine is. PCI levels give a tree, NV cells give a wiring and hide the PCI level of their
-pair; what stays open is filled in the plainest way and said in `Machine.notes`. The result is checked cell for cell:
+pair; what stays open is filled in the plainest way and listed in `Machine.notes`. The result is checked cell for cell:
 a capture that contradicts itself is refused.
 """
 
@@ -79,7 +79,7 @@ def _check_names(capture: Capture) -> None:
     names = [capture.legend.get(nic, nic) for nic in capture.nics]
     for name in names:
         if not DEVICE_NAME.fullmatch(name):
-            raise CaptureError(f"{name!r} is no device name; check the header and the NIC legend")
+            raise CaptureError(f"{name!r} is not a device name; check the header and the NIC legend")
         if names.count(name) > 1:
             raise CaptureError(f"two NICs are called {name}; check the NIC legend")
 

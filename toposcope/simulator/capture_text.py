@@ -77,7 +77,7 @@ class Capture:
 
 
 def read_capture(text: str) -> Capture:
-    """Parse a capture. Raises CaptureError when there is no matrix in it or a row makes no sense."""
+    """Parse a capture. Raises CaptureError when there is no matrix in it or a row cannot be read."""
     lines = [_ESCAPE.sub("", line.replace("\r", "")) for line in text.splitlines()]
     lines = [line for line in lines if not re.match(r"#(?!#)", line.lstrip())]
     start = next((i for i, line in enumerate(lines) if re.match(r"\s*GPU0\s*(?:GPU|NIC|\w+_|CPU)", line)), None)
@@ -126,7 +126,7 @@ def _read_row(capture: Capture, line: str, columns: tuple[str, ...]) -> None:
         if match is None:
             found = row[position:].split()[:1] or ["the end of the line"]
             raise CaptureError(
-                f"row {name}, column {column}: {found[0]!r} is no cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
+                f"row {name}, column {column}: {found[0]!r} is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
             )
         # Old drivers wrote SOC for what has been SYS since.
         capture.cells[name, column] = match[1].replace("SOC", "SYS")

@@ -24,7 +24,7 @@ class DocumentError(ToposcopeError, ValueError):
 
 
 def read_yaml(path: Path, error: type[DocumentError]) -> Any:
-    """Parse a YAML file. Raises `error` when it is no YAML; an empty file is an empty mapping."""
+    """Parse a YAML file. Raises `error` when it is not YAML; an empty file is an empty mapping."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as broken:
@@ -38,7 +38,7 @@ def read_yaml(path: Path, error: type[DocumentError]) -> Any:
 
 
 class Section:
-    """One mapping of a document, read field by field; `finish` refuses what nobody asked for."""
+    """One mapping of a document, read field by field; `finish` refuses fields that were not read."""
 
     def __init__(self, value: object, path: str, error: type[DocumentError]) -> None:
         if not isinstance(value, dict):

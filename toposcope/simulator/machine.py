@@ -118,7 +118,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU (on a K80: one die). None means that the product has no such thing, or that nobody knows it."""
+    """One GPU (on a K80: one die). None means that the product has no such thing, or that it is unknown."""
 
     function: PciFunction
     uuid: str

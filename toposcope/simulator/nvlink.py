@@ -67,7 +67,7 @@ def wire(wiring: Wiring, gpus: Sequence[str], switches: Sequence[str]) -> list[t
         own.extend([NvLink(Remote.UNKNOWN, active=False)] * (wiring.ports - len(own)))
     for gpu, dead in wiring.inactive.items():
         if gpu >= len(gpus) or (dead and max(dead) >= len(links[gpu])):
-            raise WiringError(f"inactive: GPU {gpu} has no such link, or is no GPU of this machine")
+            raise WiringError(f"inactive: GPU {gpu} has no such link or does not exist")
         for number in range(len(links[gpu])) if dead is None else dead:
             _cut(links, gpus, gpu, number)
     return [tuple(own) for own in links]

@@ -295,7 +295,7 @@ class SimulatedNvml:
     # NVLink
 
     def _link(self, handle: _Handle, link: int) -> NvLink:
-        """One link with its faults. One beyond the count is an invalid argument, whatever the header's maximum."""
+        """One link with its faults. One beyond the count is an invalid argument, even below the header's maximum."""
         links = self._gpu(handle).links
         if not links:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -421,7 +421,7 @@ class SimulatedNvml:
         """NVML_P2P_STATUS_* of one capability between two GPUs."""
         # The binding hands the index to C as it is: its own constant for "read" is a tuple and fails like this.
         if not isinstance(capability, int):
-            raise ctypes.ArgumentError(f"argument 3: TypeError: {type(capability).__name__} is no integer")
+            raise ctypes.ArgumentError(f"argument 3: TypeError: {type(capability).__name__} is not an integer")
         one, other = self._pair(a, b)
         if not 0 <= capability < pynvml.NVML_P2P_CAPS_INDEX_UNKNOWN:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)

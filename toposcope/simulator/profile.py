@@ -182,7 +182,7 @@ def _faults(profile: Section, gpus: int) -> Faults:
 def _driver(profile: Section) -> str:
     driver = profile.text("driver")
     if not driver.split(".")[0].isdecimal():
-        raise profile.error("driver", f"{driver!r} is no driver version; write one such as '570.86.15'")
+        raise profile.error("driver", f"{driver!r} is not a driver version; write one such as '570.86.15'")
     return driver
 
 
@@ -205,7 +205,7 @@ def _numa_nodes(profile: Section) -> tuple[NumaNode, ...]:
     if bare & set(cpus):
         raise profile.error("memory_nodes", "names a node that has CPUs under `numa`")
     cpus |= dict.fromkeys(sorted(bare), frozenset())
-    # A node that is only memory hangs off some package; which one is said by its distances alone.
+    # A node that is only memory hangs off some package; its distances alone tell which.
     packages |= dict.fromkeys(bare, 0)
     distances = default_distances(packages, bare)
     given = profile.number_lists("distances")
@@ -310,14 +310,14 @@ def _nic_cards(profile: Section) -> dict[str, _NicCard]:
         )
         for name in group.strings("names"):
             if not DEVICE_NAME.fullmatch(name):
-                raise group.error("names", f"{name!r} is no device name; use letters, digits, `_`, `-` and `.`")
+                raise group.error("names", f"{name!r} is not a device name; use letters, digits, `_`, `-` and `.`")
             if name in cards:
                 raise group.error("names", f"{name} is there twice; device names are unique on a node")
             cards[name] = card
         group.finish()
     for name, card in cards.items():
         if card.physfn is not None and (card.physfn not in cards or cards[card.physfn].physfn is not None):
-            raise profile.error("nics", f"physfn of {name}: {card.physfn} is no NIC with a place of its own")
+            raise profile.error("nics", f"physfn of {name}: {card.physfn} is not a physical NIC")
     return cards
 
 
@@ -329,7 +329,7 @@ def _slots(profile: Section, gpus: int, cards: Mapping[str, _NicCard], numa: set
     for section in profile.sections("pci"):
         node = section.integer("numa") if "numa" in section else -1
         if node >= 0 and node not in numa:
-            raise section.error("numa", f"there is no NUMA node {node}; declare it under the top-level `numa`")
+            raise section.error("numa", f"NUMA node {node} does not exist; declare it under the top-level `numa`")
         ports = tuple(_port(section, f"ports[{i}]", port) for i, port in enumerate(section.items("ports")))
         roots.append(RootComplex(node, ports, section.text("bus") if "bus" in section else None))
         section.finish()
@@ -339,7 +339,9 @@ def _slots(profile: Section, gpus: int, cards: Mapping[str, _NicCard], numa: set
     expected += [f"nvswitch{i}" for i in range(len(switches))]
     for name in named:
         if name not in expected or named.count(name) > 1:
-            problem = "stands in the tree twice" if named.count(name) > 1 else "is no GPU, NIC or NVSwitch of this file"
+            problem = (
+                "stands in the tree twice" if named.count(name) > 1 else "is not a GPU, NIC or NVSwitch of this file"
+            )
             raise profile.error("pci", f"{name} {problem}")
     for name in expected:
         if name not in named:
@@ -450,7 +452,7 @@ def _fabric(profile: Section) -> Fabric:
     try:
         cluster = uuid.UUID(text)
     except ValueError as error:
-        raise section.error("cluster_uuid", f"{text!r} is no UUID") from error
+        raise section.error("cluster_uuid", f"{text!r} is not a UUID") from error
     fabric = Fabric(
         state=section.choice("state", _FABRIC_STATES),
         cluster_uuid=cluster,

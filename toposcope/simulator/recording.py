@@ -39,7 +39,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     bytes: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no hexadecimal. Raises ValueError."""
+        """Refuse anything but hexadecimal. Raises ValueError."""
         bytes.fromhex(self.bytes)
 
 
@@ -174,7 +174,7 @@ def argument(value: Any) -> Argument:
 
 
 def is_recording(content: bytes) -> bool:
-    """Whether a file's content says of itself that it is a recording, of whatever version and however damaged."""
+    """Whether a file's content says of itself that it is a recording, in any version, damaged or not."""
     return content.lstrip().startswith(b"{") and f'"{_FAMILY}/'.encode() in content
 
 

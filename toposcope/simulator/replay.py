@@ -161,13 +161,15 @@ def _check(entries: Iterable[Entry]) -> None:
         above = [entry.path] if isinstance(entry, Folder) else []
         above += map(str, PurePosixPath(entry.path).parents)
         if leaf := next((path for path in above if path in leaves), None):
-            raise RecordingError(f"sysfs: {entry.path}: {leaf} is no folder; give the path that passes through no link")
+            raise RecordingError(
+                f"sysfs: {entry.path}: {leaf} is not a folder; give the path that passes through no link"
+            )
 
 
 def _check_target(link: Link) -> None:
     """Only the kernel's form: up to a folder that both share, then down.
 
-    A `..` after a name would not do: the name may be a link, and nobody knows by reading where it leads.
+    A `..` after a name would not do: the name may be a link, and its text does not tell where it leads.
     """
     parts = link.target.split("/")
     up = next((i for i, part in enumerate(parts) if part != ".."), len(parts))

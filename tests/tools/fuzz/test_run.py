@@ -66,7 +66,7 @@ def test_what_hangs_is_a_finding() -> None:
         ("no", "no sentence"),
         ("field: KeyError: 'name'", "words of Python"),
         ("it is 'NoneType' object has no attribute 'get'", "words of Python"),
-        ("row \x1b[31m is no cell of a matrix", "control character"),
+        ("row \x1b[31m is not a cell of a matrix", "control character"),
         ("word " * 1000, "characters"),
     ],
 )

@@ -39,7 +39,7 @@ _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-# Kept from the live object whatever a client sends.
+# Kept from the live object; clients cannot change them.
 _SYSTEM_OWNED = (
     *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace"),
     *("resourceVersion", "name"),
