@@ -188,7 +188,7 @@ TROUBLES = [
     ),
     Trouble("hang", failure=("hang", "no answer within 60 s in step: nvmlInit"), reason="hang", log="nvmlInit"),
     Trouble("crash", failure=("crash", "was killed by SIGSEGV in step: x"), reason="crash", log="SIGSEGV"),
-    Trouble("nonsense", failure=("garbage", "the probe answered nonsense"), reason="garbage", log="nonsense"),
+    Trouble("garbage", failure=("garbage", "the probe's answer is malformed"), reason="garbage", log="malformed"),
     Trouble(
         "one GPU lost",
         Faults(lost=frozenset({0})),

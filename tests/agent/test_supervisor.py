@@ -368,7 +368,7 @@ def test_an_answer_without_a_request_ends_its_process(
 
     monkeypatch.setattr(worker, "work", blurt)
     with ProbeProcess(partial(nvml.faulty, faults), sysfs) as probe:
-        assert probe.wait(FOREVER, wake) == "the probe's process sent an answer that nobody requested"
+        assert probe.wait(FOREVER, wake) == "the probe's process sent an answer without a request"
         assert len(probe.probe().gpus) == 4
 
 

@@ -50,7 +50,7 @@ def observed(topology: NodeTopology) -> Baseline:
 def best(baseline: Baseline | None, today: Baseline, present: frozenset[str]) -> Baseline:
     """The new baseline: for each GPU and pair the better of both.
 
-    `present` are the addresses of the GPUs on the PCI bus. Other hardware starts anew: when the product changed, or
+    `present` are the addresses of the GPUs on the PCI bus. Other hardware has no past: when the product changed, or
     when GPUs are missing from the bus while as many others came (boards were moved, firmware renumbered the buses),
     today's state is the baseline.
     """
@@ -116,7 +116,7 @@ def decode(text: str | None) -> Baseline | None:
     try:
         content = parse(text)
         document: _Document = typed([content.get(name) for name in _Document._fields], _Document)
-    except (ValueError, AttributeError, RecursionError):  # the second: it is no object
+    except (ValueError, AttributeError, RecursionError):  # the second: not an object
         return None
     gpus = sorted(document.gpus)
     rows = [row.split() for row in document.paths]

@@ -32,7 +32,7 @@ _PREFIX: Final = "toposcope_agent_"
 
 
 class AgentCollector(Collector):
-    """The metrics of one agent. Each scrape builds its series anew: none outlives its GPU, none shows half a probe.
+    """The metrics of one agent. Each scrape builds new series: none outlives its GPU, none shows half a probe.
 
     `worker` returns the worker's process id, None when there is no worker. `pairs` adds one series for each pair of
     devices: 190 on a node with 8 GPUs and 12 NICs.
@@ -210,7 +210,7 @@ def usage(worker: int | None) -> dict[str, Usage]:
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
         if pid is None:
             continue
-        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+        with contextlib.suppress(psutil.Error):  # it has ended
             process = psutil.Process(pid)
             with process.oneshot():  # one read of /proc for both
                 cpu = process.cpu_times()

@@ -106,7 +106,7 @@ class RawPort(NamedTuple):
 
 
 class RawNic(NamedTuple):
-    """One entry of /sys/class/infiniband that is no virtual function."""
+    """One entry of /sys/class/infiniband that is not a virtual function."""
 
     name: str
     pci: RawPci

@@ -148,7 +148,7 @@ class ProbeProcess:
             return f"the probe's process {self._end() or error} while it waited for events"
         if kind != EVENT:
             self._end(patience=0.0)
-            return "the probe's process sent an answer that nobody requested"
+            return "the probe's process sent an answer without a request"
         return words
 
     def _device_change(self) -> str:

@@ -35,7 +35,7 @@ def work(agent: Channel, open_nvml: Callable[[], Any], sysfs: Path) -> None:
         events = EventWatch(nvml)
         agent.announce("wait")
         agent.receive()
-        started = nvml.start()  # not before the first request: it wakes GPUs that nobody uses
+        started = nvml.start()  # not before the first request: it wakes idle GPUs
         while True:
             raw = probe(nvml, tree, started, container_facts())
             agent.store(encode(raw))
