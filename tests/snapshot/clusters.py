@@ -13,7 +13,7 @@ from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.snapshot.decode import Decoder
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 
 DECODE = Decoder()
 
@@ -66,4 +66,4 @@ def snapshot(
 
 def scoped(*nodes: NodeView, **spec: Any) -> Scope:
     """The scope of a ClusterTopology with this spec over these nodes."""
-    return scope(snapshot(nodes, (), cluster_topology(**spec)))
+    return select_scope(snapshot(nodes, (), cluster_topology(**spec)))

@@ -5,7 +5,7 @@ from tests.support.saved import cluster_topology
 from toposcope.api import label_keys
 from toposcope.snapshot.changes import Change, Kind, changes
 from toposcope.snapshot.model import Published
-from toposcope.snapshot.scope import scope
+from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
 
 
@@ -58,5 +58,5 @@ def test_conditions_that_turn() -> None:
     def with_condition(status: str) -> dict[str, object]:
         return cluster_topology({"conditions": [{"type": "Ready", "status": status, "reason": "Because"}]})
 
-    was, now = (scope(snapshot([view("a")], (), with_condition(status))) for status in ("True", "False"))
+    was, now = (select_scope(snapshot([view("a")], (), with_condition(status))) for status in ("True", "False"))
     assert changes(was, now) == [Change(Kind.CONDITION, "Ready", "True (Because)", "False (Because)")]

@@ -5,7 +5,7 @@ from tests.support.saved import cluster_topology
 from toposcope.api.cluster_topology import Requirement
 from toposcope.snapshot.filters import SelectorError, filter_nodes, parse, states
 from toposcope.snapshot.levels import Sizes, crossings_of, level_views
-from toposcope.snapshot.scope import scope
+from toposcope.snapshot.scope import select_scope
 
 
 def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
@@ -13,7 +13,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "row", "workloads": 2}]}
     found = {
         level.domain: level
-        for level in level_views(scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
+        for level in level_views(select_scope(snapshot(nodes, (), cluster_topology(status, required=["block"]))))
     }
     rack = found["rack"]
     # Two racks are called r2, in different blocks.
@@ -21,7 +21,7 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert found["block"].by_spec
     assert found["row"].problem == "required, but on no node"
     assert [level.problem for level in found.values() if level.domain != "row"] == [""] * 5
-    [told] = crossings_of(scope(snapshot(nodes)))
+    [told] = crossings_of(select_scope(snapshot(nodes)))
     assert told.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 

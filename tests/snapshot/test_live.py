@@ -16,7 +16,7 @@ from toposcope.kube.config import Cluster, load
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.snapshot.live import ForbiddenError, Wanted, load_live
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import scope
+from toposcope.snapshot.scope import select_scope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
@@ -52,7 +52,7 @@ def test_a_cluster_is_read_as_it_is(api: ApiUnderTest, clients: Callable[[], Api
     assert [node.name for node in seen.nodes] == ["gb200-01", "gb200-02", "gb200-03"]
     assert [seen.free_gpus(node) for node in seen.nodes] == [1, 4, 1]
     assert [node.matrix is not None for node in seen.nodes] == [False, True, False]
-    found = scope(seen)
+    found = select_scope(seen)
     assert (found.name, found.path) == ("cluster", "zone > block > rack > nvlink-domain > host")
     [topology] = seen.topologies
     assert topology.required == ("rack",)

@@ -4,7 +4,7 @@ from tests.snapshot.clusters import node_of, pod_of, scoped, snapshot, view
 from tests.support.saved import cluster_topology, pod
 from toposcope.snapshot.filters import Mark
 from toposcope.snapshot.outline import Line, outline
-from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, scope
+from toposcope.snapshot.scope import LevelNotFoundError, Origin, TopologyNotFoundError, select_scope
 from toposcope.snapshot.tree import left_out, tree
 
 
@@ -15,15 +15,15 @@ def named(name: str) -> dict[str, object]:
 
 def test_the_topology_meant_is_the_named_the_only_or_the_one_called_cluster() -> None:
     nodes = [view("a")]
-    assert scope(snapshot(nodes, (), named("x"))).name == "x"
-    assert scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
-    assert scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
+    assert select_scope(snapshot(nodes, (), named("x"))).name == "x"
+    assert select_scope(snapshot(nodes, (), named("x"), named("cluster"))).name == "cluster"
+    assert select_scope(snapshot(nodes, (), named("x"), named("y")), "y").name == "y"
     with pytest.raises(TopologyNotFoundError, match=r"several ClusterTopologies; name one of: x, y"):
-        scope(snapshot(nodes, (), named("x"), named("y")))
+        select_scope(snapshot(nodes, (), named("x"), named("y")))
     with pytest.raises(
         TopologyNotFoundError, match=r"no ClusterTopology 'rakc' \(did you mean 'rack'\?\); existing: rack"
     ):
-        scope(snapshot(nodes, (), named("rack")), "rakc")
+        select_scope(snapshot(nodes, (), named("rack")), "rakc")
 
 
 def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
@@ -32,15 +32,15 @@ def test_levels_come_from_the_spec_the_status_or_the_labels() -> None:
     assert scoped(view("a")).path == "zone > block > rack > nvlink-domain > host"
     remembered = {"levels": [{"domain": "rack", "key": "cloud.google.com/gce-topology-subblock"}]}
     lacking = snapshot([view("a"), view("b", rack=None)], (), cluster_topology(status=remembered))
-    assert "rack" in scope(lacking).path
-    assert "rack" not in scope(snapshot([view("a"), view("b", rack=None)])).path
+    assert "rack" in select_scope(lacking).path
+    assert "rack" not in select_scope(snapshot([view("a"), view("b", rack=None)])).path
 
 
 def test_without_agents_and_topology_what_device_plugins_offer_is_shown() -> None:
     bare = {"metadata": {"name": "n", "labels": {"topology.kubernetes.io/zone": "z"}}}
     with_gpus = bare | {"status": {"allocatable": {"amd.com/gpu": "4"}}}
     found = snapshot([node_of(with_gpus), node_of(bare | {"metadata": {"name": "cpu-only"}})])
-    inferred = scope(type(found)("a test", None, found.nodes, ()))
+    inferred = select_scope(type(found)("a test", None, found.nodes, ()))
     assert (inferred.origin, [node.name for node in inferred.nodes]) == (Origin.INFERRED, ["n"])
     assert inferred.path == "zone"
 
@@ -67,10 +67,10 @@ def test_free_is_what_pods_leave_on_nodes_that_take_pods() -> None:
     free = seen.free(seen.nodes[0])
     assert free is not None
     assert (free["nvidia.com/gpu"], free["pods"], free["cpu"]) == (4, 108, 100_000)
-    root = tree(seen, scope(seen))
+    root = tree(seen, select_scope(seen))
     assert (root.nodes, root.gpus, root.free, root.marks) == (4, 32, 12, {Mark.CORDONED: 1, Mark.NOT_READY: 1})
     unknown = snapshot(nodes, None)
-    assert tree(unknown, scope(unknown)).free is None
+    assert tree(unknown, select_scope(unknown)).free is None
 
 
 def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stays_above() -> None:
@@ -80,7 +80,7 @@ def test_equal_rack_names_in_two_blocks_are_two_racks_and_who_lacks_a_level_stay
     ]
     nodes = [view("a"), view("b", block="b2"), view("c", rack=None), view("d", rack="no-topology")]
     seen = snapshot(nodes, (), cluster_topology(levels=levels))
-    root = tree(seen, scope(seen))
+    root = tree(seen, select_scope(seen))
     assert list(root.children) == ["b1", "b2"]
     assert list(root.children["b1"].children) == ["r1"]
     assert root.children["b1"].left_out == ["c", "d"]
@@ -98,7 +98,7 @@ def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -
     nodes = [view(f"n{rack}{i}", rack=f"r{rack}") for rack in range(5) for i in range(2)]
     nodes[5] = view("n21", rack="r2", state="degraded")
     seen = snapshot(nodes)
-    found = scope(seen)
+    found = select_scope(seen)
     top = outline(tree(seen, found), found.levels)
     assert texts(top) == [
         " cluster 10 80",
@@ -121,7 +121,7 @@ def test_domains_of_one_shape_share_a_line_and_what_is_not_well_stands_alone() -
 def test_many_that_are_not_well_share_a_line_too() -> None:
     nodes = [view(f"n{i:02}", rack=f"r{i:02}", state="degraded") for i in range(40)]
     seen = snapshot(nodes)
-    found = scope(seen)
+    found = select_scope(seen)
     block = outline(tree(seen, found), found.levels).below[0].below[0]
     assert [len(line.names) for line in block.below] == [1] * 10 + [30]
     assert block.below[-1].marks == {Mark.DEGRADED: 30}
@@ -145,7 +145,7 @@ def test_what_is_shown_adds_up_whatever_the_cluster_looks_like() -> None:
         for d, k in (("block", "block"), ("rack", "subblock"))
     ]
     seen = snapshot(nodes, (), cluster_topology(levels=levels))
-    found = scope(seen)
+    found = select_scope(seen)
 
     def check(line: Line) -> None:
         if line.below and len(line.names) == 1:

@@ -13,7 +13,7 @@ from toposcope.cli.terminal import Screen
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import SAVE, load_files
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.topology.catalogue import BUILT_IN
 
 _FEW: Final = 3
@@ -59,7 +59,7 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
 
 
 def _scope(snapshot: Snapshot, arguments: argparse.Namespace) -> Scope:
-    return scope(snapshot, arguments.topology)
+    return select_scope(snapshot, arguments.topology)
 
 
 def document(change: Change) -> dict[str, Any]:

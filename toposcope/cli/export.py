@@ -28,7 +28,7 @@ from toposcope.integrations.slurm import topology as slurm_format
 from toposcope.integrations.slurm.hostlist import natural
 from toposcope.integrations.slurm.topology import Blocks, block_level, blocks, tree
 from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.snapshot.yaml_text import YamlSyntaxError, load
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hierarchy import cover
@@ -167,12 +167,12 @@ def _exported(arguments: argparse.Namespace) -> Exported:
     if arguments.convert:
         hierarchy, notes = _converted(arguments.convert, of_flags(arguments) or BUILT_IN), tuple[str, ...]()
     else:
-        found = scope(load_snapshot(arguments, pods=False), arguments.topology)
+        scope = select_scope(load_snapshot(arguments, pods=False), arguments.topology)
         if arguments.format == "slurm":
-            dropped = {found.level(name) for name in arguments.without}
-            found = replace(found, levels=tuple(x for i, x in enumerate(found.levels) if i not in dropped))
-            return slurm(found, arguments.variant, arguments.name, arguments.level, arguments.block_size)
-        hierarchy, notes = TopologyLevels(found.name or "cluster", found.levels), left_out(found)
+            dropped = {scope.level(name) for name in arguments.without}
+            scope = replace(scope, levels=tuple(x for i, x in enumerate(scope.levels) if i not in dropped))
+            return slurm(scope, arguments.variant, arguments.name, arguments.level, arguments.block_size)
+        hierarchy, notes = TopologyLevels(scope.name or "cluster", scope.levels), left_out(scope)
     hierarchy = _chosen(hierarchy, arguments)
     form = _LEVELS[arguments.format]
     document = form.variants[arguments.variant](hierarchy, arguments)
@@ -212,14 +212,14 @@ def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
         raise CommandError(f"--convert {file}: {error.strerror}") from error
 
 
-def left_out(found: Scope) -> tuple[str, ...]:
+def left_out(scope: Scope) -> tuple[str, ...]:
     """Which nodes lack a level that is written: schedulers ignore them."""
-    nodes = f"{len(found.nodes)} {plural(len(found.nodes), 'node')}"
+    nodes = f"{len(scope.nodes)} {plural(len(scope.nodes), 'node')}"
     return tuple(
         f"{level.missing} of {nodes} {plural(level.missing, 'lacks', 'lack')} level {level.level.domain} and "
         f"{plural(level.missing, 'falls', 'fall')} out of the topology: "
         f"{first_few(sorted(level.missing_nodes, key=natural))}"
-        for level in cover(found.levels, found.table())
+        for level in cover(scope.levels, scope.table())
         if level.missing
     )
 
@@ -228,19 +228,19 @@ _ARCH = "kubernetes.io/arch"
 _NAMES = "nodes have their Kubernetes names: use the same ones in slurm.conf"
 
 
-def slurm(found: Scope, variant: str, name: str | None, level: str | None, size: int | None) -> Exported:
+def slurm(scope: Scope, variant: str, name: str | None, level: str | None, size: int | None) -> Exported:
     """Slurm's file. Raises ExportError, and LevelNotFoundError for an unknown `level`."""
-    table = found.table()
-    name = name or found.name or "cluster"
+    table = scope.table()
+    name = name or scope.name or "cluster"
     notes = [_NAMES]
     if variant == "tree":
-        switches = tree(found.levels, table)
+        switches = tree(scope.levels, table)
         notes += _left_out(switches.left_out, "lacks a level")
         return Exported(name, _conf(name, "tree", slurm_format.tree_conf(switches)), tuple(notes))
     groups: Blocks | None = None
     try:
-        place = block_level(found.levels, table) if level is None else found.level(level)
-        groups = blocks(found.levels[: place + 1], table, size)
+        place = block_level(scope.levels, table) if level is None else scope.level(level)
+        groups = blocks(scope.levels[: place + 1], table, size)
         sizes = ", ".join(map(str, groups.sizes))
         notes.append(f"blocks are {groups.level.domain} domains, planned in sizes of {sizes} nodes")
         notes += _left_out(groups.left_out, "in no block: lacks a level or shares its domain with too few")
@@ -250,7 +250,7 @@ def slurm(found: Scope, variant: str, name: str | None, level: str | None, size:
         notes += [f"no topology/block: {problem}" for problem in error.problems]
     if variant == "block" and groups:
         return Exported(name, _conf(name, "block", slurm_format.block_conf(groups)), tuple(notes))
-    switches = tree(found.levels, table)
+    switches = tree(scope.levels, table)
     notes += _left_out(switches.left_out, "not in the tree: lacks a level")
     return Exported(name, yaml_text(slurm_format.topology_yaml(name, switches, groups)), tuple(notes))
 
@@ -276,10 +276,10 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
             f"see the agent's pod on {name}"
         )
     try:
-        found = nccl_format.write(name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie)
+        file = nccl_format.write(name, parse(node.matrix), node.label(INTERCONNECT), node.label(_ARCH), pcie)
     except MatrixError as error:
         raise ExportError(f"node {name}: {error}") from error
-    return Exported(name, found.text, tuple(f"not known: {fact}" for fact in found.unknown))
+    return Exported(name, file.text, tuple(f"not known: {fact}" for fact in file.unknown))
 
 
 def _read_file(file: str, catalogue: Catalogue) -> TopologyLevels:

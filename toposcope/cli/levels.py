@@ -8,7 +8,7 @@ from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, 
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +24,14 @@ def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(arguments, pods=False)
-    found = scope(snapshot, arguments.topology)
-    if not found.nodes:
-        raise no_nodes(snapshot, found)
-    levels = level_views(found)
-    crossings = crossings_of(found)
-    problems = list(found.topology.problems) if found.topology else []
+    scope = select_scope(snapshot, arguments.topology)
+    if not scope.nodes:
+        raise no_nodes(snapshot, scope)
+    levels = level_views(scope)
+    crossings = crossings_of(scope)
+    problems = list(scope.topology.problems) if scope.topology else []
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(found, levels, crossings))
+        show_document(screen, arguments.output, document(scope, levels, crossings))
     elif arguments.output == "name":
         screen.show(level.domain for level in levels if level.in_topology)
     else:
@@ -39,14 +39,14 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     return EXIT_PROBLEMS if crossings or problems or any(level.problem for level in levels) else EXIT_OK
 
 
-def document(found: Scope, levels: Sequence[LevelView], crossings: Sequence[str]) -> dict[str, Any]:
+def document(scope: Scope, levels: Sequence[LevelView], crossings: Sequence[str]) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     return {
-        "topology": found.name or None,
-        "origin": found.origin.value,
-        "nodes": len(found.nodes),
+        "topology": scope.name or None,
+        "origin": scope.origin.value,
+        "nodes": len(scope.nodes),
         "levels": [_level(level) for level in levels],
-        "problems": [*(found.topology.problems if found.topology else ()), *crossings],
+        "problems": [*(scope.topology.problems if scope.topology else ()), *crossings],
     }
 
 

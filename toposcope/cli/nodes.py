@@ -22,7 +22,7 @@ from toposcope.snapshot.filters import (
     value_at,
 )
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 
 _HARDWARE: Final = (
     ("PRODUCT", label_keys.GPU_PRODUCT),
@@ -78,25 +78,25 @@ def _domain(text: str) -> tuple[str, str]:
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     selector = parse(arguments.selector)
     snapshot = load_snapshot(arguments, pods=not arguments.no_pods)
-    found = scope(snapshot, arguments.topology)
+    scope = select_scope(snapshot, arguments.topology)
     if not snapshot.nodes:
-        raise no_nodes(snapshot, found)
-    nodes = filter_nodes(found, selector, arguments.domains, arguments.states)
+        raise no_nodes(snapshot, scope)
+    nodes = filter_nodes(scope, selector, arguments.domains, arguments.states)
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, {"nodes": [document(snapshot, found, node) for node in nodes]})
+        show_document(screen, arguments.output, {"nodes": [document(snapshot, scope, node) for node in nodes]})
     elif arguments.output == "name":
         screen.show(f"node/{node.name}" for node in nodes)
     elif not nodes:
-        none = f"no matching nodes ({len(found.nodes):,} checked)"
-        screen.show([none, *unknown_domains(found, arguments.domains)])
+        none = f"no matching nodes ({len(scope.nodes):,} checked)"
+        screen.show([none, *unknown_domains(scope, arguments.domains)])
     else:
-        screen.show(_table(screen, snapshot, found, nodes, wide=arguments.output == "wide"))
+        screen.show(_table(screen, snapshot, scope, nodes, wide=arguments.output == "wide"))
     return (
-        EXIT_PROBLEMS if any(lacking(found, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else EXIT_OK
+        EXIT_PROBLEMS if any(lacking(scope, node) or not FAULTS.isdisjoint(marks(node)) for node in nodes) else EXIT_OK
     )
 
 
-def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]:
+def document(snapshot: Snapshot, scope: Scope, node: NodeView) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print of one node; docs/cli.md describes it."""
     free = snapshot.free(node)
     counted = {name: count for name, count in node.allocatable.items() if is_gpu(name) or is_gpu_part(name)}
@@ -104,14 +104,14 @@ def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]
         "name": node.name,
         "ready": node.ready,
         "schedulable": node.schedulable,
-        "states": list(states(found, node)),
+        "states": list(states(scope, node)),
         "gpus": node.gpus,
         "freeGpus": snapshot.free_gpus(node),
         "resources": {
             name: {"allocatable": count, "free": None if free is None else free[name]}
             for name, count in counted.items()
         },
-        "domains": {level.domain: value_at(found, node, level.key) for level in found.levels},
+        "domains": {level.domain: value_at(scope, node, level.key) for level in scope.levels},
         "hardware": {
             key.removeprefix(label_keys.PREFIX): value
             for key, value in node.labels.items()
@@ -123,11 +123,11 @@ def document(snapshot: Snapshot, found: Scope, node: NodeView) -> dict[str, Any]
 
 
 def _table(
-    screen: Screen, snapshot: Snapshot, found: Scope, nodes: tuple[NodeView, ...], *, wide: bool
+    screen: Screen, snapshot: Snapshot, scope: Scope, nodes: tuple[NodeView, ...], *, wide: bool
 ) -> Iterator[str]:
     hardware = _HARDWARE + (_MORE if wide else ())
     # The host's name is the first column.
-    levels = [level for level in found.levels if wide or level.key != label_keys.HOSTNAME]
+    levels = [level for level in scope.levels if wide or level.key != label_keys.HOSTNAME]
     header = [
         "NAME",
         "GPUS",
@@ -139,10 +139,10 @@ def _table(
     rows = []
     for node in nodes:
         free = snapshot.free_gpus(node)
-        state = [*marks(node), *(f"no {level}" for level in lacking(found, node))]
+        state = [*marks(node), *(f"no {level}" for level in lacking(scope, node))]
         row = [node.name, str(node.gpus), "-" if free is None else str(free), ",".join(state) or "ok"]
         row += [node.label(key) or "-" for _, key in hardware]
-        row += [value_at(found, node, level.key) or "-" for level in levels]
+        row += [value_at(scope, node, level.key) or "-" for level in levels]
         rows.append(row)
     yield from columns(screen, header, rows, right=(1, 2))
     for node in nodes:

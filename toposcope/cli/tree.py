@@ -25,7 +25,7 @@ from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.outline import HOST, Line, outline
-from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, scope
+from toposcope.snapshot.scope import Origin, Scope, TopologyNotFoundError, choose_topology, select_scope
 from toposcope.snapshot.tree import Domain, left_out, tree
 from toposcope.topology.levels import Level
 
@@ -66,19 +66,19 @@ def _run(screen: Screen, arguments: argparse.Namespace) -> int:
         snapshot = load_snapshot(arguments, pods=pods, on_topologies=lambda topologies: _preview(topologies, arguments))
     except ForbiddenError as error:
         return _without_nodes(screen, arguments, error)
-    found = scope(snapshot, arguments.topology)
-    if not found.nodes:
-        raise no_nodes(snapshot, found)
-    depth = found.level(arguments.level) + 1 if arguments.level else arguments.depth
-    root = tree(snapshot, found)
+    scope = select_scope(snapshot, arguments.topology)
+    if not scope.nodes:
+        raise no_nodes(snapshot, scope)
+    depth = scope.level(arguments.level) + 1 if arguments.level else arguments.depth
+    root = tree(snapshot, scope)
     if arguments.output in ("json", "yaml"):
-        show_document(screen, arguments.output, document(found, root, depth))
+        show_document(screen, arguments.output, document(scope, root, depth))
     elif arguments.output == "name":
-        screen.show(_names(root, "", len(found.levels) if depth is None else depth))
+        screen.show(_names(root, "", len(scope.levels) if depth is None else depth))
     else:
         wide = arguments.output == "wide"
-        top = outline(root, found.levels, depth, everything=arguments.all or wide)
-        screen.show(_page(screen, found, top, _reasons(snapshot), wide=wide))
+        top = outline(root, scope.levels, depth, everything=arguments.all or wide)
+        screen.show(_page(screen, scope, top, _reasons(snapshot), wide=wide))
     return EXIT_PROBLEMS if left_out(root) or any(root.marks[mark] for mark in FAULTS) else EXIT_OK
 
 
@@ -119,27 +119,27 @@ def _preview(topologies: Sequence[Topology], arguments: argparse.Namespace) -> N
         waiting.show(summary.page(waiting, topology))
 
 
-def document(found: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:
+def document(scope: Scope, root: Domain, depth: int | None = None) -> dict[str, Any]:
     """What `-o json` and `-o yaml` print; docs/cli.md describes it."""
     return {
-        "topology": found.name or None,
-        "origin": found.origin.value,
-        "levels": [{"domain": level.domain, "key": level.key} for level in found.levels],
-        **_domain(found, root, len(found.levels) if depth is None else depth),
+        "topology": scope.name or None,
+        "origin": scope.origin.value,
+        "levels": [{"domain": level.domain, "key": level.key} for level in scope.levels],
+        **_domain(scope, root, len(scope.levels) if depth is None else depth),
     }
 
 
-def _domain(found: Scope, domain: Domain, depth: int) -> dict[str, Any]:
+def _domain(scope: Scope, domain: Domain, depth: int) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     if domain.depth:
-        entry |= {"level": found.levels[domain.depth - 1].domain, "value": domain.value}
+        entry |= {"level": scope.levels[domain.depth - 1].domain, "value": domain.value}
     entry |= {"nodes": domain.nodes, "gpus": domain.gpus, "freeGpus": domain.free}
     if domain.marks:
         entry["marks"] = {mark.value: domain.marks[mark] for mark in sorted(domain.marks)}
     if domain.left_out:
-        entry["lacking"] = {"level": found.levels[domain.depth].domain, "nodes": sorted(domain.left_out)}
+        entry["lacking"] = {"level": scope.levels[domain.depth].domain, "nodes": sorted(domain.left_out)}
     if domain.depth < depth and domain.children:
-        entry["domains"] = [_domain(found, child, depth) for child in domain.children.values()]
+        entry["domains"] = [_domain(scope, child, depth) for child in domain.children.values()]
     return entry
 
 
@@ -164,20 +164,20 @@ def _reasons(snapshot: Snapshot) -> Callable[[str], tuple[str, ...]]:
 
 def tree_lines(screen: Screen, snapshot: Snapshot) -> Iterator[str]:
     """The whole tree of a snapshot's topology, as `toposcope tree` prints it."""
-    found = scope(snapshot)
-    top = outline(tree(snapshot, found), found.levels)
-    return _page(screen, found, top, _reasons(snapshot), wide=False)
+    scope = select_scope(snapshot)
+    top = outline(tree(snapshot, scope), scope.levels)
+    return _page(screen, scope, top, _reasons(snapshot), wide=False)
 
 
 def _page(
-    screen: Screen, found: Scope, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
+    screen: Screen, scope: Scope, top: Line, why: Callable[[str], tuple[str, ...]], *, wide: bool
 ) -> Iterator[str]:
     title = (
-        f"ClusterTopology {found.name}" if found.topology else "no ClusterTopology; levels inferred from node labels"
+        f"ClusterTopology {scope.name}" if scope.topology else "no ClusterTopology; levels inferred from node labels"
     )
-    kept = ", levels from its spec" if found.origin is Origin.SPEC else ""
-    yield screen.paint(f"{title}{kept}: {found.path}", "dim")
-    rows = list(_rows(top, "", "", of_many=False, root=found.name or "all nodes"))
+    kept = ", levels from its spec" if scope.origin is Origin.SPEC else ""
+    yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
+    rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
     numbers = [
         [_number(line.nodes), _number(line.gpus), "-" if line.free is None else _number(line.free)]
         for _, line, _ in rows
@@ -206,9 +206,9 @@ def _fitted(text: str, width: int) -> str:
 
 
 def _remarks(screen: Screen, line: Line, why: Callable[[str], tuple[str, ...]]) -> str:
-    found = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
+    parts = [f"{count} {mark}" if line.nodes > 1 else mark.value for mark, count in line.marks.items() if count]
     broken = any(line.marks.get(mark) for mark in FAULTS)
-    text = ", ".join(found)
+    text = ", ".join(parts)
     if text and line.level.endswith(HOST) and line.nodes == 1 and (complaints := why(line.names[0])):
         text += f": {complaints[0]}" + (f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else "")
     return ("  " + screen.paint(f"! {text}", "alarm" if broken else "yellow")) if text else ""

@@ -13,7 +13,7 @@ from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
 from toposcope.snapshot.model import PodView, Published, Snapshot
-from toposcope.snapshot.scope import Scope, scope
+from toposcope.snapshot.scope import Scope, select_scope
 from toposcope.topology.levels import Level
 
 
@@ -23,14 +23,14 @@ def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     Where there is none at all, the levels that the nodes' labels suggest serve under the name `cluster`.
     """
     topologies = {
-        topology.name: TopologyLevels(topology.name, scope(snapshot, topology.name).levels)
+        topology.name: TopologyLevels(topology.name, select_scope(snapshot, topology.name).levels)
         for topology in snapshot.topologies
     }
     for published in snapshot.published:
         topology = topologies.setdefault(published.name, _published(snapshot, published))
         topologies[published.name] = replace(topology, aliases=topology.aliases + aliases_of(published.document))
     if not topologies:
-        inferred = scope(snapshot)
+        inferred = select_scope(snapshot)
         if inferred.levels:
             topologies["cluster"] = TopologyLevels("cluster", inferred.levels, "labels of the nodes")
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
@@ -47,7 +47,7 @@ def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
     """The nodes and levels of a ClusterTopology by its name; None where no ClusterTopology has it."""
     if name is None or all(topology.name != name for topology in snapshot.topologies):
         return None
-    return scope(snapshot, name)
+    return select_scope(snapshot, name)
 
 
 def _published(snapshot: Snapshot, published: Published) -> TopologyLevels:

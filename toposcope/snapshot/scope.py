@@ -84,7 +84,7 @@ class LevelNotFoundError(ToposcopeError):
     """A level that the topology does not have; the message lists its levels."""
 
 
-def scope(snapshot: Snapshot, name: str | None = None) -> Scope:
+def select_scope(snapshot: Snapshot, name: str | None = None) -> Scope:
     """The topology of this name; without one the only one, or the one called `cluster`, or what the labels say.
 
     Raises TopologyNotFoundError.

@@ -10,7 +10,7 @@ from toposcope.api.conditions import ADVISORY
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
 from toposcope.snapshot.levels import crossings_of, level_views
 from toposcope.snapshot.model import NodeView, Snapshot
-from toposcope.snapshot.scope import Scope, rescope, scope
+from toposcope.snapshot.scope import Scope, rescope, select_scope
 from toposcope.snapshot.suggest import suggest
 from toposcope.ui import protocol
 
@@ -42,7 +42,7 @@ def views_of(snapshot: Snapshot, before: Sequence[View] = ()) -> tuple[View, ...
     """
     known = {view.id: view for view in before}
     if not snapshot.topologies:
-        inferred = scope(snapshot)
+        inferred = select_scope(snapshot)
         labelled = any(map(_is_labelled, inferred.nodes))
         summary = _summary("", "labels", "inferred", None, inferred)
         return (View(summary, inferred, _is_labelled if labelled else _has_gpus), *_suggested(snapshot))
@@ -111,7 +111,7 @@ def _topology_view(
     if before and previous and previous.selector == topology.selector:
         selected, gpus = rescope(before.scope, topology), before.summary.gpus
     else:
-        selected, gpus = scope(snapshot, topology.name), None
+        selected, gpus = select_scope(snapshot, topology.name), None
     return View(_summary(topology.name, name, kind, parent, selected, gpus), selected, topology.selects)
 
 

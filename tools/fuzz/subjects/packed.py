@@ -23,7 +23,7 @@ from toposcope.snapshot.files import load_files
 from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
 from toposcope.snapshot.problems import InputError
-from toposcope.snapshot.scope import TopologyNotFoundError, scope
+from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
 from toposcope.snapshot.tree import tree
 
 _HEAD: Final = len(MAGIC) + 2
@@ -93,7 +93,7 @@ def attempt(case: Any) -> Outcome:
         for name, saved in _facts(_saved()).items():
             held(found[name] == saved, f"{name} were saved as {saved}, and are read as {found[name]} without a word")
     try:
-        tree(snapshot, scope(snapshot))
+        tree(snapshot, select_scope(snapshot))
     except TopologyNotFoundError as error:  # a forged file with several
         return refusal(error)
     return "taken"

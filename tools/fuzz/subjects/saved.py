@@ -9,7 +9,7 @@ from tools.fuzz.material import encoded, text_of
 from tools.fuzz.subject import Outcome, Subject, held, refusal
 from toposcope.snapshot.files import load_files
 from toposcope.snapshot.problems import InputError
-from toposcope.snapshot.scope import scope
+from toposcope.snapshot.scope import select_scope
 from toposcope.snapshot.tree import tree
 
 _JSON: Final = """\
@@ -93,7 +93,7 @@ def attempt(case: Any) -> Outcome:
             held(problem.place.file == "standard input", f"the file is not named: {problem}")
             refusal(problem)
         return "refused"
-    tree(snapshot, scope(snapshot))
+    tree(snapshot, select_scope(snapshot))
     return "taken"
 
 
