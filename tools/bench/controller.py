@@ -6,7 +6,7 @@ times are upper bounds. CPU and memory are the controller's alone.
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,16 +67,18 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
         runs = 7 if nodes < max(_SIZES) else 3
         with cluster(nodes) as (folder, server):
             controller = [_first_status(folder, server, nodes) for _ in range(runs)]
-            drain, decode = ([until_done(name, folder, server) for _ in range(runs)] for name in ("drain", "decode"))
+            drain, decode = (
+                [until_done(name, folder, server.environment) for _ in range(runs)] for name in ("drain", "decode")
+            )
         for i, (name, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
             yield Figure(
                 f"first look at {nodes:,} nodes, {name}",
-                _column(controller, i, unit),
+                column(controller, i, unit),
                 targets[i] if i < len(targets) else None,
                 (
                     *([] if i else [Peer("decode Nodes in memory", _decoding(nodes, runs))]),
-                    Peer("read the bytes only", _column(drain, i, unit)),
-                    Peer("read, decode, keep", _column(decode, i, unit)),
+                    Peer("read the bytes only", column(drain, i, unit)),
+                    Peer("read, decode, keep", column(decode, i, unit)),
                 ),
             )
 
@@ -94,7 +96,7 @@ def compile_programs() -> None:
     with cluster(nodes=1) as (folder, server):
         _first_status(folder, server, nodes=1)
         for name in ("drain", "decode"):
-            until_done(name, folder, server)
+            until_done(name, folder, server.environment)
 
 
 def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:
@@ -115,16 +117,17 @@ def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, f
     return used
 
 
-def until_done(name: str, folder: Path, server: ApiServer) -> tuple[float, float, float]:
-    """CPU seconds, peak MiB and elapsed seconds of a program up to its word."""
+def until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
+    """CPU seconds, peak MiB and elapsed seconds of a program up to its first line."""
     began = time.monotonic()
-    with program(name, server.environment, folder) as running:
+    with program(name, environment, folder) as running:
         running.word()
         return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
 
 
-def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
-    return Sample(tuple(row[column] for row in rows), unit)
+def column(rows: list[tuple[float, float, float]], index: int, unit: str) -> Sample:
+    """One of the three numbers of every run."""
+    return Sample(tuple(row[index] for row in rows), unit)
 
 
 def topology(client: ApiClient) -> Any:
@@ -134,10 +137,11 @@ def topology(client: ApiClient) -> Any:
 
 def forget_status(client: ApiClient) -> None:
     """Make the ClusterTopology as new: a controller that agrees with its status would not write it."""
-    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    client.call(merge(f"{PATH}/cluster/status", {"status": None}))
 
 
-def _merge(path: str, change: dict[str, Any]) -> Request:
+def merge(path: str, change: dict[str, Any]) -> Request:
+    """A merge patch."""
     return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
 
 
@@ -196,7 +200,7 @@ def racks_of(client: ApiClient) -> list[tuple[str, str]]:
 def change(server: ApiServer, client: ApiClient, name: str, rack: str, running: Program) -> tuple[float, float]:
     """Seconds until the status is written, and those of them in which no request of the controller's was handled."""
     server.tell("forget")
-    client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
+    client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
     entries = server.wait(running, "await", *STATUS)
     stored = next(done for method, path, _, done in entries if (method, path) == ("PATCH", f"{NODES}/{name}"))
     written = next(done for method, path, _, done in entries if method == "PATCH" and path.endswith("/status"))

@@ -1,8 +1,7 @@
 """One probe and what follows from it, in this process, part by part."""
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +10,7 @@ from typing import Any
 import pynvml
 
 from tools.bench.agent import PROFILE, cycle_figures
+from tools.bench.recompute import cpu
 from tools.bench.record import record
 from tools.bench.replay import Replay
 from tools.bench.report import Figure, Peer, Sample
@@ -45,31 +45,21 @@ def probe_figures(*, quick: bool) -> Iterator[Figure]:
         noted.asked.clear()  # what is read once in a process is no part of a cycle
         probe(nvml, noting, None)
         files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
-        alone = _cpu(lambda: _ask(replay, machine.calls), runs)
+        alone = cpu(lambda: _ask(replay, machine.calls), runs)
         yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls)} calls alone", alone),))
         share = Sample((100 * alone.value / cycle.sample.value,), "%")
         yield Figure("  NVML's share of it", share)
         yield waiting
         yield Figure(
             f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
-            _cpu(lambda: probe(nvml, sysfs, None), runs),
+            cpu(lambda: probe(nvml, sysfs, None), runs),
             None,
             (
                 Peer(f"its {len(machine.calls)} NVML calls alone", alone),
-                Peer(f"its {len(files)} sysfs files alone", _cpu(lambda: _read(files), runs)),
+                Peer(f"its {len(files)} sysfs files alone", cpu(lambda: _read(files), runs)),
             ),
         )
-        yield Figure("labels and annotation from a probe, CPU", _cpu(lambda: describe(machine.raw, "node-0"), runs))
-
-
-def _cpu(work: Callable[[], object], runs: int) -> Sample:
-    work()
-    costs = []
-    for _ in range(runs):
-        began = time.process_time()
-        work()
-        costs.append(1000 * (time.process_time() - began))
-    return Sample(tuple(costs), "ms")
+        yield Figure("labels and annotation from a probe, CPU", cpu(lambda: describe(machine.raw, "node-0"), runs))
 
 
 def _ask(replay: Replay, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:

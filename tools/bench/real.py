@@ -22,6 +22,7 @@ import msgspec
 
 from tools.apiserver.build import cache_folder, is_built
 from tools.apiserver.server import RealApiServer, find_binaries
+from tools.bench.controller import column, forget_status, merge, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import MeasurementError, Program, pod_environment, program
@@ -39,7 +40,6 @@ _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _PAUSE: Final = 0.05
 """Seconds of quiet before a write, as before a change."""
-_MERGE: Final = "application/merge-patch+json"
 ARGUMENTS: Final = ("--debounce", "0", "--metrics-port", "0")
 _LOADERS: Final = 4
 _NOT_YET: Final = frozenset({404, 429})
@@ -56,13 +56,11 @@ def real_figures(*, quick: bool) -> Iterator[Figure]:
     nodes, runs, changes = (1_000, 1, 20) if quick else (REAL_NODES, 3, 100)
     with real_cluster(nodes) as (folder, environment, client):
         looks = [_first_look(folder, environment, client, nodes) for _ in range(runs + 1)][1:]  # the first run compiles
-        peers = [[_until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
+        peers = [[until_done(name, folder, environment) for _ in range(runs)] for name in ("drain", "decode")]
         names = ("read the bytes only", "read, decode, keep")
         for i, (what, unit) in enumerate((("CPU", "s"), ("peak memory", "MiB"), ("elapsed", "s"))):
-            beside = tuple(Peer(name, _column(rows, i, unit)) for name, rows in zip(names, peers, strict=True))
-            yield Figure(
-                f"first look at {nodes:,} nodes, kube-apiserver, {what}", _column(looks, i, unit), None, beside
-            )
+            beside = tuple(Peer(name, column(rows, i, unit)) for name, rows in zip(names, peers, strict=True))
+            yield Figure(f"first look at {nodes:,} nodes, kube-apiserver, {what}", column(looks, i, unit), None, beside)
         waits, trips = _changes(folder, environment, client, changes)
         writes = _writes(client, changes)
     for share, target in ((0.5, 5), (0.99, 20)):
@@ -139,7 +137,7 @@ def _first_look(
     folder: Path, environment: Mapping[str, str], client: ApiClient, nodes: int
 ) -> tuple[float, float, float]:
     """CPU seconds, peak MiB and elapsed seconds until a client sees the first status of a fresh controller."""
-    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    forget_status(client)
     began = time.monotonic()
     with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
         status, came = news.after(running, bool)
@@ -149,17 +147,6 @@ def _first_look(
     return used
 
 
-def _until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
-    began = time.monotonic()
-    with program(name, environment, folder) as running:
-        running.word()
-        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
-
-
-def _column(rows: list[tuple[float, float, float]], column: int, unit: str) -> Sample:
-    return Sample(tuple(row[column] for row in rows), unit)
-
-
 def _changes(
     folder: Path, environment: Mapping[str, str], client: ApiClient, count: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -167,7 +154,7 @@ def _changes(
     waits, trips = [], []
     items = client.call(Request("GET", NODES, {"limit": str(count)}))["items"]
     racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
-    client.call(_merge(f"{PATH}/cluster/status", {"status": None}))
+    forget_status(client)
     with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
         before, _ = news.after(running, lambda status: bool(status.get("published")))
         for i in range(count):
@@ -177,7 +164,7 @@ def _changes(
             trips.append(1000 * (time.monotonic() - began))
             name, rack = racks[i // 2]
             labels = {RACK_KEY: rack if i % 2 else "a-rack-of-its-own"}
-            client.call(_merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+            client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
             stored = time.monotonic()
             before, came = news.after(running, partial(_differs, before))
             waits.append(1000 * max(came - stored, 0.0))
@@ -215,10 +202,6 @@ def _shows(levels: list[dict[str, Any]], status: Mapping[str, Any]) -> bool:
 
 def _differs(before: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     return status.get("levels") != before.get("levels")
-
-
-def _merge(path: str, change: dict[str, Any]) -> Request:
-    return Request("PATCH", path, {}, msgspec.json.encode(change), _MERGE)
 
 
 class News:

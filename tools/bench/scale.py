@@ -153,7 +153,7 @@ def _peers(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: in
     for name, called in (("drain", DRAIN), ("decode", KEEP), ("naive", NAIVE)):
         if name == "naive" and nodes > _NAIVE:
             continue
-        used = [until_done(name, folder, server) for _ in range(1 if name == "naive" else runs)]
+        used = [until_done(name, folder, server.environment) for _ in range(1 if name == "naive" else runs)]
         curves.add(f"{called}, CPU", "s", nodes, Sample(tuple(run[0] for run in used), "s"), limit=True)
         curves.add(f"{called}, peak memory", "MiB", nodes, Sample(tuple(run[1] for run in used), "MiB"), limit=True)
 

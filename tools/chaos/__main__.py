@@ -22,8 +22,7 @@ from tools.chaos.actors import Scale
 from tools.chaos.faults import FAULTS
 from tools.chaos.planted_violations import find_planted
 from tools.chaos.rounds import Outcome, play
-from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, written
-from tools.chaos.shrink import shrink
+from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, shrink, written
 from tools.chaos.world import NotSettledError, World
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ class Program:
             return
         self.starts += 1
         self._wrapped = bool(wrapper)
-        program = f"from tools.chaos.programs.{self._module} import main; raise SystemExit(main())"
+        program = f"from tools.chaos.programs import {self._module}; raise SystemExit({self._module}())"
         with (output or self.log).open("ab") as log:
             self._process = subprocess.Popen(
                 [*wrapper, sys.executable, "-W", "error", "-c", program, *self._arguments],

@@ -1,21 +1,23 @@
-"""Which faults, when, for how long, and at whom: drawn from a seed, written down as text, read again."""
+"""Which faults, when, for how long, and at whom: drawn from a seed, written as text, read again, and shrunk."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tools.chaos.faults import FAULTS, Fault, Scope
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _STEP: Final = re.compile(r"([a-z-]+)@([0-9.]+)\+([0-9.]+)(?::([a-z0-9-]+))?")
 _WINDOW: Final = 8.0
 """Seconds in which the faults of a round begin: shorter than most last, so that they overlap."""
 _HOW_MANY: Final = (1, 2, 2, 2, 3, 3)
+
+T = TypeVar("T")
 
 
 class ScheduleError(Exception):
@@ -92,3 +94,29 @@ def _targets(fault: Fault, actors: Sequence[str]) -> tuple[str, ...]:
             return tuple(actors)
         case _:
             return tuple(name for name in actors if name.startswith(fault.scope.value))
+
+
+def shrink(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+    """A part of `items`, in their order, that fails, and of which no single item can be left out (Zeller's ddmin).
+
+    `items` as a whole fails: that is not tried again. `fails` may end the search early by saying no to everything.
+    """
+    current = tuple(items)
+    parts = 2
+    while len(current) > 1:
+        size = -(-len(current) // parts)
+        chunks = [current[i : i + size] for i in range(0, len(current), size)]
+        without = [tuple(item for chunk in chunks[:i] + chunks[i + 1 :] for item in chunk) for i in range(len(chunks))]
+        smaller = next((part for part in _once(chunks, without) if fails(part)), None)
+        if smaller is not None:
+            current, parts = smaller, max(2, min(parts, len(smaller)))
+        elif parts >= len(current):
+            break
+        else:
+            parts = min(2 * parts, len(current))
+    return current
+
+
+def _once(chunks: list[tuple[T, ...]], without: list[tuple[T, ...]]) -> list[tuple[T, ...]]:
+    """Parts, then complements, none twice: of two halves each is the other's complement."""
+    return [*chunks, *(part for part in without if part not in chunks)]

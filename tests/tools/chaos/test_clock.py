@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.support.paths import ROOT
 
 FAST = """
-from tools.chaos.programs import clock
+from tools.chaos import programs
 import time
 real = time.monotonic
-clock.install(sockets=True)
+programs.install(sockets=True)
 import select, socket, threading
 began, hurried = real(), time.monotonic()
 time.sleep(50); threading.Event().wait(50); select.select([], [], [], 50)
@@ -24,11 +24,11 @@ with socket.create_server(("127.0.0.1", 0)) as server:
     assert socket.create_connection(server.getsockname(), 100).gettimeout() == 1
 """
 STEPPED = """
-from tools.chaos.programs import clock
+from tools.chaos import programs
 import pathlib, sys, time
 wall = pathlib.Path(sys.argv[1])
 before = time.time()
-clock.install(sockets=True)
+programs.install(sockets=True)
 from datetime import UTC, datetime
 def off(): return round((time.time() - before) / 3600), round((datetime.now(UTC).timestamp() - before) / 3600)
 assert off() == (0, 0)

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from tools.chaos.shrink import shrink
+from tools.chaos.schedule import shrink
 
 
 class Failing:

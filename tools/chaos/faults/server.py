@@ -1,4 +1,4 @@
-"""Faults of the API server and of etcd."""
+"""Faults of the API server, of etcd, and of the way between one program and the API server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tools.chaos.faults.model import Fault, Scope
+from tools.chaos.proxy import Mode
 
 if TYPE_CHECKING:
     from tools.chaos.world import World
@@ -49,6 +50,15 @@ def _restore(world: World, _target: str) -> None:
     if world.snapshot is None:
         raise OSError("there is no copy of etcd to go back to")
     world.servers.restore(world.snapshot)
+
+
+def _switch(mode: Mode, world: World, target: str) -> None:
+    world.switch(world.actors[target], mode)
+
+
+def _connection(name: str, what: str, seconds: tuple[float, float], mode: Mode) -> Fault:
+    heal = functools.partial(_switch, Mode.PASS)
+    return Fault(name, what, Scope.PROGRAM, seconds, functools.partial(_switch, mode), heal)
 
 
 FAULTS = (
@@ -93,4 +103,10 @@ FAULTS = (
         _restore,
         _start,
     ),
+    _connection("half-open", "connections stay open and never carry anything again", (2.0, 12.0), Mode.SILENT),
+    _connection("stalled", "nothing moves for a while, then what waited goes on", (2.0, 12.0), Mode.STALL),
+    _connection("slow", "20 kB a second", (4.0, 15.0), Mode.SLOW),
+    _connection("cut-mid-line", "half of each answer arrives, then a reset", (2.0, 10.0), Mode.CUT),
+    _connection("refused", "every connection reset", (2.0, 12.0), Mode.REFUSE),
+    _connection("throttled", "429 with Retry-After to every request", (2.0, 12.0), Mode.THROTTLE),
 )

@@ -1,4 +1,4 @@
-"""A clock for a program under test: so many times faster than the machine's, and with steps on the wall.
+"""The programs under test, each a process with a clock that may run faster than the machine's and be stepped.
 
 `CHAOS_SPEED` is the factor, `CHAOS_WALL` names a file that holds how many seconds the wall clock is off just now.
 Timers, deadlines and waits follow the faster clock, so that hours pass in minutes; the clock that never jumps does not
@@ -14,10 +14,29 @@ import datetime as dt
 import os
 import select
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any, Self
+
+
+def agent() -> int:
+    """`toposcope agent`."""
+    install(sockets=False)
+    return _toposcope("agent")
+
+
+def controller() -> int:
+    """`toposcope controller`."""
+    install(sockets=True)
+    return _toposcope("controller")
+
+
+def _toposcope(command: str) -> int:
+    from toposcope.cli.main import main  # noqa: PLC0415 - after the clock
+
+    return main([command, *sys.argv[1:]])
 
 
 def install(*, sockets: bool) -> None:
