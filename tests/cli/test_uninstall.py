@@ -250,5 +250,5 @@ def test_a_long_list_is_read_page_by_page_and_a_wrong_one_refused(
     client = clients()
     assert [n["metadata"]["name"] for n in everything(client, NODES)] == [f"n{i}" for i in range(5)]
     assert [n["metadata"]["name"] for n in everything(client, NODES, selector="odd=1")] == ["n1", "n3"]
-    with pytest.raises(UnreachableError, match="is no list"):
+    with pytest.raises(UnreachableError, match="is not a list"):
         everything(client, f"{NODES}/n1")

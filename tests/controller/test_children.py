@@ -364,8 +364,8 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_told(
     assert status["levelPath"] == "zone > row > nvlink-domain > host"
     assert [hint["reason"] for hint in status["hints"]] == ["NearMiss"]
     assert registry.get_sample_value("toposcope_config_problems") == 1
-    assert f"{file}:7: catalogue.keys[0].domain: 'rock' is no domain" in caplog.text
-    assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is no level") == 1  # once is enough
+    assert f"{file}:7: catalogue.keys[0].domain: 'rock' is not a domain" in caplog.text
+    assert caplog.text.count("nvidia.com/gpu-clique is on 2 of 2 nodes and is not a level") == 1  # once is enough
 
 
 @pytest.mark.parametrize(

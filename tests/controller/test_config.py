@@ -81,17 +81,17 @@ def test_placeholders_and_near_misses_are_added() -> None:
 
 BAD = {
     "  rows: []\n": ":4: catalogue.rows: no such field; there are domains, keys, nearMisses, placeholders",
-    "  placeholders: []\n  placeholders: [a]\n  keys: []\n": ":5: catalogue.placeholders: stands there twice",
+    "  placeholders: []\n  placeholders: [a]\n  keys: []\n": ":5: catalogue.placeholders: is listed twice",
     "  keys: {key: a/b}\n": ":4: catalogue.keys: must be a list",
     '  nearMisses:\n  - {key: a/b, "\\x1b[31m": x}\n': ":5: catalogue.nearMisses[0].\\x1b[31m: no such field",
     "  keys:\n  - a/b\n": ":5: catalogue.keys[0]: must have fields: domain, key, position",
     "  keys:\n  - {key: a/b}\n": ":5: catalogue.keys[0].domain: is missing",
-    "  keys:\n  - {key: a/b, domain: rock}\n": ":5: catalogue.keys[0].domain: 'rock' is no domain; there are region,",
+    "  keys:\n  - {key: a/b, domain: rock}\n": ":5: catalogue.keys[0].domain: 'rock' is not a domain; there are region",
     "  keys:\n  - {key: a/b, domain: host}\n": ":5: catalogue.keys[0].domain: schedulers know a host by",
     "  keys:\n  - {key: a/b, domain: rack, position: First}\n": "[0].position: 'First' must be Preferred or Fallback",
     "  keys:\n  - {key: a/b, domain: rack, postion: Fallback}\n": ":5: catalogue.keys[0].postion: no such field",
-    "  keys:\n  - {key: a/b, domain: rack, key: a/c}\n": ":5: catalogue.keys[0].key: stands there twice",
-    "  keys:\n  -\n    domain: rack\n    key: A/b\n": ":7: catalogue.keys[0].key: 'A/b' is no label key",
+    "  keys:\n  - {key: a/b, domain: rack, key: a/c}\n": ":5: catalogue.keys[0].key: is listed twice",
+    "  keys:\n  -\n    domain: rack\n    key: A/b\n": ":7: catalogue.keys[0].key: 'A/b' is not a label key",
     f"  keys:\n  - {{key: {LONG}, domain: rack}}\n": "has 72 characters with its prefix; Grove takes 63",
     "  keys:\n  - {key: kubernetes.io/hostname, domain: rack}\n": "is the host, and nothing else",
     "  keys:\n  - {key: gpu.topology/shape, domain: rack}\n": "says what a node is like, not where it is",
@@ -101,10 +101,10 @@ BAD = {
     "  domains:\n  - {name: rack, after: block, keys: [a/b]}\n": "'rack' is there already; add keys to it",
     "  domains:\n  - {name: row, keys: [a/b]}\n": ":5: catalogue.domains[0]: say where it belongs",
     "  domains:\n  - {name: row, after: a, before: b, keys: [a/b]}\n": ":5: catalogue.domains[0]: say where it belongs",
-    "  domains:\n  - {name: row, after: bock, keys: [a/b]}\n": "[0].after: 'bock' is no domain",
+    "  domains:\n  - {name: row, after: bock, keys: [a/b]}\n": "[0].after: 'bock' is not a domain",
     "  domains:\n  - {name: slot, after: host, keys: [a/b]}\n": "nothing is narrower than a host; write before: host",
     "  domains:\n  - {name: row, after: block, keys: []}\n": ":5: catalogue.domains[0].keys: list a node label",
-    "  placeholders: ['a b']\n": ":4: catalogue.placeholders[0]: 'a b' is no label value",
+    "  placeholders: ['a b']\n": ":4: catalogue.placeholders[0]: 'a b' is not a label value",
     "  nearMisses:\n  - {key: topology.kubernetes.io/zone}\n": ":5: catalogue.nearMisses[0].key: 'topology.",
 }
 
@@ -124,7 +124,7 @@ def test_a_bad_entry_is_told_with_its_line_and_the_rest_is_in_force(body: str) -
 def test_one_bad_key_of_a_domain_leaves_the_others() -> None:
     found = read("  domains:\n  - name: row\n    after: block\n    keys:\n    - a/b\n    - B/c\n")
     assert found.problems == (
-        "config.yaml:9: catalogue.domains[0].keys[1]: 'B/c' is no label key with a lower-case DNS prefix",
+        "config.yaml:9: catalogue.domains[0].keys[1]: 'B/c' is not a label key with a lower-case DNS prefix",
     )
     assert found.catalogue.keys["row"] == ("a/b",)
 

@@ -39,7 +39,7 @@ def test_a_file_that_is_not_there_is_nothing_to_speak_of(tmp_path: Path, caplog:
     assert (file.catalogue, file.problems) == (BUILT_IN, ())
     (told,) = caplog.records
     assert told.levelno == logging.INFO
-    assert told.getMessage().endswith("config.yaml is not there; only the built-in catalogue is in force")
+    assert told.getMessage().endswith("config.yaml does not exist; using the built-in catalogue only")
     (tmp_path / "config.yaml").write_text(text("a/rack"))
     assert file.look()
     assert racks(file) == ("a/rack",)
@@ -83,7 +83,7 @@ def test_what_is_broken_keeps_the_last_good_one_and_is_told_once(
     (problem,) = file.problems
     assert "config.yaml:4: not YAML" in problem
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.getMessage() for record in told] == [f"{problem}; what was in force stays"]
+    assert [record.getMessage() for record in told] == [f"{problem}; keeping the previous configuration"]
     mounted(tmp_path, "..3", text("c/rack"))
     assert file.look()
     assert file.problems == ()
@@ -111,7 +111,7 @@ def test_a_file_that_is_gone_for_good_takes_its_words_with_it(tmp_path: Path, ca
     assert racks(file) == ("a/rack",)
     assert file.look()
     assert racks(file) == ()
-    assert "is gone; the built-in catalogue is in force" in caplog.text
+    assert "was removed; using the built-in catalogue" in caplog.text
 
 
 def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:

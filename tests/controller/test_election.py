@@ -593,7 +593,7 @@ def test_a_lapse_that_ends_within_one_turn_is_told_all_the_same(leading: Process
 def test_an_elector_that_hangs_is_reported(leading: Process, clock: Clock) -> None:
     assert leading.elector.healthy() == ""
     clock.now += 61.0
-    assert leading.elector.healthy() == "the election has not turned for 61 s"
+    assert leading.elector.healthy() == "the election has been stuck for 61 s"
 
 
 def test_the_thread_leads_and_gives_back(client: ApiClient, server: EmbeddedApiServer, leading: Process) -> None:

@@ -60,7 +60,7 @@ def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
             "key": NEAR_CLIQUE,
             "reason": "NearMiss",
             "nodes": 3,
-            "message": "nvidia.com/gpu-clique is on 3 of 4 nodes and is no level: nothing writes it; "
+            "message": "nvidia.com/gpu-clique is on 3 of 4 nodes and is not a level: nothing writes it; "
             "the key is nvidia.com/gpu.clique (on 0)",
         }
     }

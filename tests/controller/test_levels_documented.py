@@ -24,7 +24,7 @@ def test_the_example_of_the_page_is_a_good_configuration() -> None:
     assert found.catalogue != BUILT_IN
     wrong = example.replace("domain: rack", "domain: rock").encode()
     (problem,) = read_config(wrong, "/etc/toposcope/config.yaml").problems
-    assert f"{problem}; the rest is in force" in PAGE
+    assert f"{problem}; the other entries apply" in PAGE
 
 
 def test_the_words_of_the_page_are_those_of_the_code() -> None:

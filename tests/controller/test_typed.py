@@ -35,7 +35,7 @@ def test_a_field_of_another_type_is_told_and_left_out(spec: dict[str, Any], prob
 
 def test_a_spec_that_is_no_mapping() -> None:
     found = read({"metadata": {"name": "x"}, "spec": ["levels"]})
-    assert found.problems == ("spec: is no mapping; write fields such as levels below it",)
+    assert found.problems == ("spec: is not a mapping; write fields such as levels below it",)
     assert found.levels is None
 
 

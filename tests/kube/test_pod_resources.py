@@ -38,7 +38,7 @@ def test_a_quantity_is_a_whole_number(resource: str, quantity: str | int, expect
 
 @pytest.mark.parametrize("text", ["", "eight", "8 GB", "1e", "0x10", "--1", "1" * 50, "1KI", "1e9999"])
 def test_what_is_no_quantity_is_refused_by_the_name_of_the_resource(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^nvidia\.com/gpu: .* is no quantity"):
+    with pytest.raises(ValueError, match=r"^nvidia\.com/gpu: .* is not a quantity"):
         amounts({"nvidia.com/gpu": text})
 
 

@@ -280,7 +280,7 @@ class TestRestores:
         restores = EtcdRestores()
         following, quiet = Following([LISTED, LOST, LISTED], restores=restores), Following([LISTED] * 2)
         stranger = Following([LISTED], restores=EtcdRestores())
-        restores.tell(quiet.reflector)
+        restores.register(quiet.reflector)
         following.client.newest = 1
         following.run()
         assert quiet.run().modes[0] == "list"

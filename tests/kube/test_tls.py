@@ -99,7 +99,7 @@ def test_a_kept_connection_ends_with_the_certificate_that_it_was_made_with(
         assert client.call(VERSION) == 2
         assert server.connections == 1, "half a pair is no reason to do anything"
         assert [record.levelno for record in caplog.records] == [logging.WARNING]
-        assert "changed and cannot be used, so the one from before stays: " in caplog.text
+        assert "changed and cannot be used; keeping the previous version: " in caplog.text
         put(others.key, tmp_path / "key")
         assert client.call(VERSION) == 3
         assert server.connections == 2

@@ -132,7 +132,7 @@ def test_every_problem_is_told_in_one_run_with_its_place(tmp_path: Path) -> None
         "none.yaml: No such file or directory",
     ]
     assert lines[5] == (
-        "documents.yaml, document 5, line 13: spec.containers[0].resources.requests: cpu: 'much' is no quantity; "
+        "documents.yaml, document 5, line 13: spec.containers[0].resources.requests: cpu: 'much' is not a quantity; "
         "write a number such as 8, 500m or 2Gi"
     )
     assert lines[6].startswith("broken.json, document 1, line ")

@@ -26,7 +26,7 @@ def test_no_key_stands_for_two_domains() -> None:
         ([("rack", "Example.com/rack")], "lower-case DNS prefix"),
         ([("rack", "a..b/rack")], "lower-case DNS prefix"),
         ([("rack", "x" * 60 + "/rack")], "65 characters"),
-        ([("rack", "a/b"), ("rack", "a/c")], "stands there twice"),
+        ([("rack", "a/b"), ("rack", "a/c")], "is listed twice"),
         ([("rack", "a/b"), ("block", "a/b")], "label of its own"),
         ([("host", "kubernetes.io/hostname"), ("rack", "a/b")], "must be the last level"),
         ([(f"d{i}", f"a/k{i}") for i in range(17)], "17 entries"),

@@ -29,7 +29,7 @@ def test_libraries_are_translated() -> None:
     assert type_words("Expected `str`, got `int`") == "Expected text, got a number (put it in quotes)"
     assert type_words("Expected `object`, got `array`") == "Expected a mapping, got a list"
     assert yaml_words("use sys.set_int_max_str_digits()").startswith("a number has too many digits")
-    assert yaml_words("found unhashable key") == "a list or a mapping stands where a key should be"
+    assert yaml_words("found unhashable key") == "a list or a mapping is used as a key"
 
 
 def test_one_and_several() -> None:

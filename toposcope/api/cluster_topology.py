@@ -3,9 +3,9 @@
 The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server without CEL) is
 found here and reported in conditions instead of crashing anything.
 
-A ClusterTopology's fields by their types: what the CRD's schema sees to, for servers with an older CRD or none.
+Types are checked here, too, for servers with an older CRD or none.
 
-A field of another type is as if it were not there, and is told.
+A field of another type is ignored, and reported.
 """
 
 import re
@@ -103,17 +103,17 @@ _STATUS: Final[dict[str, Any]] = {
 
 
 def typed_spec(given: Any) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a spec that have their types, and a sentence for each other one."""
+    """The correctly typed fields of a spec, and a sentence about each other one."""
     if given is None:
         return {}, []
     if not isinstance(given, dict):
-        return {}, ["spec: is no mapping; write fields such as levels below it"]
+        return {}, ["spec: is not a mapping; write fields such as levels below it"]
     problems: list[str] = []
     return _typed(given, _SPEC, problems), problems
 
 
 def typed_status(given: Any) -> dict[str, Any]:
-    """The fields of a status that have their types: what was said before and cannot be read was not said."""
+    """The correctly typed fields of a status; the others are ignored."""
     return _typed(given, _STATUS, []) if isinstance(given, dict) else {}
 
 
@@ -121,7 +121,7 @@ def _typed(given: Mapping[str, Any], types: Mapping[str, Any], problems: list[st
     fields = dict(given)
     for name in given.keys() & types.keys():
         if given[name] is None:
-            continue  # as if it were not there
+            continue  # as if it were absent
         try:
             msgspec.convert(given[name], types[name])
         except (msgspec.ValidationError, RecursionError) as error:
@@ -148,7 +148,7 @@ _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 DEFAULT_GRACE: Final = 600.0
 _LONGEST: Final = 366 * 24 * 3600.0
-"""No system call waits for ever."""
+"""System calls cannot wait longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ class Topology:
     problems: tuple[str, ...]
     """What is wrong with the spec, one sentence each; the parts without a problem stay in force."""
     status: Mapping[str, Any] = field(default_factory=dict)
-    """The status that the API server holds: what this controller, or the one before it, wrote last."""
+    """The stored status, as this controller or its predecessor wrote it last."""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The spec as it was written."""
     owner: str = ""
-    """Uid of the ClusterTopology for one of whose segments the controller made this one; empty for all others."""
+    """Uid of the parent, if the controller created this ClusterTopology for a segment of it; else empty."""
 
     def selects(self, node: Labelled) -> bool:
         """Whether the node belongs to this topology."""
@@ -222,7 +222,7 @@ def seconds(text: str) -> float:
     """A Go duration such as `1h30m` in seconds. Raises ValueError."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration; write numbers with the units h, m, s or ms, as in '10m'")
+        raise ValueError(f"{text!r} is not a duration; write numbers with the units h, m, s or ms, as in '10m'")
     total = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if total > _LONGEST:
         raise ValueError(f"{text[:20]!r} is more than a year; a period is minutes or hours, as in '10m'")
@@ -230,7 +230,7 @@ def seconds(text: str) -> float:
 
 
 def read(document: Mapping[str, Any]) -> Topology:
-    """Understand one ClusterTopology object. Raises nothing for a bad spec: see `Topology.problems`."""
+    """Parse one ClusterTopology object. A bad spec raises nothing: see `Topology.problems`."""
     metadata = document["metadata"]
     spec, problems = typed_spec(document.get("spec"))
     owner = _owner(metadata)
@@ -269,7 +269,7 @@ def read(document: Mapping[str, Any]) -> Topology:
 
 
 def _owner(metadata: Mapping[str, Any]) -> str:
-    """Uid of the ClusterTopology that the object was made from by this controller."""
+    """Uid of the ClusterTopology that the controller created this object for."""
     labels, owners = metadata.get("labels"), metadata.get("ownerReferences")
     if not (isinstance(labels, dict) and labels.get(MANAGED_BY) == TOPOSCOPE and isinstance(owners, list)):
         return ""

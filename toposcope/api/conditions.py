@@ -1,4 +1,4 @@
-"""Conditions as `metav1.Condition`: the transition time moves when, and only when, the status does."""
+"""Conditions as `metav1.Condition`: the transition time changes if and only if the status does."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,8 @@ SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
 
 ADVISORY: Final = frozenset({FABRIC_HEALTHY, SELECTORS_DISJOINT})
-"""About the hardware and about other topologies, not about whether this one does its work: `Ready` leaves them out.
-In a large cluster some node is always degraded, and shared nodes may be meant."""
+"""Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large cluster some node is
+always degraded, and shared nodes may be intended."""
 
 _LONGEST_MESSAGE: Final = 32768
 _UNAVAILABLE: Final = re.compile(r"Topology level '([^']+)' is no longer available")
@@ -35,14 +35,14 @@ class Condition:
 
 
 def previous(status: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """The condition of that type in a status that the API server holds."""
+    """The condition of that type in a stored status."""
     return next((c for c in status.get("conditions") or () if c.get("type") == kind), None)
 
 
 def stamped(
     conditions: Iterable[Condition], before: Mapping[str, Any], generation: int, now: datetime
 ) -> list[dict[str, Any]]:
-    """The conditions as they stand in a status, given the status before them."""
+    """The conditions as they are written, given the status before."""
     stamps = []
     for condition in conditions:
         old = previous(before, condition.type)
@@ -61,7 +61,7 @@ def stamped(
 
 
 def ready(conditions: Iterable[Condition]) -> Condition:
-    """The summary: ready when every condition holds that is not advisory, and the messages of those that do not."""
+    """The summary: ready if all conditions that are not advisory hold; else the messages of those that do not."""
     bad = [c for c in conditions if c.status != "True" and c.type not in ADVISORY]
     if not bad:
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")

@@ -7,11 +7,11 @@
       - {name: row, after: block, keys: [example.com/row]}
       keys:                           # one's own labels for a domain that there is
       - {key: example.com/rack, domain: rack, position: Preferred}      # or Fallback
-      placeholders: [unknown]         # values that are no place
+      placeholders: [unknown]         # values that mean unknown
       nearMisses:                     # labels that are easily taken for a level
       - {key: example.com/rak, instead: example.com/rack, why: a typing error of 2024}
 
-A bad entry is left out, told with its line, and takes nothing else with it.
+A bad entry is left out and reported with its line; the others stay.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,14 +43,14 @@ class UnreadableError(ToposcopeError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a file says, and what is wrong with it: `file:line: field: problem` each."""
+    """A parsed file: its catalogue, and its problems as `file:line: field: problem`."""
 
     catalogue: Catalogue
     problems: tuple[str, ...]
 
 
 def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config:
-    """Understand a configuration file. Raises UnreadableError when it is none."""
+    """Parse a configuration file. Raises UnreadableError if it is not one."""
     try:
         # Not the loader in C, which overflows the stack on text that is nested without end.
         document = yaml.compose(content.decode(), Loader=yaml.SafeLoader)
@@ -67,14 +67,14 @@ def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config
 
 
 class _BadError(ToposcopeError, ValueError):
-    """An entry that is left out: where it stands, which field of it, and why."""
+    """An entry that is left out: its place, field and problem."""
 
     def __init__(self, node: Node, at: str, problem: str) -> None:
         super().__init__(f"{_line(node)}: {printable(at)}: {problem}")
 
 
 class _Reading:
-    """One file being read: the catalogue as far as it has come, and the problems."""
+    """A file being parsed: the catalogue so far, and the problems."""
 
     def __init__(self, file: str, base: Catalogue) -> None:
         self._file = file
@@ -111,27 +111,27 @@ class _Reading:
         )
 
     def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
-        """The fields of a mapping as far as they are understood."""
+        """The valid fields of a mapping."""
         if node is None or _is_null(node):
             return {}
         if not isinstance(node, MappingNode):
             self._problems.append(f"{self._file}:{_line(node)}: {at}: must have fields: {', '.join(sorted(known))}")
             return {}
-        found: dict[str, Node] = {}
+        known_fields: dict[str, Node] = {}
         for pair in node.value:
             try:
-                # Each by itself, so that one that is not understood takes no other with it.
+                # One at a time, so that a bad field does not affect the others.
                 ((name, value),) = _fields(MappingNode(node.tag, [pair]), at, known).items()
-                if name in found:
+                if name in known_fields:
                     raise _twice(pair[0], f"{at}.{name}")
             except _BadError as error:
                 self._problems.append(f"{self._file}:{error}")
             else:
-                found[name] = value
-        return found
+                known_fields[name] = value
+        return known_fields
 
     def _each(self, node: Node | None, at: str, part: Callable[[Node, str], None]) -> None:
-        """Take the entries of a list one by one; a bad one is told and left out."""
+        """Parse the entries of a list; bad ones are reported and left out."""
         if node is None or _is_null(node):
             return
         entries = node.value if isinstance(node, SequenceNode) else ()
@@ -182,13 +182,13 @@ class _Reading:
             self._keys[domain].append(key)
         else:
             # Of several preferred ones the first in the file is the first choice.
-            self._keys[domain].insert(sum(each in self._chosen for each in self._keys[domain]), key)
+            self._keys[domain].insert(sum(key in self._chosen for key in self._keys[domain]), key)
             self._chosen.add(key)
 
     def _placeholder(self, entry: Node, at: str) -> None:
         value = _text(entry, at)
         if not is_label_value(value):
-            raise _BadError(entry, at, f"{value!r} is no label value, so no node can carry it")
+            raise _BadError(entry, at, f"{value!r} is not a label value, so no node can carry it")
         self._placeholders.add(value)
 
     def _near_miss(self, entry: Node, at: str) -> None:
@@ -203,13 +203,13 @@ class _Reading:
         domain = _text(node, at)
         if domain not in self._keys:
             known = f"there are {', '.join(self._keys)}; add others in catalogue.domains"
-            raise _BadError(node, at, domain_problem(domain) or f"{domain!r} is no domain; {known}")
+            raise _BadError(node, at, domain_problem(domain) or f"{domain!r} is not a domain; {known}")
         return domain
 
     def _taken(self, node: Node, at: str, domain: str) -> str:
-        """A key that can carry a level, taken from the domain that has it now.
+        """A key that can carry a level, removed from the domain that has it now.
 
-        Why another cannot is told here, and by the status of topologies whose nodes carry it.
+        A key that cannot is reported here, and in the status of topologies whose nodes carry it.
         """
         key = _text(node, at)
         problem = key_problem(key)
@@ -229,25 +229,25 @@ class _Reading:
 
 
 def _fields(node: Node, at: str, known: AbstractSet[str], needed: Sequence[str] = ()) -> dict[str, Node]:
-    """The fields of a mapping. Raises _BadError for a field that is not known, missing or there twice."""
+    """The fields of a mapping. Raises _BadError for an unknown, missing or duplicate field."""
     if not isinstance(node, MappingNode):
         raise _BadError(node, at, f"must have fields: {', '.join(sorted(known))}")
-    found: dict[str, Node] = {}
+    fields: dict[str, Node] = {}
     for name, value in node.value:
         text, where = str(name.value), f"{at}.{name.value}".removeprefix(".")
         if text not in known:
             raise _BadError(name, where, f"no such field; there are {', '.join(sorted(known))}")
-        if text in found:
+        if text in fields:
             raise _twice(name, where)
-        found[text] = value
+        fields[text] = value
     for name in needed:
-        if name not in found:
+        if name not in fields:
             raise _BadError(node, f"{at}.{name}", "is missing")
-    return found
+    return fields
 
 
 def _twice(node: Node, at: str) -> _BadError:
-    return _BadError(node, at.removeprefix("."), "stands there twice; remove one")
+    return _BadError(node, at.removeprefix("."), "is listed twice; remove one")
 
 
 def _text(node: Node, at: str) -> str:

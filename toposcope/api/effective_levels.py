@@ -1,9 +1,9 @@
-"""Which levels a topology has just now: slow to lose one, quick to name what is missing.
+"""The effective levels of a topology: slow to lose one, quick to name what is missing.
 
-A level enters an inferred topology when every selected node carries it, and stays as long as any node does: a node
-that joined a minute before its labels must not take the rack level from every running workload. It leaves when no
-node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes not yet listed, are no
-evidence of anything.
+An inferred topology gains a level when every selected node carries it, and keeps it as long as any node does: a node
+that joined a minute before its labels must not take the rack level from every running workload. It loses the level when
+no node has carried it, or the catalogue has not known it, for the grace period. No nodes, or nodes not yet listed, are
+no evidence.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,11 +18,11 @@ from toposcope.topology.levels import MAX_LEVELS, Level
 from toposcope.topology.table import Table
 
 _LEVEL: Final = "level "
-"""How the names of levels begin among what may be absent."""
+"""Prefix of levels in `Absences`."""
 
 
 class Absences:
-    """Since when each thing has been gone: the controller's only memory, and losing it only delays a verdict."""
+    """Since when each thing has been gone. The controller has no other memory, and losing it only delays a verdict."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, str], float] = {}
@@ -40,7 +40,7 @@ class Absences:
         return min(waits, default=None)
 
     def keep_only(self, owner: str, prefix: str, things: Iterable[str]) -> None:
-        """Drop everything about an owner's things that begin with `prefix`, but for these (named without it)."""
+        """Forget an owner's things that begin with `prefix`, except these (named without it)."""
         if not self._since:
             return
         kept = {prefix + thing for thing in things}
@@ -51,13 +51,13 @@ class Absences:
         }
 
     def forget(self, owner: str) -> None:
-        """Drop everything about an owner that no longer exists."""
+        """Forget an owner that no longer exists."""
         self._since = {key: since for key, since in self._since.items() if key[0] != owner}
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveLevels:
-    """The levels of a topology, and those of them that published resources must no longer have."""
+    """The levels of a topology, and which of them published resources must no longer have."""
 
     levels: tuple[Level, ...]
     expired: frozenset[Level]
@@ -70,7 +70,7 @@ class EffectiveLevels:
 
 
 def reported_expired(topology: Topology) -> frozenset[Level]:
-    """The levels that the topology's status, as the API server holds it, calls expired."""
+    """The levels that the stored status reports as expired."""
     entries = topology.status.get("levels") or ()
     return frozenset(Level(entry["domain"], entry["key"]) for entry in entries if entry.get("expired"))
 
@@ -78,24 +78,24 @@ def reported_expired(topology: Topology) -> frozenset[Level]:
 def effective_levels(
     topology: Topology, nodes: Table, absences: Absences, now: float, catalogue: Catalogue = BUILT_IN
 ) -> EffectiveLevels:
-    """The levels in effect over the selected `nodes` (at least one: without nodes there is no evidence)."""
-    said = reported_expired(topology)
+    """The effective levels over the selected `nodes` (at least one: without nodes there is no evidence)."""
+    reported = reported_expired(topology)
     before = topology.levels if topology.levels is not None else _before(topology, catalogue)
     absences.keep_only(topology.uid, _LEVEL, [level.key for level in before])
 
     def expired(level: Level, *, known: bool = True) -> bool:
         gone = not known or not nodes.column(level.key).distinct
         overdue = absences.longer_than(topology.uid, _LEVEL + level.key, gone=gone, grace=topology.grace, now=now)
-        # A restarted controller must not give a level back for lack of memory, only to take it away again.
-        return overdue or (gone and level in said)
+        # A restarted controller, which has no memory, must not restore a level only to remove it again.
+        return overdue or (gone and level in reported)
 
     if topology.levels is not None:
         return EffectiveLevels(topology.levels, frozenset(level for level in topology.levels if expired(level)))
     over = {level for level in before if expired(level, known=level.key in catalogue.level_keys)}
     kept = {level.domain: level for level in before if topology.retain or level not in over}
-    found = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
-    # A change of key takes the level from workloads that ask for it by its key: only an admin's own word does that.
-    levels = found | {domain: x for domain, x in kept.items() if found.get(domain, x).key not in catalogue.chosen}
+    inferred = {level.domain: level for level in catalogue.infer(fully_covered(catalogue.level_keys, nodes))}
+    # A change of key takes the level from workloads that ask for it by key: only the admin's configuration does that.
+    levels = inferred | {domain: x for domain, x in kept.items() if inferred.get(domain, x).key not in catalogue.chosen}
     ordered = [levels[domain] for domain in _order(catalogue, before) if domain in levels]
     return EffectiveLevels(
         tuple(ordered[-MAX_LEVELS:]), frozenset(level for level in ordered if topology.retain and level in over)
@@ -113,7 +113,7 @@ def _before(topology: Topology, catalogue: Catalogue) -> tuple[Level, ...]:
 
 
 def _order(catalogue: Catalogue, before: Sequence[Level]) -> list[str]:
-    """The domains of the catalogue, and among them, where they were, those that it knows no longer."""
+    """The domains of the catalogue, with those that it no longer knows in their former places."""
     order = list(catalogue.domains)
     for above, level in pairwise((None, *before)):
         if level is not None and level.domain not in order:

@@ -1,7 +1,7 @@
 """The label and annotation keys that Toposcope owns, and the few foreign ones it reads by name.
 
-Every key under `PREFIX` is written by the agent of the node that carries it and by nobody else. What stands below each
-is what docs/labels.md says of it (`make reference`).
+Keys under `PREFIX` are written only by the agent of the node that carries them. docs/labels.md is generated from the
+texts below them (`tools.docgen`).
 """
 
 from typing import Final
@@ -54,7 +54,7 @@ MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""
 
 REFERENCE: Final = PREFIX + "reference"
-"""The best that the node has shown: what it is measured against."""
+"""The best state that the node has shown: the baseline for `degraded`."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ALLOCATABLE_GPUS: Final = "nvidia.com/gpu"

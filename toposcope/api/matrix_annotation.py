@@ -25,7 +25,7 @@ LEGEND: Final = {
 
 _CELL: Final = re.compile("|".join((SELF, r"NV[0-9]{1,4}", *NEAREST_FIRST)), re.ASCII)
 _VERSION: Final = 1
-_ANEW: Final = "remove it and the agent writes it anew"
+_ANEW: Final = "remove it and the agent writes it again"
 
 
 class _Gpu(msgspec.Struct, frozen=True, gc=False):
@@ -56,7 +56,7 @@ _ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
 
 
 class MatrixError(ToposcopeError):
-    """A node's link matrix cannot be shown; the message says why and what to do."""
+    """A node's link matrix cannot be shown; the message gives reason and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +86,31 @@ class NodeMatrix:
 
 
 def parse(annotation: str) -> NodeMatrix:
-    """The annotation's value. Raises NoMatrix for what is none."""
+    """Parse the annotation's value. Raises MatrixError."""
     try:
-        found = _ANNOTATION.decode(annotation)
+        annotated = _ANNOTATION.decode(annotation)
     except UnicodeError as error:
-        raise MatrixError(f"the annotation {MATRIX} cannot be read (it holds what is no text); {_ANEW}") from error
+        raise MatrixError(f"the annotation {MATRIX} cannot be read (it is not text); {_ANEW}") from error
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MatrixError(f"the annotation {MATRIX} cannot be read ({error}); {_ANEW}") from error
-    if found.version != _VERSION:
-        raise MatrixError(f"the annotation {MATRIX} has version {found.version}, and this toposcope knows {_VERSION}")
+    if annotated.version != _VERSION:
+        raise MatrixError(
+            f"the annotation {MATRIX} has version {annotated.version}, and this toposcope knows {_VERSION}"
+        )
     gpus = [
-        Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, found.cpus.get(str(gpu.numa)), tuple(gpu.nics))
-        for gpu in found.gpus
+        Device(f"GPU{gpu.index}", gpu.uuid, gpu.pci, gpu.numa, annotated.cpus.get(str(gpu.numa)), tuple(gpu.nics))
+        for gpu in annotated.gpus
     ]
     nics = [
-        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, found.cpus.get(str(nic.numa)))
-        for number, nic in enumerate(found.nics)
+        Device(f"NIC{number}", nic.name, nic.pci, nic.numa, annotated.cpus.get(str(nic.numa)))
+        for number, nic in enumerate(annotated.nics)
     ]
     devices = (*gpus, *nics)
-    return NodeMatrix(devices, _links(devices, found.matrix), tuple(found.disputes), tuple(found.reasons))
+    return NodeMatrix(devices, _links(devices, annotated.matrix), tuple(annotated.disputes), tuple(annotated.reasons))
 
 
 def reasons(annotation: str | None) -> tuple[str, ...]:
-    """Why a node is degraded, as its annotation says; none where there is no annotation that can be read."""
+    """Why a node is degraded, from its annotation; empty if that is missing or unreadable."""
     if annotation is None:
         return ()
     try:
@@ -126,7 +128,7 @@ def _links(devices: Sequence[Device], triangle: Sequence[str]) -> LinkMatrix | N
         raise MatrixError(f"the rows in the annotation {MATRIX} do not fit its devices; {_ANEW}")
     strange = next((cell for row in half for cell in row if not _CELL.fullmatch(cell)), None)
     if strange is not None:
-        raise MatrixError(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is no link; {_ANEW}")
+        raise MatrixError(f"the annotation {MATRIX} holds the cell {strange[:20]!r}, which is not a link; {_ANEW}")
     size = range(len(half))
     cells = tuple(tuple(half[max(i, j)][min(i, j)] for j in size) for i in size)
     return LinkMatrix(tuple(device.label for device in devices), cells)

@@ -1,4 +1,4 @@
-"""The configuration file over time: read anew when it changes, and never taken from a moment of being written."""
+"""The configuration file over time: read again when it changes, but not while it is being written."""
 
 import logging
 import os
@@ -19,10 +19,10 @@ _LARGEST: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What shows that a file changed, without reading it."""
+    """Tells whether a file changed, without reading it."""
 
     target: str
-    """The file behind all links: a kubelet replaces a mounted ConfigMap by turning one link."""
+    """The file behind all links: the kubelet replaces a mounted ConfigMap by changing one symlink."""
     inode: int
     size: int
     modified: int
@@ -32,7 +32,7 @@ _ABSENT: Final = _Version("", 0, 0, 0)
 
 
 class ConfigFile:
-    """A file that `look` follows; as long as there is none, the built-in catalogue is in force."""
+    """A file that `look` checks for changes; while it is missing, the built-in catalogue applies."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,15 +46,15 @@ class ConfigFile:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the text in force, and with a newer one that is not; one sentence each."""
+        """Problems of the text in use, and of a newer one that was rejected; one sentence each."""
         return (*self._problems, *([self._refused] if self._refused else ()))
 
     def look(self) -> bool:
-        """Take the file over if it changed; whether another catalogue is in force now.
+        """Load the file if it changed; whether the catalogue changed.
 
-        To be called about once a minute. A file that turns up, or comes in place of another by a link, is read at once;
-        one that is written in place, or is gone, counts when that is so at two looks: in between it may be half a
-        file. What cannot be used changes nothing.
+        To be called about once a minute. A new file, or one replaced by a symlink, is read at once. One that was
+        changed in place or removed must look the same twice in a row: in between it may be half written. An unusable
+        file changes nothing.
         """
         try:
             version = self._stat()
@@ -62,7 +62,7 @@ class ConfigFile:
             return self._refuse(f"{self._path}: cannot be read: {error.strerror}")
         if version == self._version:
             if not self._looked:
-                log.info("%s is not there; only the built-in catalogue is in force", self._path)
+                log.info("%s does not exist; using the built-in catalogue only", self._path)
             self._pending, self._looked = None, True
             return False
         if version.target in {"", self._version.target} and self._pending != version:
@@ -75,26 +75,26 @@ class ConfigFile:
         """Raises OSError, but not for a file that is not there."""
         target = os.path.realpath(self._path)
         try:
-            found = os.stat(target)  # noqa: PTH116 - beside os.path.realpath, of the very same file
+            status = os.stat(target)  # noqa: PTH116 - beside os.path.realpath, of the very same file
         except (FileNotFoundError, NotADirectoryError):
             return _ABSENT
-        return _Version(target, found.st_ino, found.st_size, found.st_mtime_ns)
+        return _Version(target, status.st_ino, status.st_size, status.st_mtime_ns)
 
     def _take(self) -> bool:
         before = self.catalogue
         if self._version is _ABSENT:
-            log.warning("%s is gone; the built-in catalogue is in force", self._path)
+            log.warning("%s was removed; using the built-in catalogue", self._path)
             self.catalogue, self._problems = BUILT_IN, ()
         else:
             try:
                 config = self._read()
-            except ValueError as error:  # not of its form, or not even UTF-8
+            except ValueError as error:  # malformed, or not UTF-8
                 return self._refuse(str(error))
             except OSError as error:
                 return self._refuse(f"{self._path}: cannot be read: {error.strerror}")
             for problem in config.problems:
-                log.error("%s; the rest is in force", problem)
-            log.info("%s is in force", self._path)
+                log.error("%s; the other entries apply", problem)
+            log.info("loaded %s", self._path)
             self.catalogue, self._problems = config.catalogue, config.problems
         self._refused = ""
         return self.catalogue != before
@@ -109,6 +109,6 @@ class ConfigFile:
 
     def _refuse(self, problem: str) -> bool:
         if problem != self._refused:
-            log.error("%s; what was in force stays", problem)
+            log.error("%s; keeping the previous configuration", problem)
         self._refused = problem
         return False

@@ -1,14 +1,14 @@
-"""One leader among the controllers of a cluster, by a Lease.
+"""Leader election among the controllers of a cluster, by a Lease.
 
-What makes two writers impossible: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
+Why there are never two writers: a leader counts its time from the moment it *sent* a renewal that succeeded, and may
 write for `Timing.renew`; everybody else counts from the moment they *received* the last change, and leaves the Lease
 alone for `Timing.lease`, which is longer. Each by a clock of its own that never jumps and that goes on while the
 process or the machine is stopped; the times in the Lease are for people. Every change counts, labels too.
 
-A Lease that is not there may have been deleted under a leader. Whoever makes a new one therefore holds it for
+A missing Lease may have been deleted under a leader. A contender that creates a new one therefore holds it for
 `Timing.lease` before it writes anything: by then the leader of the old one has given up.
 
-What no Lease can do: call back a request that is on its way. `lease - renew` is how long one may take; the clients of
+No Lease can call back a request that is on its way. `lease - renew` is how long one may take; the clients of
 a leader time out before that.
 """
 
@@ -38,9 +38,9 @@ class Timing:
     """Seconds, with the defaults of the Kubernetes control plane. Raises ValueError where they do not fit together."""
 
     lease: int = 15
-    """For how long nobody takes a Lease that does not change."""
+    """How long a Lease that does not change is left alone."""
     renew: float = 10.0
-    """For how long the leader may write without another renewal."""
+    """How long the leader may write without another renewal."""
     retry: float = 2.0
     """Between two renewals, or two tries."""
 
@@ -65,7 +65,7 @@ class Timing:
 
 
 class Election:
-    """What one contender knows and may do. No I/O and no clock: `now` is in seconds of the contender's own clock.
+    """The state machine of one contender. No I/O and no clock: `now` is in seconds of the contender's own clock.
 
     `looked`, if it `must_look`; then `claim` and `claimed`, if it `wants` the Lease; `doubt` after whatever failed.
     """
@@ -92,7 +92,7 @@ class Election:
 
     @property
     def must_look(self) -> bool:
-        """Whether the Lease has to be read before anything is done: whoever holds it knows what it says."""
+        """Whether the Lease must be read first: only its holder knows its content."""
         return not self._certain or self.holder != self._identity
 
     def may_write(self, now: float) -> bool:
@@ -160,7 +160,7 @@ def _uid(lease: Lease | None) -> Any:
 
 
 def boot_time() -> float:
-    """Seconds since the machine started, its sleep included: CLOCK_MONOTONIC stands still while it is suspended."""
+    """Seconds since boot, including suspend, during which CLOCK_MONOTONIC stops."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -174,7 +174,7 @@ class LeaderElector:
 
     `client` must be the elector's own, with `Timing.request` as its timeout: requests of one client take turns, and a
     renewal must not wait behind a long list. `identity` must be this process's alone: a host name and something
-    random. `changed` is told whenever this process begins (True) or ceases (False) to lead, from the elector's thread
+    random. `changed` is called whenever this process begins (True) or ceases (False) to lead, from the elector's thread
     and possibly late; `may_write` is never late.
     """
 
@@ -218,7 +218,7 @@ class LeaderElector:
             self._stop.wait(self.tick())
 
     def may_write(self) -> bool:
-        """Whether this process leads at this moment; to be asked right before each write, from any thread."""
+        """Whether this process leads right now; to be checked before each write, from any thread."""
         return self._election.may_write(self._clock())
 
     @property
@@ -227,9 +227,9 @@ class LeaderElector:
         return self._election.term
 
     def healthy(self) -> str:
-        """What is wrong when only a restart would help: the elector no longer turns."""
+        """What is wrong if only a restart helps: the election thread is stuck."""
         silent = self._clock() - self._turned
-        return f"the election has not turned for {silent:.0f} s" if silent > 4 * self._timing.lease else ""
+        return f"the election has been stuck for {silent:.0f} s" if silent > 4 * self._timing.lease else ""
 
     def tick(self) -> float:
         """Do what is due now; seconds until the next tick. Never raises KubeError."""
@@ -268,7 +268,7 @@ class LeaderElector:
         try:
             write(self._client, lease)
         except KubeError as error:
-            log.info("the Lease %s/%s was not given back, it expires by itself: %s", self._namespace, self._name, error)
+            log.info("cannot release the Lease %s/%s, it will expire: %s", self._namespace, self._name, error)
 
     def _announce(self, severity: int = logging.WARNING) -> None:
         term = self._election.term if self.may_write() else 0
@@ -284,7 +284,7 @@ class LeaderElector:
             log.info("the Lease %s/%s is held by %s", self._namespace, self._name, self._holder or "nobody")
 
     def _tell(self, trouble: str) -> None:
-        """Log what is wrong once, and once that it is over."""
+        """Log a problem once, and once that it is over."""
         if trouble and trouble != self._trouble:
             log.warning("the Lease %s/%s cannot be read or written: %s", self._namespace, self._name, trouble)
         elif self._trouble and not trouble:

@@ -1,7 +1,7 @@
-"""Writes only by the one that leads, and only in the term in which they were decided.
+"""Only the leader writes, and only in the term of leadership in which the write was decided.
 
-A pass over all topologies takes a while: leadership may end in the middle of it, and even come back. What was decided
-before that may be wrong by then, so each request is checked when nothing is left but to send it.
+A pass over all topologies takes a while: leadership may be lost in the middle of it, and even regained. What was
+decided before may be wrong by then, so each request is checked right before it is sent.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from toposcope.kube.errors import KubeError
 
 
 class Leadership(Protocol):
-    """Whose turn it is; to be asked from any thread."""
+    """Whether this process leads; may be asked from any thread."""
 
     @property
     def term(self) -> int:
@@ -24,40 +24,40 @@ class Leadership(Protocol):
 
 
 class NoElection:
-    """There is only one controller, and it leads."""
+    """Without --leader-elect there is only one controller, and it leads."""
 
     term = 1
 
     def may_write(self) -> bool:
-        """Say yes."""
+        """Always."""
         return True
 
 
 class NotLeaderError(KubeError):
-    """A write was held back because another process may be leader by now."""
+    """A write was not sent because another process may be the leader by now."""
 
 
 class Fence:
-    """Open during the term that was entered last. To be entered by one thread, asked by any."""
+    """Open during the term that was entered last. One thread enters it; any may ask."""
 
     def __init__(self, leadership: Leadership) -> None:
         self._leadership = leadership
         self._term = 0
 
     def enter(self) -> int:
-        """Take up the term of the moment; 0 when another process leads."""
-        # In this order: a term that begins in between is one that we may take up.
+        """Enter the current term; 0 if another process leads."""
+        # In this order: a term that begins in between may be entered.
         self._term = self._leadership.term if self._leadership.may_write() else 0
         return self._term
 
     def is_open(self) -> bool:
-        """Whether the term that was entered still lasts."""
+        """Whether the entered term still lasts."""
         # In this order: at a new term's beginning the number changes first.
         return self._leadership.may_write() and self._leadership.term == self._term
 
 
 class FencedClient(ApiClient):
-    """A client whose writes are sent only while `may_write` says so: leadership may end between any two of them.
+    """A client that sends writes only while `may_write` allows: leadership may end between any two of them.
 
     `timeout` must not be longer than the others wait after the last moment at which this process may write.
     """
@@ -74,6 +74,6 @@ class FencedClient(ApiClient):
         self._may_write = may_write
 
     def _about_to_send(self, request: Request) -> None:
-        """Raise NotLeading for what would change something while this process does not lead."""
+        """Raise NotLeaderError for a write while this process does not lead."""
         if request.method != "GET" and not self._may_write():
             raise NotLeaderError(f"this process does not lead, so it does not send {request.method} {request.path}")

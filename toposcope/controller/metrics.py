@@ -18,7 +18,7 @@ from toposcope.kube.requests import resource_of, verb_of
 
 
 class RequestMetrics:
-    """Counts requests by what they do and how they end; made to be an `ApiClient`'s `observe`."""
+    """Counts requests by verb, resource and result; an `ApiClient`'s `observe`."""
 
     def __init__(self, registry: CollectorRegistry, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -50,7 +50,7 @@ class RequestMetrics:
 
 
 class WatchMetrics(Collector):
-    """An `Observer` of every followed collection. It counts in plain numbers: it is called at each event of each node.
+    """An `Observer` of every watched collection. It counts in plain numbers: it is called for each event of each node.
 
     `now` is Unix time. Each collection has one thread that counts, so nothing is lost without a lock.
     """
@@ -66,7 +66,7 @@ class WatchMetrics(Collector):
         """As in `Observer`."""
         if (path, reason) not in self._lists:
             # A series that begins at 1 shows no increase.
-            self._lists.update(dict.fromkeys(((path, each) for each in RELIST_REASONS), 0))
+            self._lists.update(dict.fromkeys(((path, cause) for cause in RELIST_REASONS), 0))
         self._lists[path, reason] += 1
         self._heard.setdefault(path, self._now())
 
@@ -80,7 +80,7 @@ class WatchMetrics(Collector):
         self._heard.pop(path, None)
 
     def collect(self) -> Iterator[Metric]:
-        """The families; a collection that is no longer followed keeps its counts and loses its time."""
+        """The metrics; a collection that is no longer watched keeps its counts and loses its timestamp."""
         lists = CounterMetricFamily(
             "toposcope_lists",
             f"Whole reads of a followed collection, by reason: {', '.join(RELIST_REASONS)}.",
@@ -100,7 +100,7 @@ class WatchMetrics(Collector):
             "When the API server last sent an event or a bookmark for a followed collection.",
             labels=("resource",),
         )
-        # While one version takes over from another both are followed for a moment.
+        # While one version replaces another both are watched for a moment.
         latest = {_name(path): moment for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))}
         for name, moment in sorted(latest.items()):
             heard.add_metric((name,), moment)
@@ -111,11 +111,11 @@ Key = TypeVar("Key", str, tuple[str, str])
 
 
 def _by_name(counts: Mapping[Key, int], labels: Callable[[Key], tuple[str, ...]]) -> list[tuple[tuple[str, ...], int]]:
-    """The counts added up: a kind that was followed in one version and then in another has two paths and one name."""
-    found: Tally[tuple[str, ...]] = Tally()
+    """The counts by name: a kind that was watched in one version and then in another has two paths and one name."""
+    sums: Tally[tuple[str, ...]] = Tally()
     for key, count in dict(counts).items():
-        found[labels(key)] += count
-    return sorted(found.items())
+        sums[labels(key)] += count
+    return sorted(sums.items())
 
 
 def _name(path: str) -> str:
@@ -123,7 +123,7 @@ def _name(path: str) -> str:
 
 
 class ControllerMetrics:
-    """What the controller tells of its work and of every ClusterTopology; no series is about a single node."""
+    """Metrics of the controller's work and of every ClusterTopology; no series is about a single node."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.nodes = Gauge("toposcope_nodes", "Nodes that the controller follows.", registry=registry)
@@ -170,7 +170,7 @@ class ControllerMetrics:
 
 
 TOPOLOGY = "topology"
-"""The label that makes a series one about a ClusterTopology."""
+"""The label of series about a ClusterTopology."""
 
 
 class LeaderMetrics:
@@ -185,9 +185,9 @@ class LeaderMetrics:
 
 
 class LeaderOnly(Collector):
-    """What is in `registry`, without the series about topologies while another process leads.
+    """The metrics of `registry`, without series about topologies while another process leads.
 
-    A follower's would be those of its last term, beside the leader's own: an alert would fire on one of them for ever.
+    A follower's would date from its last term, beside the leader's own: an alert on one of them would never resolve.
     """
 
     def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
@@ -195,7 +195,7 @@ class LeaderOnly(Collector):
         self._leads = leads
 
     def collect(self) -> Iterable[Metric]:
-        """All families; those of which a series names a topology only while this process leads."""
+        """All metrics; those with a series about a topology only while this process leads."""
         for family in self._registry.collect():
             if self._leads() or not any(TOPOLOGY in sample.labels for sample in family.samples):
                 yield family

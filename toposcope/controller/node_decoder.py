@@ -9,8 +9,8 @@ from toposcope.api.label_keys import ALLOCATABLE_GPUS, CHASSIS, GPUS, HOSTNAME, 
 from toposcope.topology.node import OWN_NAME, Hardware, NodeFacts, Traits, host_of, shared_value, spans_nodes
 
 _GENERATION: Final = 1 << 15
-"""Nodes read until what was not met since the last time is forgotten. Many times more than a cluster has racks, so that
-a list in any order is shared in whole; and hours of heartbeats, so that values that come and go do not pile up."""
+"""Nodes decoded per generation. Many times the number of racks in a cluster, so that a list in any order is fully
+shared; and no more than hours of heartbeats, so that values that come and go do not pile up."""
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -45,27 +45,27 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
 
 
 NODE_JSON: Final = msgspec.json.Decoder(_Node)
-"""Of a Node's JSON the fields that anything is made of; raises msgspec.ValidationError for what is no Node."""
+"""The fields of a Node that are used; raises msgspec.ValidationError for anything but a Node."""
 
 _T = TypeVar("_T")
 
 
 class _Shared(Generic[_T]):
-    """Equal things kept once, for as long as somebody meets them: what two generations have not met is forgotten."""
+    """Equal values stored once; a value that two generations have not seen is forgotten."""
 
     def __init__(self) -> None:
         self.now: dict[_T, _T] = {}
         self.before: dict[_T, _T] = {}
 
-    def share(self, each: _T) -> _T:
-        """The one of the things that equal this one which is kept."""
-        found = self.now.get(each)
-        if found is None:
-            found = self.now[each] = self.before.get(each, each)
-        return found
+    def share(self, item: _T) -> _T:
+        """The stored value that equals this one."""
+        shared = self.now.get(item)
+        if shared is None:
+            shared = self.now[item] = self.before.get(item, item)
+        return shared
 
     def age(self) -> None:
-        """Begin another generation."""
+        """Start the next generation."""
         self.before, self.now = self.now, {}
 
 
@@ -85,7 +85,7 @@ class NodeDecoder:
         self._left = _GENERATION
 
     def __call__(self, raw: bytes | memoryview | msgspec.Raw) -> tuple[str, str, NodeFacts]:
-        """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for what is no Node."""
+        """Name, resourceVersion and facts of one Node. Raises msgspec.ValidationError for anything but a Node."""
         node = NODE_JSON.decode(raw)
         labels = node.metadata.labels or {}
         name = node.metadata.name
@@ -107,12 +107,12 @@ class NodeDecoder:
         return name, node.metadata.resource_version, NodeFacts(name, node.metadata.uid, shared, host)
 
     def _share(self, traits: Traits) -> Traits:
-        """Keep what is met for the first time in this generation, made of parts that others are made of too."""
+        """Store traits that are new in this generation, built from shared parts."""
         if self._left < 0:
             self._left = _GENERATION
-            for each in (self._strings, self._hardware, self._keys, self._traits):
-                each.age()
-        # What nodes have from before is what those that are like them get now.
+            for pool in (self._strings, self._hardware, self._keys, self._traits):
+                pool.age()
+        # Nodes share the traits of equal nodes decoded before.
         known = self._traits.before.get(traits, traits)
         return self._traits.share(
             known._replace(
@@ -123,7 +123,7 @@ class NodeDecoder:
         )
 
     def track(self, keys: Iterable[str]) -> bool:
-        """Keep these labels too, from the next Node on; whether one of them was not kept so far."""
+        """Keep these labels too, from the next Node on; whether any of them is new."""
         tracked = self._tracked.union(keys)
         grew = tracked != self._tracked
         self._tracked = tracked
@@ -131,12 +131,12 @@ class NodeDecoder:
 
 
 def _ready(conditions: Iterable[_Condition]) -> bool:
-    """Whether the kubelet says that the node is."""
+    """Whether the kubelet reports Ready."""
     return "True" in [condition.status for condition in conditions if condition.type == "Ready"]
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
-    """What the agent's labels say of the machine."""
+    """The machine, from the agent's labels."""
     domain = labels.get(NVLINK_DOMAIN)
     counted = labels.get(GPUS, "")
     return Hardware(
@@ -148,5 +148,5 @@ def _hardware(labels: dict[str, str], offered: int) -> Hardware:
 
 
 def _count(quantity: str | None) -> int:
-    """A device count; extended resources are whole numbers, anything else is no count of ours."""
+    """A device count; extended resources are whole numbers, anything else counts as 0."""
     return int(quantity) if quantity and quantity.isascii() and quantity.isdigit() else 0

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config",
         metavar="FILE",
         help="label keys, levels and placeholder values of your own, beside the built-in ones (docs/levels.md); "
-        "read anew when it changes, need not be there",
+        "read again when it changes; it may be missing",
     )
     parser.add_argument("--once", action="store_true", help="reconcile once, then exit: 0 when everything was written")
     parser.add_argument(

@@ -1,7 +1,4 @@
-"""Metrics of every ClusterTopology, made anew at each scrape: no series outlives its topology, level or domain.
-
-What one pass found out about one topology: what metrics show of it.
-"""
+"""Metrics of every ClusterTopology, computed at each scrape: no series outlives its topology, level or domain."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +37,7 @@ def report(
     published: Sequence[Published],
     required: Mapping[str, int],
 ) -> Report:
-    """Count what no status needs, and let go of the nodes."""
+    """Count what no status needs, without keeping the nodes."""
     return Report(
         nodes=assessment.nodes,
         gpus=assessment.gpus,
@@ -58,12 +55,12 @@ PerLevel = TypeVar("PerLevel", Coverage, LevelSize)
 
 
 def _once(measures: Sequence[PerLevel]) -> tuple[PerLevel, ...]:
-    """The first of each domain: a spec that names one twice is reported, and must not make two series of one name."""
+    """The first of each domain: a spec that names one twice must not create two series of one name."""
     return tuple({measure.level.domain: measure for measure in reversed(measures)}.values())[::-1]
 
 
 OTHER: Final = "_other"
-"""The rest of a level's domains; no label value begins like this, so no domain can be taken for it."""
+"""The other domains of a level; no label value begins like this, so it cannot be a domain."""
 
 PUBLISHED_STATES: Final = ("InSync", "Waiting", "Conflict", "Rejected", "NotServed", "DryRun")
 _STATUSES: Final = ("True", "False", "Unknown")
@@ -145,7 +142,7 @@ def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
     workloads: list[_Sample] = []
     available: list[_Sample] = []
     for name, report in reports:
-        usable = {each.level.domain: each.usable > 0 for each in report.coverage}
+        usable = {coverage.level.domain: coverage.usable > 0 for coverage in report.coverage}
         for domain in sorted({*usable, *report.required}):
             required.append(((name, domain), domain in report.required))
             workloads.append(((name, domain), report.required.get(domain, 0)))
@@ -164,11 +161,11 @@ def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
         degraded = {level.level: level for level in report.health.levels}
         for coverage in report.coverage:
             domain = coverage.level.domain
-            found = degraded.get(coverage.level)
-            domains.append(((name, domain), found.domains if found else 0))
-            if found:
-                nodes += [((name, domain, each.name), each.degraded) for each in found.worst]
-                rest = found.nodes - sum(each.degraded for each in found.worst)
+            level = degraded.get(coverage.level)
+            domains.append(((name, domain), level.domains if level else 0))
+            if level:
+                nodes += [((name, domain, worst.name), worst.degraded) for worst in level.worst]
+                rest = level.nodes - sum(worst.degraded for worst in level.worst)
                 nodes += [((name, domain, OTHER), rest)] if rest else []
     yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", ("topology", "domain"), domains)
     yield _gauge(
@@ -180,11 +177,11 @@ def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
 
 
 def _published(name: str, report: Report) -> Iterator[_Sample]:
-    for each in report.published:
-        group = each.api_version.partition("/")[0]
-        state = each.reason or "InSync"
+    for resource in report.published:
+        group = resource.api_version.partition("/")[0]
+        state = resource.reason or "InSync"
         for known in dict.fromkeys((*PUBLISHED_STATES, state)):
-            yield (name, group, each.kind, known), known == state
+            yield (name, group, resource.kind, known), known == state
 
 
 def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> GaugeMetricFamily:

@@ -40,7 +40,7 @@ _LONGEST_RETRY: Final = 300.0
 """Seconds; a proxy's maintenance page may ask for a day, and then the server is back after a minute."""
 _TRANSPORT: Final = (OSError, http.client.HTTPException)
 _CLOSED: Final = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""How it shows that a kept connection was closed by the server while nobody used it."""
+"""Signs that the server closed a kept connection while it was idle."""
 _UNREADABLE: Final = (ValueError, RecursionError)
 """What `parse` raises. Lists of objects that are kept do not come here: they are typed (see `kube.listing`)."""
 
@@ -63,19 +63,19 @@ class Request(NamedTuple):
 
 
 Observe: TypeAlias = Callable[[Request], Callable[[int], None]]
-"""Told of a request as it is sent; what it returns is told the answer's HTTP status, 0 where none came.
+"""Called with a request as it is sent; what it returns is called with the HTTP status of the answer, 0 if none came.
 
-A request that we hold back ourselves is told nothing.
+Not called for a request that is not sent.
 """
 
 
 def unobserved(_request: Request) -> Callable[[int], None]:
-    """Nobody wants to know of the request."""
+    """Ignore the request."""
     return _unheard
 
 
 def _unheard(_code: int) -> None:
-    """Nor of its answer."""
+    """Ignore its answer."""
 
 
 class ApiClient:
@@ -112,7 +112,7 @@ class ApiClient:
         try:
             return parse(body)
         except _UNREADABLE as error:
-            why = "it is no text" if isinstance(error, UnicodeError) else error
+            why = "it is not text" if isinstance(error, UnicodeError) else error
             raise UnreachableError(
                 f"the answer to {request.method} {request.path} is not JSON ({why}): {body[:80]!r}"
             ) from error
@@ -120,7 +120,7 @@ class ApiClient:
     def read(self, request: Request) -> bytes:
         """Send a request and return the answer's JSON text.
 
-        Raises ApiError for an error Status, Unreachable when there is no answer. A request on a kept connection
+        Raises ApiError for an error Status, UnreachableError if there is no answer. A request on a kept connection
         that the server closed meanwhile is sent once more: nothing was answered, and all our writes are idempotent.
         """
         try:
@@ -175,8 +175,7 @@ class ApiClient:
     def stream(self, request: Request, idle_timeout: float) -> "Stream":
         """A watch over a connection of its own; nothing is sent before the first line is asked for.
 
-        `idle_timeout` is how long the server may say nothing, in seconds: a half-open connection says nothing for
-        ever.
+        `idle_timeout` is how long the server may be silent, in seconds: a half-open connection is silent for ever.
         """
         return Stream(
             self._connect(idle_timeout),
@@ -232,7 +231,7 @@ class ApiClient:
         return connection.getresponse()
 
     def _about_to_send(self, request: Request) -> None:
-        """Called when nothing is left but to send the request; what it raises takes the request's place."""
+        """Called right before the request is sent; an exception here prevents that."""
 
 
 class Caller(Protocol):
@@ -327,13 +326,13 @@ class Stream:
         return response
 
     def interrupt(self) -> None:
-        """Cut the connection, from another thread: the reader sees it break off."""
+        """Cut the connection, from another thread; the reader sees it break off."""
         self._interrupted = True
         _shut_down(self._connection)
 
 
 def _shut_down(connection: http.client.HTTPConnection) -> None:
-    """Make whoever reads from the connection, in another thread, see it break off."""
+    """Make a reader in another thread see the connection break off."""
     with contextlib.suppress(OSError, TypeError):  # not connected yet, or no longer
         # The plain shutdown: that of a TLS socket drops its session under the reader's feet.
         socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
@@ -355,7 +354,7 @@ def _body(response: http.client.HTTPResponse) -> bytes:
 
 
 def _check(server: str, response: http.client.HTTPResponse, body: bytes) -> None:
-    """Raise the error that the answer stands for, if any."""
+    """Raise the error in the answer, if any."""
     if response.status < http.HTTPStatus.MULTIPLE_CHOICES:
         return
     if response.status < http.HTTPStatus.BAD_REQUEST:

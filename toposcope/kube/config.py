@@ -17,17 +17,17 @@ from toposcope.kube.errors import ConfigError
 log = logging.getLogger(__name__)
 
 Tls: TypeAlias = Callable[[], ssl.SSLContext]
-"""Gives the TLS context of the moment. Raises nothing."""
+"""Returns the current TLS context. Raises nothing."""
 
 _Stamps: TypeAlias = tuple[tuple[str, tuple[int, int, int] | None], ...]
-"""What tells one version of each file from the next; None for a file that cannot be looked at."""
+"""Distinguishes versions of each file; None for a file that cannot be examined."""
 
 
 class RotatingTls:
-    """A context that is made anew as soon as one of its files has changed.
+    """A context that is rebuilt as soon as one of its files has changed.
 
-    `make` may raise ConfigError; the first time that ends the program, later the context that worked stays until the
-    files are whole again: a certificate and its key are two files, and nobody replaces both at once.
+    `make` may raise ConfigError: the first time that ends the program; later the previous context stays until the files
+    are consistent again, because a certificate and its key are two files that cannot be replaced at once.
     """
 
     def __init__(self, make: Tls, files: Sequence[str]) -> None:
@@ -55,18 +55,18 @@ class RotatingTls:
         try:
             self._context = self._make()
         except ConfigError as error:
-            log.warning("%s changed and cannot be used, so the one from before stays: %s", changed, error)
+            log.warning("%s changed and cannot be used; keeping the previous version: %s", changed, error)
         else:
-            log.info("read again, because it changed: %s", changed)
+            log.info("reloaded after a change: %s", changed)
 
 
 def _stamp(file: str) -> tuple[int, int, int] | None:
     """Follows links: kubelet replaces a mounted folder by pointing a link elsewhere."""
     try:
-        found = os.stat(file)  # noqa: PTH116 - asked before each request; a Path would cost as much again
+        status = os.stat(file)  # noqa: PTH116 - asked before each request; a Path would cost as much again
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def tls_context(where: str, ca_file: str | None, ca_data: str | None = None, *, verify: bool = True) -> ssl.SSLContext:
@@ -98,18 +98,18 @@ def load_client_certificate(where: str, context: ssl.SSLContext, certificate: st
         context.load_cert_chain(certificate, key, password)
     except OSError as error:
         raise ConfigError(
-            f"{where}: client certificate and client key are no pair of PEM files that can be read: {error}"
+            f"{where}: client certificate and client key are not a pair of PEM files that can be read: {error}"
         ) from error
 
 
 Token = Callable[[], str | None]
-"""Gives the bearer token of the moment, or None where there is none. Raises ConfigError."""
+"""Returns the current bearer token, None if there is none. Raises ConfigError."""
 
 
 class Cluster(NamedTuple):
     """An API server and our credentials there.
 
-    `token` and `tls` are asked anew for every request, because tokens and certificates are rotated under a running
+    `token` and `tls` are called for every request, because tokens and certificates are rotated under a running
     process. `tls` is None for plain HTTP. `namespace` is the context's or the pod's own. `server_name` is the name that
     the server's certificate must carry when that is not the URL's host.
     """
@@ -122,7 +122,7 @@ class Cluster(NamedTuple):
 
     @property
     def base_path(self) -> str:
-        """What stands before `/api` in the server's URL; empty in most clusters."""
+        """The part of the server's URL before `/api`; empty in most clusters."""
         return urlsplit(self.server).path.rstrip("/")
 
 
@@ -134,12 +134,12 @@ def checked_url(where: str, value: str | None) -> str:
     except ValueError:  # a port out of range, a broken IPv6 address
         legal = False
     if not (value and legal and value.isascii() and value.isprintable() and " " not in value):
-        raise ConfigError(f"{where}: {value!r} is no URL of an API server; write https://HOST:PORT")
+        raise ConfigError(f"{where}: {value!r} is not the URL of an API server; write https://HOST:PORT")
     return value.rstrip("/")
 
 
 def usable(where: str, token: str) -> str:
-    """The token as it may stand in a header. Raises ConfigError, which does not show the token."""
+    """The token, checked for use in a header. Raises ConfigError, which does not show the token."""
     token = token.strip()
     if not token:
         # Sent without it, requests would be anonymous and fail with a misleading 403.
@@ -172,8 +172,8 @@ def load(
 ) -> Cluster:
     """The cluster that `kubectl` would talk to, or the one this pod runs in.
 
-    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` stands in
-    a kubeconfig, so that the service account is not asked. Raises ConfigError.
+    Order: an explicit `kubeconfig`, the pod's service account, `$KUBECONFIG`, `~/.kube/config`. A `context` is
+    part of a kubeconfig, so the service account is not used. Raises ConfigError.
     """
     named = kubeconfig or context
     if not named and environ.get("KUBERNETES_SERVICE_HOST") and (account / "token").exists():
@@ -182,11 +182,11 @@ def load(
 
     if kubeconfig:
         return kubeconfigs.read(kubeconfig, context)
-    found = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
-    if kubeconfigs.existing(found):
-        return kubeconfigs.read(found, context)
+    default = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "/")) / ".kube" / "config")
+    if kubeconfigs.existing(default):
+        return kubeconfigs.read(default, context)
     raise ConfigError(
-        f"no API server to talk to: not in a pod (no {account}/token), and {found} does not exist or cannot be "
+        f"no API server to talk to: not in a pod (no {account}/token), and {default} does not exist or cannot be "
         "reached; pass --kubeconfig FILE or set KUBECONFIG"
     )
 

@@ -1,6 +1,6 @@
-"""What the API server serves, asked of its discovery documents and not of CRDs.
+"""What the API server serves, from its discovery documents and not from CRDs.
 
-A CRD can be there and not be served (its names are taken); what discovery lists can be followed.
+A CRD can exist and not be served (its names are taken); what discovery lists can be watched.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ class Served:
     groups: Mapping[str, frozenset[str]]
     """All API groups with their versions."""
     resources: Mapping[str, frozenset[str]]
-    """Plural names (and `plural/subresource`) by group and version; only of what was asked for."""
+    """Plural names (and `plural/subresource`) by group and version, of the requested kinds only."""
 
     def version(self, kind: Kind) -> str | None:
         """The first of the kind's versions that is served; None: it is not."""
@@ -78,7 +78,7 @@ def discover(client: ApiClient, kinds: Iterable[Kind]) -> Served:
     try:
         groups = {group.name: frozenset(v.version for v in group.versions) for group in _GROUPS.decode(answer).groups}
     except UNREADABLE as error:
-        raise UnreachableError(f"the answer to GET /apis is no list of API groups: {error}") from error
+        raise UnreachableError(f"the answer to GET /apis is not a list of API groups: {error}") from error
     resources: dict[str, frozenset[str]] = {}
     for kind in kinds:
         for version in kind.versions:
@@ -101,11 +101,11 @@ def _plurals(client: ApiClient, path: str) -> frozenset[str]:
             return frozenset()
         raise
     except UNREADABLE as error:
-        raise UnreachableError(f"the answer to GET {path} is no list of resources: {error}") from error
+        raise UnreachableError(f"the answer to GET {path} is not a list of resources: {error}") from error
 
 
 def is_gone(client: ApiClient, path: str) -> bool:
-    """Whether a collection that discovery no longer lists is gone indeed. Raises Unreachable.
+    """Whether a collection that discovery no longer lists is really gone. Raises UnreachableError.
 
     A server that has just started may list its groups before it has read its CRDs: no reason to forget a workload.
     """

@@ -1,10 +1,10 @@
-"""What can go wrong between us and an API server."""
+"""Errors of the connection to an API server."""
 
 from toposcope.errors import ToposcopeError
 
 
 class KubeError(ToposcopeError):
-    """Base of all errors of this package: catch it to survive a bad API server."""
+    """Base of all errors of this package."""
 
 
 class ConfigError(KubeError):
@@ -19,12 +19,12 @@ class ApiError(KubeError):
     """The server answered with an error Status.
 
     `status` is the HTTP code, `reason` the machine-readable word of `metav1.Status`, `retry_after` the seconds the
-    server asked us to wait (None: it did not say).
+    server asked us to wait, if any.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
-        said = " ".join(filter(None, (str(status), reason)))
-        super().__init__(f"{said}: {message or 'the server says no more'}")
+        summary = " ".join(filter(None, (str(status), reason)))
+        super().__init__(f"{summary}: {message or 'the server gives no reason'}")
         self.status = status
         self.reason = reason
         self.message = message
@@ -37,7 +37,7 @@ class ApiError(KubeError):
 
     @property
     def conflict(self) -> bool:
-        """Somebody else owns a field, changed the object first, or made it before us."""
+        """Another manager owns a field, or somebody changed or created the object first."""
         return self.status == 409  # noqa: PLR2004 - as above
 
 

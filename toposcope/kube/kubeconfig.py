@@ -38,7 +38,7 @@ _REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A part of a kubeconfig: `path` is the file it stands in, `where` and a field's name begin messages about it."""
+    """A part of a kubeconfig: `path` is its file, `where` and a field's name begin messages about it."""
 
     path: Path
     where: str
@@ -48,7 +48,7 @@ class _Entry:
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
             # The value stays out of the message: it may be a token.
-            raise ConfigError(f"{self.where}{name} is no text; put it in quotes")
+            raise ConfigError(f"{self.where}{name} is not text; put it in quotes")
         return value or None
 
     def flag(self, name: str) -> bool:
@@ -156,7 +156,7 @@ def _find(files: Sequence[_Entry], section: str, kind: str, name: str | None, na
                 where = f"{file.where}{section}[{name}].{kind}."
                 values = entry.get(kind) or {}
                 if not isinstance(values, dict):
-                    raise ConfigError(f"{where[:-1]} is no mapping")
+                    raise ConfigError(f"{where[:-1]} is not a mapping")
                 return _Entry(file.path, where, values)
             known.append(str(entry.get("name")))
     raise ConfigError(f"{named_by}: {section} has no entry named {name!r} (there: {', '.join(known) or 'none'})")
@@ -173,7 +173,7 @@ class _Identity:
 def _tls(cluster: _Entry, identity: _Identity) -> Tls:
     data = cluster.inline("certificate-authority")
     ca_file = None if data else cluster.file("certificate-authority")
-    # PEM is ASCII: other characters can only stand in comments.
+    # PEM is ASCII: other characters can only be comments.
     ca_data = data.decode("ascii", errors="ignore") if data else None
     verify = not cluster.flag("insecure-skip-tls-verify")
     where = f"{cluster.where}certificate-authority" + ("-data" if data else "")

@@ -1,4 +1,4 @@
-"""Leases (coordination.k8s.io/v1): how processes agree which one of them acts.
+"""Leases (coordination.k8s.io/v1), for leader election.
 
 A Lease is read whole and written whole, with its resourceVersion: of two writers one gets a conflict. Its uid goes
 along too, because to a kube-apiserver the PUT of a Lease that was deleted meanwhile is a creation, whatever its
@@ -20,7 +20,7 @@ API_VERSION: Final = "coordination.k8s.io/v1"
 _RELEASED_SECONDS: Final = 1
 """What client-go writes as the duration of a Lease that it gives back: the API allows no 0."""
 _MOST: Final = 2**31 - 1
-"""More the API does not take, and somebody may have written it there."""
+"""The API's maximum; somebody may have written it there."""
 _METADATA: Final = ("name", "namespace", "uid", "resourceVersion")
 
 
@@ -33,17 +33,17 @@ class Lease:
 
     @property
     def holder(self) -> str:
-        """Who holds it; empty when nobody does, or what stands there is no name."""
+        """The holder; empty if there is none, or it is not a string."""
         return _text(self.spec.get("holderIdentity"))
 
     @property
     def seconds(self) -> int:
-        """How long after its last change nobody else may take it; 0 where it does not say."""
+        """How long after its last change others must leave it alone; 0 if not set."""
         return max(0, _number(self.spec.get("leaseDurationSeconds")))
 
     @property
     def released(self) -> bool:
-        """Whether its last holder gave it back. An empty Lease may also be one that somebody has wiped."""
+        """Whether its last holder released it. A Lease without holder may also have been wiped."""
         return not self.holder and self.seconds == _RELEASED_SECONDS
 
     def claimed(self, identity: str, seconds: int, now: datetime) -> "Lease":
@@ -60,19 +60,19 @@ class Lease:
         return Lease(self.metadata, {**self.spec, **changes})
 
     def given_back(self, now: datetime) -> "Lease":
-        """The Lease as its holder gives it back: whoever comes next need not wait."""
+        """The Lease as its holder releases it: the next contender need not wait."""
         stamp = _stamp(now, self.spec.get("renewTime"))
         changes = {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_SECONDS, "renewTime": stamp}
         return Lease(self.metadata, {**self.spec, **changes})
 
 
 def new_lease(namespace: str, name: str) -> Lease:
-    """A Lease that does not exist yet."""
+    """A Lease to be created."""
     return Lease({"namespace": namespace, "name": name}, {})
 
 
 def read(client: ApiClient, namespace: str, name: str) -> Lease | None:
-    """The Lease, or None when there is none. Raises KubeError."""
+    """The Lease; None if there is none. Raises KubeError."""
     try:
         return _decoded(client.call(get(f"{_collection(namespace)}/{name}")))
     except ApiError as error:
@@ -104,10 +104,10 @@ def _collection(namespace: str) -> str:
 
 
 def _decoded(answer: Any) -> Lease:
-    """Raises Unreachable for what no API server would answer."""
+    """Raises UnreachableError for an answer that is not a Lease."""
     metadata = answer.get("metadata") if isinstance(answer, dict) else None
     if not isinstance(metadata, dict) or not all(metadata.get(key) for key in _METADATA):
-        raise UnreachableError(f"the answer to a request for a Lease is none: {str(answer)[:80]!r}")
+        raise UnreachableError(f"the answer to a request for a Lease is not a Lease: {str(answer)[:80]!r}")
     spec = answer.get("spec")
     return Lease(metadata, spec if isinstance(spec, dict) else {})
 
@@ -121,7 +121,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(now: datetime, last: Any) -> str:
-    """`now` as the API writes it; never equal to `last`, because a renewal that changes nothing is none."""
+    """`now` as the API writes it; never equal to `last`, because a renewal must change something."""
     stamp, later = (
         moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         for moment in (now, now + timedelta(microseconds=1))

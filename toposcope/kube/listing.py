@@ -1,6 +1,6 @@
-"""A whole collection in pages, for those who look once and follow nothing.
+"""A whole collection in pages, for callers that do not watch it.
 
-What can be wrong with JSON that msgspec decodes; apart from `toposcope.kube.client`: the agent does without msgspec.
+Apart from `toposcope.kube.client`, because the agent does without msgspec.
 """
 
 from typing import Any, Final
@@ -11,7 +11,7 @@ from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for text that is no JSON, not UTF-8, or nested without end."""
+"""What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -39,14 +39,14 @@ def everything(
 def _pages(client: ApiClient, path: str, selector: str, *, metadata_only: bool) -> list[dict[str, Any]]:
     query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     accept = METADATA_LIST if metadata_only else "application/json"
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     while True:
         page = client.call(Request("GET", path, query, accept=accept))
         try:
-            found += page["items"] or ()  # null where a kube-apiserver has the metadata of no object to tell
+            items += page["items"] or ()  # null where a kube-apiserver has the metadata of no object to tell
             token = page["metadata"].get("continue")
         except (TypeError, KeyError, AttributeError) as error:
-            raise UnreachableError(f"the answer to GET {path} is no list: {str(page)[:80]!r}") from error
+            raise UnreachableError(f"the answer to GET {path} is not a list: {str(page)[:80]!r}") from error
         if not token:
-            return found
+            return items
         query["continue"] = token

@@ -27,12 +27,12 @@ _BINARY: Final = {f"{letter}i": 1 << 10 * power for power, letter in enumerate("
 def amount(resource: str, quantity: str | float) -> int:
     """A quantity of a resource: CPU in thousandths of a core, memory in bytes, everything else in pieces.
 
-    Raises ValueError for what is no quantity.
+    Raises ValueError for what is not a quantity.
     """
     text = str(quantity).strip()
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"{text[:_LONGEST]!r} is no quantity; write a number such as 8, 500m or 2Gi")
+        raise ValueError(f"{text[:_LONGEST]!r} is not a quantity; write a number such as 8, 500m or 2Gi")
     number, unit = match.groups()
     if unit in _BINARY:
         value = Decimal(number) * _BINARY[unit]
@@ -45,13 +45,13 @@ def amount(resource: str, quantity: str | float) -> int:
 
 def amounts(quantities: Mapping[str, str | float] | None) -> dict[str, int]:
     """Every quantity of a resource list. Raises ValueError that names the resource."""
-    found = {}
+    parsed = {}
     for resource, quantity in (quantities or {}).items():
         try:
-            found[resource] = amount(resource, quantity)
+            parsed[resource] = amount(resource, quantity)
         except ValueError as error:
             raise ValueError(f"{resource}: {error}") from None
-    return found
+    return parsed
 
 
 _WHOLE: Final = frozenset(
@@ -121,8 +121,8 @@ def pod_requests(
     needs the larger of that and of all containers with all sidecars together.
     """
     total: dict[str, int] = {}
-    for each in containers:
-        _add(total, each)
+    for requests in containers:
+        _add(total, requests)
     if init:
         running: dict[str, int] = {}
         peak: dict[str, int] = {}

@@ -19,11 +19,11 @@ from toposcope.kube.listing import UNREADABLE
 from toposcope.topology.text import printable
 
 _LEAST: Final = 0.5
-"""The smallest part of a pause that chance may leave, so that many clients do not come back together."""
+"""The lower bound of the jitter, which keeps many clients from coming back together."""
 
 
 class Backoff:
-    """Pauses that double from `first` to `longest` seconds, each cut at random, and none shorter than was asked for."""
+    """Pauses that double from `first` to `longest` seconds, with jitter; never shorter than Retry-After."""
 
     def __init__(self, first: float, longest: float, rng: random.Random | None = None) -> None:
         self._first = first
@@ -41,32 +41,37 @@ class Backoff:
         return self.pause
 
     def reset(self) -> None:
-        """All is well again: begin anew."""
+        """The server works again: start over."""
         self._next = self._first
         self.pause = 0.0
 
 
 class Follower(Protocol):
-    """Whoever keeps a copy of something in the cluster."""
+    """A reflector, as `EtcdRestores` sees it."""
 
     def relist(self, reason: str) -> None:
-        """Read it again in whole; called from another thread."""
+        """List the whole collection again; called from another thread."""
 
 
 class EtcdRestores:
-    """Tells all followers when one of them has noticed. A quiet collection shows nothing: its own versions are old."""
+    """Has all reflectors list again when one of them notices that etcd was restored from a backup.
+
+    resourceVersions of one collection can be compared (KEP-5504). If the server's newest is older than one that it gave
+    out, it stores another history from now on: a watch from the old one's end would wait until the versions get there,
+    and then continue as if nothing had happened in between. A quiet collection shows none of this.
+    """
 
     def __init__(self) -> None:
         self._followers: WeakSet[Follower] = WeakSet()
         self._lock = threading.Lock()
 
-    def tell(self, follower: Follower) -> None:
-        """Have this one told for as long as it lives."""
+    def register(self, follower: Follower) -> None:
+        """Notify this reflector for as long as it lives."""
         with self._lock:
             self._followers.add(follower)
 
     def noticed(self) -> None:
-        """Have everybody read everything again."""
+        """Have all reflectors list again."""
         with self._lock:
             followers = list(self._followers)
         for follower in followers:
@@ -74,7 +79,7 @@ class EtcdRestores:
 
 
 def went_back(known: str, now: str) -> bool:
-    """Whether a server whose newest version is `now` has lost the version `known`. What is no number tells nothing."""
+    """Whether a server whose newest version is `now` has lost the version `known`; False if they are not numbers."""
     return known.isdecimal() and now.isdecimal() and int(now) < int(known)
 
 
@@ -82,7 +87,7 @@ log = logging.getLogger(__name__)
 
 WATCH_SECONDS: Final = 300
 WATCH_FACTOR: Final = (1.0, 2.0)
-"""What chance makes of the time after which a watch is to end."""
+"""Random factor for the duration of a watch."""
 _IDLE_SECONDS: Final = 150.0
 """The API server bookmarks an idle watch about once a minute; more silence is a dead connection."""
 _PAGE_SIZE: Final = "500"
@@ -114,20 +119,20 @@ class Handler(Protocol[T_contra]):
         """One object was deleted."""
 
     def failing(self, error: KubeError | None) -> None:
-        """The collection cannot be read just now (what was known still stands), or can again (None)."""
+        """The collection cannot be read at the moment (the items stay), or can again (None)."""
 
 
 class Observer(Protocol):
-    """Who wants to know how the following goes; called from the reflector's thread, at every event: be quick."""
+    """Hooks for metrics; called from the reflector's thread, at every event: be quick."""
 
     def listed(self, path: str, reason: str) -> None:
-        """The whole collection is read; the reason is one of `RELIST_REASONS`."""
+        """The whole collection is listed; the reason is one of `RELIST_REASONS`."""
 
     def heard(self, path: str) -> None:
         """The server sent an event or a bookmark."""
 
     def ended(self, path: str) -> None:
-        """The collection is followed no longer."""
+        """The collection is no longer watched."""
 
 
 class _Nobody:
@@ -194,11 +199,11 @@ def key(namespace: str, name: str) -> str:
 
 
 class Reflector(Generic[T]):
-    """Follows one collection. `decode` turns an object's JSON into (name as `key` makes it, resourceVersion, item).
+    """Lists and watches one collection. `decode` turns an object's JSON into (name as of `key`, resourceVersion, item).
 
     An object that `decode` refuses (msgspec.ValidationError, or any ValueError) is logged and left out: one bad object
-    must not hide the others. `stop` is the only clock here. `accept` is the form in which objects are asked for.
-    `restores` is shared with the followers of the same cluster's other collections.
+    must not hide the others. `stop` is the only clock. `accept` is the Accept header for objects.
+    `restores` is shared with the reflectors of the cluster's other collections.
     """
 
     def __init__(
@@ -231,7 +236,7 @@ class Reflector(Generic[T]):
         """Whether the server may have lost our version: it was away."""
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._rng)
         self._restores = restores or EtcdRestores()
-        self._restores.tell(self)
+        self._restores.register(self)
 
     def run(self) -> None:
         """Follow the collection until `stop` is set. Never raises a KubeError."""
@@ -256,7 +261,7 @@ class Reflector(Generic[T]):
                 elif not self._version:
                     self._reason = "failed"
                 self._doubtful = True
-                log.warning("cannot follow %s: %s", self._path, error)
+                log.warning("cannot watch %s: %s", self._path, error)
                 self._handler.failing(error)
                 self._stop.wait(self._backoff.failed(error))
         self._observer.ended(self._path)
@@ -285,16 +290,16 @@ class Reflector(Generic[T]):
         self._handler.failing(None)
 
     def _still_there(self) -> bool:
-        """Whether a watch can go on from our version; if not, everybody has been told. Raises KubeError.
+        """Whether a watch can continue from our version; if not, all reflectors list again. Raises KubeError.
 
-        Asked only after something broke: nobody restores etcd while its API servers run.
+        Checked only after something broke: etcd is not restored while its API servers run.
         """
         if self._doubtful:
             page = self._page({"limit": "1"}, METADATA_LIST)
             now = str(page.metadata.get("resourceVersion", ""))
             if went_back(self._version, now):
                 log.warning(
-                    "the cluster was set back to an older state: %s is at version %s and was at %s; reading all anew",
+                    "etcd was restored to an older state: %s is at version %s and was at %s; listing everything again",
                     self._path,
                     now,
                     self._version,
@@ -351,7 +356,7 @@ class Reflector(Generic[T]):
         try:
             return _PAGE.decode(self._client.read(Request("GET", self._path, query, accept=accept)))
         except UNREADABLE as error:
-            raise UnreachableError(f"the answer to a list of {self._path} is no list: {error}") from error
+            raise UnreachableError(f"the answer to a list of {self._path} is not a list: {error}") from error
 
     def _watch(self) -> None:
         """Follow changes from the last version on, until the server ends the stream (it does every few minutes)."""
@@ -377,7 +382,7 @@ class Reflector(Generic[T]):
             # An object without one is malformed, and no reason to forget where we are.
             self._version = version or self._version
         if not self._again:
-            # A server that ends every watch at once must not be asked in a hot loop.
+            # No hot loop if the server ends every watch at once.
             self._stop.wait(_FIRST_PAUSE)
 
     def _put(self, raw: Raw) -> str:
@@ -407,7 +412,7 @@ class Reflector(Generic[T]):
         """Kind and object of each event. Raises Expired or ApiError for an ERROR event, Unreachable for garbage."""
         self._open = self._client.stream(Request("GET", self._path, query, accept=self._accept), _IDLE_SECONDS)
         if self._again:
-            return  # asked for before there was a stream to interrupt
+            return  # requested before there was a stream to interrupt
         for line in self._open:
             self._observer.heard(self._path)
             try:
@@ -423,7 +428,7 @@ class Reflector(Generic[T]):
 
 
 def _event(line: bytes) -> tuple[str, Raw]:
-    """Kind and object of an event; the object is checked by whoever decodes it. Raises what msgspec does.
+    """Kind and object of an event; the object is not checked yet. Raises what msgspec does.
 
     Every API server begins the line of a change like this. To find the end of an object that is the rest of the line
     would cost a third of decoding it.
@@ -436,7 +441,7 @@ def _event(line: bytes) -> tuple[str, Raw]:
 
 
 def _meta(raw: Raw) -> _Meta:
-    """The metadata that every object has; empty where it is malformed. Raises Unreachable for what is no JSON."""
+    """The metadata of an object; empty if malformed. Raises UnreachableError for anything but JSON."""
     try:
         return _OBJECT.decode(raw).metadata
     except UNREADABLE as error:

@@ -18,7 +18,7 @@ NODES: Final = "/api/v1/nodes"
 
 
 def apply(path: str, body: Mapping[str, Any], manager: str, *, force: bool, metadata_only: bool = False) -> Request:
-    """The request that makes the fields in `body` ours and so.
+    """The request that sets the fields in `body` and makes us their manager.
 
     A field that an earlier apply named and this one does not is removed. `force` takes fields over from other
     managers. `metadata_only` asks for a small answer.
@@ -34,7 +34,7 @@ def get(path: str, *, metadata_only: bool = False) -> Request:
 
 
 def create(path: str, body: Mapping[str, Any], manager: str) -> Request:
-    """The request that makes a new object and refuses unknown fields."""
+    """The request that creates an object and refuses unknown fields."""
     query = {"fieldManager": manager, "fieldValidation": "Strict"}
     return Request("POST", path, query, compact(body).encode())
 

@@ -17,9 +17,9 @@ NOT_ACCEPTED: Final = "NotAccepted"
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to know of a key that is no level, or should be one no longer.
+    """Advice about a label key that is not a level, or should no longer be one.
 
-    `reason` is `NearMiss`, `RetiredKey` or `NotAccepted`; `instead` is the right key, empty where there is none; `why`
+    `reason` is `NearMiss`, `RetiredKey` or `NotAccepted`; `instead` is the right key, if there is one; `why`
     goes on from "the label ...: ".
     """
 
@@ -63,13 +63,13 @@ class Catalogue:
 
     @cached_property
     def suspects(self) -> frozenset[str]:
-        """Keys that are worth a word when a node carries them: those with advice, and other spellings of level keys."""
+        """Keys to report on when a node carries them: those with advice, and other spellings of level keys."""
         spellings = (spelling for key in self.domain_of for spelling in _spellings(key))
         return frozenset((*self.advice, *spellings)) - (self.level_keys - self.advice.keys())
 
     @cached_property
     def tracked(self) -> frozenset[str]:
-        """Every label that has to be kept of a node."""
+        """Every label to be kept of a node."""
         return self.level_keys | self.suspects
 
     def infer(self, full: Container[str]) -> tuple[Level, ...]:
@@ -81,13 +81,13 @@ class Catalogue:
         )
 
     def advise(self, key: str) -> Advice | None:
-        """What to know of a key; None when there is nothing to say."""
-        found = self.advice.get(key)
-        if found is None and key not in self.level_keys:
+        """Advice about a key, if any."""
+        advice = self.advice.get(key)
+        if advice is None and key not in self.level_keys:
             right = self._folded.get(_fold(key))
             if right is not None:
                 return Advice(NEAR_MISS, right, "nothing writes it")
-        return found
+        return advice
 
     @cached_property
     def _folded(self) -> Mapping[str, str]:
@@ -116,4 +116,4 @@ def _built_in_advice() -> Iterable[tuple[str, Advice]]:
 
 
 BUILT_IN: Final = Catalogue(KEYS, PLACEHOLDERS, dict(_built_in_advice()))
-"""What Toposcope knows without being told."""
+"""The catalogue without any configuration."""

@@ -43,9 +43,9 @@ class GpuFabric(StrEnum):
     IN_PROGRESS = "in-progress"
     NOT_STARTED = "not-started"
     NOT_SUPPORTED = "not-supported"
-    """NVML says so, or says "completed" with a cluster UUID of zeros: the GPU is in no fabric."""
+    """NVML reports this, or "completed" with a cluster UUID of zeros: the GPU is in no fabric."""
     FAILED = "failed"
-    """The registration ended with an error, or NVML could not be asked about it."""
+    """The registration ended with an error, or NVML did not answer."""
 
 
 class LinkEnd(StrEnum):
@@ -79,7 +79,7 @@ class Platform(NamedTuple):
 
 
 class NvLink(NamedTuple):
-    """One NVLink of one GPU. A link that is down tells neither its far end nor its speed."""
+    """One NVLink of one GPU. A link that is down shows neither its far end nor its speed."""
 
     link: int
     state: LinkState
@@ -104,7 +104,7 @@ class Registration(NamedTuple):
     clique: int | None
     """The clique for memory access."""
     cliques: tuple[tuple[int, int], ...]
-    """All pairs of type and id; drivers before 615 tell one."""
+    """All pairs of type and id; drivers before 615 report one."""
     status: int
     """How the registration ended, an NVML error code; 0 is success."""
     health: tuple[str, ...]
@@ -114,9 +114,9 @@ class Registration(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """One GPU. None means that neither NVML nor sysfs told."""
+    """One GPU. None means that neither NVML nor sysfs reports the value."""
 
-    index: int  # type: ignore[assignment]  # NVML's word, and of the tuple's own method nobody here has use
+    index: int  # type: ignore[assignment]  # NVML's word; the tuple's own method is not used
     pci: str
     uuid: str | None
     product: str | None
@@ -133,7 +133,7 @@ class Gpu(NamedTuple):
     """Its PCI path from the root complex down to itself; empty when sysfs does not show it."""
     links: tuple[NvLink, ...]
     links_expected: int
-    """Active links that it ought to have: as many as its like on this node, as its product, as it has shown before."""
+    """Active links that it should have: as many as its peers on this node, as its product, as it has shown before."""
     c2c_links: int
     """Active C2C links to its CPU (Grace)."""
     rails: tuple[str, ...]
@@ -163,13 +163,13 @@ class Port(NamedTuple):
 
     number: int
     link_layer: str
-    """`InfiniBand` or `Ethernet`; empty when the kernel does not tell."""
+    """`InfiniBand` or `Ethernet`; empty if the kernel does not report it."""
     state: str
-    """`ACTIVE`, `ARMED`, `INIT`, `DOWN` and the like; empty when the kernel does not tell."""
+    """`ACTIVE`, `ARMED`, `INIT`, `DOWN` and the like; empty if the kernel does not report it."""
 
     @property
     def up(self) -> bool:
-        """Whether it may carry traffic: silence is no evidence against it."""
+        """Whether it may carry traffic; an unknown state counts as up."""
         return self.state in ("", "ACTIVE")
 
 
@@ -199,10 +199,10 @@ class NumaNode(NamedTuple):
 
 
 class PciLevels(NamedTuple):
-    """The PCI level of every pair of devices, NVLinks aside, by whoever told it; None where that one did not.
+    """The PCI level of every pair of devices, NVLinks aside, by source; None if the source does not report it.
 
-    Rows and columns as in the link matrix; `nvml` knows GPUs only. The link matrix shows NVML's word where there is
-    one, else the rule read onto the sysfs paths.
+    Rows and columns as in the link matrix; `nvml` knows GPUs only. The link matrix shows NVML's level if
+    there is one, else the level computed from the sysfs paths.
     """
 
     sysfs: tuple[tuple[str | None, ...], ...]

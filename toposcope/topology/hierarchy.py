@@ -23,7 +23,7 @@ MOST_NAMES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Where one level stands on the selected nodes."""
+    """The coverage of one level over the selected nodes."""
 
     level: Level
     domains: int
@@ -45,13 +45,13 @@ class Domain:
 
 
 def level_value(node: Labelled, key: str, placeholders: frozenset[str] = PLACEHOLDERS) -> str | None:
-    """The node's domain value at a level; a placeholder that some tools write for "unknown" is none."""
+    """The node's domain value at a level; None for a placeholder that means unknown."""
     value = node.label(key)
     return None if value is None or value in placeholders else value
 
 
 def some_names(names: Sequence[str], total: int | None = None) -> str:
-    """The first names of `total` (all that are given, if not told) in one line."""
+    """The first names of `total` (default: the given ones) in one line."""
     more = (len(names) if total is None else total) - len(names[:MOST_NAMES])
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
@@ -106,18 +106,18 @@ def tree(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> Domain:
 def crossings(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     """Which values lie under two parents, a sentence for each two neighbouring levels: the first by name, and how many.
 
-    Schedulers take such a value for two domains, so this is reported and not corrected: only an admin can tell a
-    reused name from a cable in the wrong switch.
+    Schedulers take such a value for two domains. This is reported, not corrected: only an admin can tell a reused
+    name from a cable in the wrong switch.
     """
     table = table_of(nodes)
-    found = []
+    sentences = []
     for broad, narrow in pairwise(levels):
         if table.column(narrow.key).unique or table.nests(broad.key, narrow.key):
             continue
         sentence = _crossing(broad, narrow, table.expanded_for_levels((broad.key, narrow.key)))
         if sentence:
-            found.append(sentence)
-    return found
+            sentences.append(sentence)
+    return sentences
 
 
 def _crossing(broad: Level, narrow: Level, table: Table) -> str:
@@ -170,22 +170,22 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
         domains: Iterable[Any] = column.values
         if not nested:
             domains = zip(*[nodes.column(key).values for key in keys[: depth + 1]], strict=True)
-        found: dict[Any, int] = {}
+        by_domain: dict[Any, int] = {}
         alone = [0]
         for domain, value, one, all_of_them in zip(domains, column.values, gpus, totals, strict=True):
             if value in OWN_VALUES:
                 alone.append(one)
             elif value is not None:
-                found[domain] = found.get(domain, 0) + all_of_them
+                by_domain[domain] = by_domain.get(domain, 0) + all_of_them
         total = sum(compress(totals, [value is not None for value in column.values]))
-        sizes.append(LevelSize(level, total, max(*alone, *found.values())))
+        sizes.append(LevelSize(level, total, max(*alone, *by_domain.values())))
     return tuple(sizes)
 
 
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
     """A sentence about the broadest level at which paths of different values read alike; none where none do.
 
-    Values that a node has alone are left out: what is merged with a node's own domain is no larger for it.
+    Values that only one node has are left out: a domain does not grow by merging with a node's own.
     """
     table = table_of(nodes)
     dotted = [depth for depth, level in enumerate(levels) if table.has_dots(level.key)]

@@ -1,4 +1,4 @@
-"""What may stand in a Kubernetes label, and how a foreign string becomes such a value.
+"""Valid Kubernetes label values, and how other strings become one.
 
 Source of the rules: k8s.io/apimachinery/pkg/util/validation (IsValidLabelValue, IsQualifiedName).
 """

@@ -36,7 +36,7 @@ INSIDE_A_NODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One rung: `domain` is the portable name (`rack`), `key` the node label that carries it."""
+    """One level: `domain` is the portable name (`rack`), `key` the node label that carries it."""
 
     domain: str
     key: str
@@ -54,9 +54,9 @@ def level_problems(levels: Sequence[Level]) -> list[str]:
         named = ((f"{at}.domain", domain_problem(level.domain)), (f"{at}.key", key_problem(level.key)))
         problems += [f"{where}: {problem}" for where, problem in named if problem]
         if level.domain in domains:
-            problems.append(f"{at}.domain: {level.domain!r} stands there twice; each domain names one level")
+            problems.append(f"{at}.domain: {level.domain!r} is listed twice; each domain names one level")
         if level.key in keys:
-            problems.append(f"{at}.key: {level.key!r} stands there twice; each level needs a label of its own")
+            problems.append(f"{at}.key: {level.key!r} is listed twice; each level needs a label of its own")
         if level.key == HOSTNAME and i + 1 < len(levels):
             problems.append(f"{at}.key: {HOSTNAME} must be the last level; nothing is narrower than a host")
         domains.add(level.domain)
@@ -80,4 +80,4 @@ def key_problem(key: str) -> str:
     """Why this node label cannot carry a level; empty when it can."""
     if len(key) > _MAX_LENGTH:
         return f"{key!r} has {len(key)} characters with its prefix; Grove takes {_MAX_LENGTH}"
-    return "" if _KEY.fullmatch(key) else f"{key!r} is no label key with a lower-case DNS prefix"
+    return "" if _KEY.fullmatch(key) else f"{key!r} is not a label key with a lower-case DNS prefix"

@@ -35,7 +35,7 @@ def nv_cell(links: int) -> str:
 
 
 def nv_links(cell: str) -> int:
-    """Active NVLinks that a cell stands for; 0 when the path is no NVLink."""
+    """The number of active NVLinks in a cell; 0 for other paths."""
     return int(cell[len(_NV) :]) if cell.startswith(_NV) else 0
 
 
@@ -49,15 +49,15 @@ def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
     while left:
         first = next(iter(left))
         del left[first]
-        found, frontier = [first], [first]
+        members, frontier = [first], [first]
         while frontier:
             row = matrix.cells[frontier.pop()]
             reached = [other for other in left if nv_links(row[other])]
             for other in reached:
                 del left[other]
-            found += reached
+            members += reached
             frontier += reached
-        domains.append(tuple(sorted(found)))
+        domains.append(tuple(sorted(members)))
     return tuple(sorted(domains, key=lambda domain: (-len(domain), domain)))
 
 

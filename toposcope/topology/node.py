@@ -131,7 +131,7 @@ class NodeFacts:
 
     @property
     def hardware(self) -> Hardware:
-        """What its agent says of the machine."""
+        """Its agent's report about the machine."""
         return self.traits.hardware
 
     @property

@@ -134,7 +134,7 @@ MISTAKEN: Final[Mapping[str, tuple[str, str]]] = {
     "backend.coreweave.cloud/leafgroup-name": ("backend.coreweave.cloud/leafgroup", "it is a name for people"),
     "topology.k8s.aws/capacity-block-id": ("topology.k8s.aws/ultraserver-id", "it is a reservation and no place"),
 }
-"""Keys that are no level, to the one that was meant and why they are none."""
+"""Keys that are not levels, to the key that was meant, and why."""
 
 _YOURS: Final = "no platform writes it; if you do, give it the domain {!r} in the controller's --config FILE"
 

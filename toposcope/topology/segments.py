@@ -18,7 +18,7 @@ EXAMPLES: Final = 3
 """How many of a segment's nodes are named."""
 
 Path = tuple[Level, ...]
-"""Levels, broadest first: what tells two segments apart, also from one look to the next."""
+"""Levels, broadest first: the identity of a segment, also from one pass to the next."""
 _Carried = frozenset[str]
 _Keys = tuple[str, ...]
 
@@ -39,7 +39,7 @@ class Segment:
     lacks: tuple[str, ...]
     """Keys that its nodes do not carry, one for each other segment whose nodes carry all of `has` too."""
     unlike: Mapping[str, tuple[str, ...]]
-    """Placeholders that stand on nodes which are in no segment, by keys of `has`."""
+    """Placeholders on nodes that are in no segment, by keys of `has`."""
 
     def takes(self, carried: _Carried) -> bool:
         """Whether it selects a node with these keys and no placeholder."""
@@ -77,16 +77,16 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
     by_path: dict[Path, list[_Carried]] = {}
     for count in kinds.counts:
         by_path.setdefault(paths[count], []).append(count)
-    found = []
+    segments = []
     for path, members in by_path.items():
         own = tuple(level for level in path if level not in shared)
         has = tuple(level.key for level in own)
         others = [count for count in kinds.counts if count not in members]
         lacks = _lacks(has, members, others, telling, catalogue)
         seen = {key: unlike[key] for key in has if key in unlike}
-        found.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
-    found.sort(key=lambda each: (-each.nodes, each.examples))
-    return Segmentation(tuple(found), kinds.counts, kinds.doubtful)
+        segments.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
+    segments.sort(key=lambda each: (-each.nodes, each.examples))
+    return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
 
 
 def whole(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Segmentation:
@@ -110,13 +110,13 @@ def _path(carried: _Carried, everywhere: _Carried, standing: Mapping[str, str], 
 
 
 def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str, ...]]:
-    """The placeholders that stand at these levels, by key."""
-    found = {}
+    """The placeholders at these levels, by key."""
+    placeholders = {}
     for level in telling:
         unlike = nodes.placeholders.intersection(nodes.labels(level.key))
         if unlike:
-            found[level.key] = tuple(sorted(unlike))
-    return found
+            placeholders[level.key] = tuple(sorted(unlike))
+    return placeholders
 
 
 def _doubtful(nodes: Table, unlike: Mapping[str, tuple[str, ...]]) -> frozenset[int]:
@@ -132,11 +132,11 @@ def _lacks(
     """Keys that keep out the `others` that `has` would let in."""
     mine = frozenset().union(*members)
     usable = frozenset(level.key for level in telling) - mine
-    found: list[str] = []
+    lacking: list[str] = []
     for other in sorted(others, key=sorted):
-        if other.issuperset(has) and other.isdisjoint(found) and not usable.isdisjoint(other):
-            found.append(min(usable & other, key=catalogue.rank.__getitem__))
-    return tuple(sorted(found, key=catalogue.rank.__getitem__))
+        if other.issuperset(has) and other.isdisjoint(lacking) and not usable.isdisjoint(other):
+            lacking.append(min(usable & other, key=catalogue.rank.__getitem__))
+    return tuple(sorted(lacking, key=catalogue.rank.__getitem__))
 
 
 class _Kinds:

@@ -1,8 +1,6 @@
-"""Words that messages of all rooms share: plurals, foreign text made fit for a person, the complaints of libraries.
+"""Text in messages (plurals, foreign text, errors of libraries), and JSON in annotations, requests and log lines.
 
-JSON as annotations, requests, answers and log lines carry it.
-
-The standard library's own: what goes through here is small, and a faster package costs every GPU node 3 MB.
+JSON by the standard library: the documents are small, and a faster package costs every GPU node 3 MB.
 """
 
 import json
@@ -21,17 +19,19 @@ _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or fal
 
 
 def plural(count: int, one: str, several: str = "") -> str:
-    """The word for so many: `node`, `nodes`."""
+    """Singular or plural: `node`, `nodes`."""
     return one if count == 1 else several or f"{one}s"
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Foreign text as it may stand in a message: on one line, without control characters, and not too long.
+    """Foreign text made fit for a message: on one line, without control characters, and not too long.
 
     A terminal obeys control characters, and a log line ends at a line break.
     """
     line = " ".join(text.split())
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
+    shown = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in line
+    )
     return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
@@ -42,28 +42,28 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 
 
 def yaml_words(words: str) -> str:
-    """What a YAML library complains about, without its own terms."""
+    """A YAML library's error without its jargon."""
     if "int_max_str_digits" in words:
         return "a number has too many digits; put it in quotes if it is text"
-    return printable(words.replace("found unhashable key", "a list or a mapping stands where a key should be"))
+    return printable(words.replace("found unhashable key", "a list or a mapping is used as a key"))
 
 
 def type_words(words: str) -> str:
-    """A sentence of msgspec about types, in the words of YAML."""
+    """A type error of msgspec in the words of YAML."""
     for theirs, ours in _TYPES:
         words = words.replace(theirs, ours)
     return words + " (put it in quotes)" if words.startswith(_QUOTED) else words
 
 
 def compact(document: Any) -> str:
-    """A document of dicts, lists, strings, numbers, booleans and None without spaces; not ASCII stands as it is."""
+    """A document of dicts, lists, strings, numbers, booleans and None without spaces; not ASCII-escaped."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def parse(text: str | bytes) -> Any:
     """The document in a text. Raises ValueError and, for one that is nested without end, RecursionError.
 
-    Refuses an escaped half of a surrogate pair, which json lets pass: it is no text and could not be sent on.
+    Refuses an escaped half of a surrogate pair, which json lets pass: it is not text and cannot be encoded.
     """
     if isinstance(text, bytes):
         text = str(text, "utf-8")

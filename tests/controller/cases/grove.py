@@ -162,6 +162,6 @@ INVALID: Final = (
         "TAS21 a domain twice",
         (("zone", ZONE), ("zone", RACK)),
         "a domain appears twice",
-        "spec.levels[1].domain: 'zone' stands there twice; each domain names one level",
+        "spec.levels[1].domain: 'zone' is listed twice; each domain names one level",
     ),
 )

@@ -240,7 +240,7 @@ CASES: Final = (
     ),
 )
 
-_NO_LABEL_KEY: Final = "is no label key with a lower-case DNS prefix"
+_NO_LABEL_KEY: Final = "is not a label key with a lower-case DNS prefix"
 _LAST: Final = f"{HOSTNAME} must be the last level; nothing is narrower than a host"
 INVALID: Final = (
     Invalid(
@@ -253,7 +253,7 @@ INVALID: Final = (
         "Kueue a level twice",
         (("block", BLOCK), ("rack", BLOCK)),
         "a key appears twice",
-        f"spec.levels[1].key: '{BLOCK}' stands there twice; each level needs a label of its own",
+        f"spec.levels[1].key: '{BLOCK}' is listed twice; each level needs a label of its own",
     ),
     Invalid(
         "Kueue hostname first",

@@ -73,7 +73,7 @@ def test_what_hangs_is_a_finding() -> None:
 def test_a_refusal_that_helps_nobody_is_broken(message: str, why: str) -> None:
     with pytest.raises(BrokenInvariantError, match=why):
         refusal(message)
-    assert refusal("spec.levels[0].key: 'x y' is no label key; write PREFIX/NAME") == "refused"
+    assert refusal("spec.levels[0].key: 'x y' is not a label key; write PREFIX/NAME") == "refused"
 
 
 def test_a_case_that_hangs_is_reported_as_it_was_drawn() -> None:

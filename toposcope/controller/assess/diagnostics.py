@@ -92,7 +92,7 @@ def _text(nodes: Table, key: str, advice: Advice, levels: Sequence[Level]) -> st
             return f"{where}, but {advice.why}"
         case _:
             right = f"; the key is {advice.instead} (on {_carrying(nodes, advice.instead)})" if advice.instead else ""
-            return f"{where} and is no level: {advice.why}{right}"
+            return f"{where} and is not a level: {advice.why}{right}"
 
 
 def _partly(nodes: Table, domain: str, key: str) -> Iterator[Diagnostic]:

@@ -25,8 +25,8 @@ def served_resources(client: Caller, api_version: str) -> frozenset[str]:
 
     Asked of discovery and not of CRDs: a CRD may be there and yet not be served.
     """
-    found = find(client, f"/apis/{api_version}") or {"resources": ()}
-    return frozenset(resource["name"] for resource in found["resources"])
+    document = find(client, f"/apis/{api_version}") or {"resources": ()}
+    return frozenset(resource["name"] for resource in document["resources"])
 
 
 def try_create(client: Caller, target: Target, body: Mapping[str, Any]) -> None:
