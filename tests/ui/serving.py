@@ -1,4 +1,4 @@
-"""A page's server in this process, on a real socket, over facts that a test changes as it likes."""
+"""A page's server in this process, on a real socket, over facts that a test changes; and what a page knows from it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.snapshot.clusters import snapshot, view
 from toposcope.snapshot.model import NodeView, Published
-from toposcope.ui.broadcaster import Broadcaster
+from toposcope.ui import protocol
+from toposcope.ui.broadcaster import Broadcaster, Event
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
 from toposcope.ui.guard import LOCAL
@@ -30,6 +33,16 @@ PAGE = (
     '<link rel="stylesheet" href="assets/app.css">\n'
     '<script src="assets/app.js" defer></script></head><body><main></main></body></html>\n'
 )
+
+
+class Unfollowed:
+    """Stops a source of files from following them by itself: the test does."""
+
+    def wait(self, timeout: float) -> bool:
+        return timeout > 0
+
+    def is_set(self) -> bool:
+        return True
 
 
 @dataclass
@@ -53,10 +66,10 @@ def bundle(folder: Path, script: str = '"use strict";\n', style: str = "body { m
 
 @dataclass
 class Nodes:
-    """A source of which a test says what it knows."""
+    """A source with the nodes that a test gives it."""
 
     kind: Any = "cluster"
-    seen: dict[str, FullNode] = field(default_factory=dict)
+    full: dict[str, FullNode] = field(default_factory=dict)
     broken: Exception | None = None
 
     def start(self) -> None: ...
@@ -66,7 +79,7 @@ class Nodes:
     def node(self, name: str) -> FullNode | None:
         if self.broken:
             raise self.broken
-        return self.seen.get(name)
+        return self.full.get(name)
 
     def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
         return (), ()
@@ -152,3 +165,82 @@ def served(
         thread.join(20)
         listener.close()
         assert not thread.is_alive()
+
+
+def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The nodes of a snapshot one by one, as rows."""
+    nodes = snapshot["nodes"]
+    rows = {}
+    for i, name in enumerate(nodes["name"]):
+        rows[name] = {
+            "name": name,
+            "gpus": nodes["gpus"][i],
+            "free": None if nodes["free"] is None else nodes["free"][i],
+            "marks": _listed(nodes["marks"], i),
+            "views": _listed(nodes["views"], i),
+            "facts": _there(nodes["facts"], i, name),
+            "labels": _there(nodes["labels"], i, name),
+            "reasons": nodes["reasons"].get(str(i), []),
+            "apart": nodes["apart"].get(str(i), ""),
+        }
+    return rows
+
+
+def _listed(column: dict[str, Any], i: int) -> list[str]:
+    found: list[str] = column["values"][column["codes"][i]]
+    return found
+
+
+def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
+    found = {}
+    for key, column in columns.items():
+        code = column["codes"][i]
+        if code != protocol.ABSENT:
+            found[key] = name if code == protocol.OWN_NAME else column["values"][code]
+    return found
+
+
+class Page:
+    """A page that follows a broadcaster."""
+
+    def __init__(self, broadcaster: Broadcaster) -> None:
+        self._broadcaster = broadcaster
+        self.resets = 0
+        self.changes: list[str] = []
+        self._fetch()
+
+    def _fetch(self) -> None:
+        found = fetched(self._broadcaster)
+        self.rows = decoded(found)
+        self.views = found["views"]
+        self.others = found["otherNodes"]
+        self._place = self._broadcaster.number_of(found["id"])
+
+    def follow(self) -> None:
+        """Take in what has come since."""
+        assert self._place is not None
+        events = self._broadcaster.after(self._place)
+        if events is None or any(event.name == "reset" for event in events):
+            self.resets += 1
+            self._fetch()
+            return
+        for event in events:
+            self._take(event)
+            self._place = event.number
+
+    def _take(self, event: Event) -> None:
+        delta = msgspec.json.decode(event.data)
+        msgspec.convert(delta, protocol.Delta)
+        for row in delta["put"]:
+            self.rows[row["name"]] = row
+        for name in delta["gone"]:
+            del self.rows[name]
+        self.views = delta["views"] or self.views
+        self.others = delta["otherNodes"]
+        self.changes += [change["text"] for change in reversed(delta["changes"])]
+
+
+def fetched(broadcaster: Broadcaster) -> dict[str, Any]:
+    """A snapshot as a page gets it."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(broadcaster.snapshot()))
+    return found

@@ -10,8 +10,7 @@ import pytest
 from tests.snapshot.clusters import pod_of, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology, pod
-from tests.ui.pages import Page, decoded, fetched
-from tests.ui.serving import Ticks, broadcaster_of, facts_of, rack_nodes
+from tests.ui.serving import Page, Ticks, broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.ui import broadcaster as module

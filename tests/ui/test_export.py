@@ -170,7 +170,7 @@ def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_an_invalid_port(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ui", "--port", "70000"])
-    assert "is no port; give a number from 0 to 65535" in capsys.readouterr().err
+    assert "is not a port; give a number from 0 to 65535" in capsys.readouterr().err
 
 
 def test_hardware_labels_lose_their_prefix() -> None:

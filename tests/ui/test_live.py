@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
-from tests.ui.pages import Page, decoded, fetched
+from tests.ui.serving import Page, decoded, fetched
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import PATH
 from toposcope.kube.client import Request

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from tests.ui.pages import fetched
-from tests.ui.serving import Ticks
+from tests.ui.serving import Ticks, Unfollowed, fetched
 from toposcope.snapshot.problems import InputError
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.detail import detail
@@ -18,19 +17,9 @@ from toposcope.ui.facts import Facts
 from toposcope.ui.saved import EXPECTED, SavedSource
 
 
-class Never:
-    """A program that ends at once: nothing follows the files but the test."""
-
-    def wait(self, timeout: float) -> bool:
-        return timeout > 0
-
-    def is_set(self) -> bool:
-        return True
-
-
 def _source(path: Path, clock: Ticks | None = None) -> tuple[SavedSource, Facts]:
     facts = Facts(str(path), EXPECTED, lambda: None, clock or Ticks())
-    return SavedSource([str(path)], facts, Never()), facts
+    return SavedSource([str(path)], facts, Unfollowed()), facts
 
 
 def _write(path: Path, items: list[Any], time: int) -> None:

@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     whole = Decoder(lambda _name, _not_ok: True)
     documents = demo_nodes(most=20, faulty=("gb200-02",))
     nodes = [whole.node(partial(msgspec.convert, document)) for document in documents]
-    source = Nodes(seen={node.name: FullNode(node, "2026-01-01T00:00:00Z") for node in nodes})
+    source = Nodes(full={node.name: FullNode(node, "2026-01-01T00:00:00Z") for node in nodes})
     with served(tmp_path_factory.mktemp("page"), facts_of(nodes), source) as found:
         yield found
 

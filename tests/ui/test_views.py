@@ -9,8 +9,7 @@ import pytest
 from tests.snapshot.clusters import node_of, snapshot, view
 from tests.support.cluster import RACK
 from tests.support.saved import cluster_topology
-from tests.ui.pages import decoded, fetched
-from tests.ui.serving import broadcaster_of, facts_of, rack_nodes
+from tests.ui.serving import broadcaster_of, decoded, facts_of, fetched, rack_nodes
 from toposcope.api import label_keys
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui.nodes import NO_AGENT, NOT_SELECTED

@@ -75,7 +75,7 @@ class Routes:
                 Route("/healthz", _healthy),
                 Route("/readyz", self._ready),
             ],
-            exception_handlers={HTTPException: _rejected, Exception: _failed},
+            exception_handlers={HTTPException: _failed, Exception: _failed},
         )
 
     async def _page(self, _request: Request) -> Response:
@@ -85,15 +85,14 @@ class Routes:
         return Response(page, media_type="text/html; charset=utf-8", headers={"cache-control": "no-cache"})
 
     async def _asset(self, request: Request) -> Response:
-        found = self._bundle.asset(request.path_params["name"])
-        if found is None:
-            return problem(HTTPStatus.NOT_FOUND, "the page has no such file")
-        body, kind = found
-        return Response(body, media_type=kind, headers={"cache-control": "no-cache"})
+        asset = self._bundle.asset(request.path_params["name"])
+        if asset is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "the page has no such file")
+        body, content_type = asset
+        return Response(body, media_type=content_type, headers={"cache-control": "no-cache"})
 
     async def _snapshot(self, request: Request) -> Response:
-        if not self._broadcaster.ready:
-            return self._not_ready()
+        self._require_ready()
         tag, packed = await run_in_threadpool(self._broadcaster.packed)
         headers = {"etag": f'W/"{tag}"', "cache-control": "no-cache", "vary": "accept-encoding"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
@@ -102,22 +101,22 @@ class Routes:
             return Response(packed, headers=headers | {"content-encoding": "gzip"}, media_type=_JSON)
         return Response(await run_in_threadpool(gzip.decompress, packed), headers=headers, media_type=_JSON)
 
-    def _not_ready(self) -> Response:
+    def _require_ready(self) -> None:
+        if self._broadcaster.ready:
+            return
         facts = self._broadcaster.facts
         stale = facts.stale()
-        text = (
-            f"the cluster cannot be read: {'; '.join(stale[1])}"
-            if stale
-            else f"the cluster is being read for the first time; {facts.node_count} nodes so far"
-        )
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
+        text = f"the cluster is being read for the first time; {facts.node_count} nodes so far"
+        if stale:
+            text = f"the cluster cannot be read: {'; '.join(stale[1])}"
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, text, {"retry-after": "1"})
 
     async def _node(self, request: Request) -> Response:
         name = request.path_params["name"]
-        found = await to_thread.run_sync(self._detail, name, limiter=self._node_reads)
-        if found is None:
-            return problem(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
-        return _json(found)
+        node = await to_thread.run_sync(self._detail, name, limiter=self._node_reads)
+        if node is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no node {name!r}, or no longer")
+        return _json(node)
 
     def _detail(self, name: str) -> protocol.Node | None:
         facts, broadcaster = self._broadcaster.facts, self._broadcaster
@@ -137,63 +136,51 @@ class Routes:
         if full is None:
             return None
         pods = facts.pods_on(name) if facts.pods_known else None
-        found = detail(full, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
+        node = detail(full, broadcaster.views, pods, broadcaster.status().as_of, broadcaster.since(name))
         if trouble:
-            found.problem = trouble
-        return found
+            node.problem = trouble
+        return node
 
     async def _search(self, request: Request) -> Response:
         query = request.query_params.get("q", "")
         if len(query) > MAX_QUERY:
-            return problem(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
+            raise HTTPException(HTTPStatus.BAD_REQUEST, f"q is longer than {MAX_QUERY} characters")
         return _json(await run_in_threadpool(self._searcher.search, self._broadcaster.views, query))
 
     async def _check(self, request: Request) -> Response:
-        if not self._broadcaster.ready:
-            return self._not_ready()
+        self._require_ready()
         text = await self._workload(request)
-        if isinstance(text, Response):
-            return text
         as_of = self._broadcaster.status().as_of
         check = functools.partial(self._checks.check, text, self._broadcaster.views, as_of)
         try:
             return _json(await run_in_threadpool(check))
         except BusyError:
-            return problem(HTTPStatus.TOO_MANY_REQUESTS, "another check is running; try again in a moment")
+            status, text = HTTPStatus.TOO_MANY_REQUESTS, "another check is running; try again in a moment"
         except CheckTimeoutError:
-            return problem(
-                HTTPStatus.GATEWAY_TIMEOUT,
-                "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check",
-            )
+            status = HTTPStatus.GATEWAY_TIMEOUT
+            text = "the check took too long and was stopped; check fewer or smaller workloads, or use toposcope check"
         except KubeError as error:
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}")
+            status, text = HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be read right now: {error}"
+        raise HTTPException(status, text)
 
-    async def _workload(self, request: Request) -> str | Response:
-        """The text to check, or the error response."""
-        body = await self._body(request)
-        if isinstance(body, Response):
-            return body
-        try:
-            return _CHECK_BODY.decode(body).workload
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            return problem(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}')
-
-    async def _body(self, request: Request) -> bytes | Response:
-        """The whole body, or the error response where it is too large or incomplete."""
-        parts = bytearray()
+    async def _workload(self, request: Request) -> str:
+        """The text to check. Raises HTTPException where the body is too large, incomplete or malformed."""
+        body = bytearray()
         try:
             async with asyncio.timeout(self._body_seconds):
                 async for part in request.stream():
-                    parts += part
-                    if len(parts) > MAX_BYTES:
+                    body += part
+                    if len(body) > MAX_BYTES:
                         text = f"more than {MAX_BYTES >> 10} KiB; use toposcope check instead"
-                        return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
+                        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
+            return _CHECK_BODY.decode(body).workload
         except TimeoutError:
             text = f"the request was not complete after {self._body_seconds:.0f} s"
-            return problem(HTTPStatus.REQUEST_TIMEOUT, text, {"connection": "close"})
+            raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, text, {"connection": "close"}) from None
         except ClientDisconnect:
-            return Response(status_code=HTTPStatus.BAD_REQUEST)
-        return bytes(parts)
+            raise HTTPException(HTTPStatus.BAD_REQUEST) from None
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, f'send {{"workload": TEXT}}: {error}') from None
 
     async def _ready(self, _request: Request) -> Response:
         if self._broadcaster.ready:
@@ -205,15 +192,18 @@ async def _healthy(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-async def _rejected(_request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
-    words = {404: "nothing is served at this address", 405: "this method is not allowed here"}
-    return problem(status, words.get(status, HTTPStatus(status).phrase))
+_WORDS: Final = {
+    "Not Found": "nothing is served at this address",
+    "Method Not Allowed": "this method is not allowed here",
+}
+"""The router's own errors in more words."""
 
 
-async def _failed(_request: Request, _error: Exception) -> Response:
+async def _failed(_request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return problem(error.status_code, _WORDS.get(error.detail, error.detail), dict(error.headers or {}))
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the server's log")
 
 
-def _json(found: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(found), media_type=_JSON, headers={"cache-control": "no-store"})
+def _json(body: msgspec.Struct) -> Response:
+    return Response(msgspec.json.encode(body), media_type=_JSON, headers={"cache-control": "no-store"})

@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from playwright.sync_api import Page, sync_playwright
 
 from tests.support.saved import Object, cluster_topology, demo_nodes
 from tests.ui.browser.shown import condition
+from tests.ui.serving import Nodes
 from tools.bench.page import served
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
@@ -39,26 +39,6 @@ _LEVELS = [
 ]
 
 
-class _Source:
-    """The nodes with their matrices."""
-
-    kind = "cluster"
-
-    def __init__(self, nodes: list[NodeView]) -> None:
-        self._nodes = {node.name: node for node in nodes}
-
-    def start(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def node(self, name: str) -> FullNode | None:
-        node = self._nodes.get(name)
-        return FullNode(node, "2026-01-01T00:02:00Z") if node else None
-
-    def published(self) -> tuple[tuple[()], tuple[()]]:
-        return (), ()
-
-
 def _view(document: Object) -> NodeView:
     return _WHOLE.node(lambda kind: msgspec.convert(document, kind))
 
@@ -67,7 +47,7 @@ def _view(document: Object) -> NodeView:
 def _address(documents: list[Object], *conditions: Object) -> Iterator[str]:
     nodes = [_view(document) for document in documents]
     topology = cluster_topology({"conditions": list(conditions)}, levels=_LEVELS)
-    source: Any = _Source(nodes)
+    source = Nodes(full={node.name: FullNode(node, "2026-01-01T00:02:00Z") for node in nodes})
     with served(nodes, {}, topology, source) as (address, _, _):
         yield address
 

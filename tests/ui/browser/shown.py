@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
+from tests.ui.serving import Unfollowed
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
@@ -29,16 +30,6 @@ NODES = (
     *(f"l40s-{i}" for i in (1, 2, 3, 4)),
     *(f"h200-{i}" for i in (1, 2, 3, 4, 5, 6)),
 )
-
-
-class Halted:
-    """Keeps a source from following its files by itself: the test says when."""
-
-    def wait(self, timeout: float) -> bool:
-        return timeout > 0
-
-    def is_set(self) -> bool:
-        return True
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
@@ -89,7 +80,7 @@ class Shown:
         self._kind: Literal["cluster", "files"] = kind
         self._save(objects)
         self.facts = Facts(str(path), EXPECTED, lambda: None)
-        self.source = SavedSource([str(path)], self.facts, Halted())
+        self.source = SavedSource([str(path)], self.facts, Unfollowed())
         self.source.start()
         self._listener = listening("127.0.0.1", 0)
         self.address = address_of(self._listener)
@@ -119,7 +110,7 @@ class Shown:
         self.source.look_again()
         self.broadcaster.tick()
 
-    def spoil(self, text: str) -> None:
+    def corrupt(self, text: str) -> None:
         """Something that cannot be read."""
         self._times += 1
         self._path.write_text(text)

@@ -121,7 +121,7 @@ def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> No
 def test_stale_data_says_so_and_why(page: Page, live: Shown) -> None:
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_be_attached()
-    live.spoil('{"kind": "List", "items": [{"kind": "Node"')
+    live.corrupt('{"kind": "List", "items": [{"kind": "Node"')
 
     banner = page.get_by_role("alert")
     expect(banner).to_contain_text("Stale")
