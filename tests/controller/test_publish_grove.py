@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -17,10 +16,13 @@ from tests.support.publishing import (
     THREE,
     Time,
     WatchedClient,
+    binding,
     found,
     install,
     install_narrowed,
+    kai_topology,
     levels,
+    made_by_grove,
     patch,
 )
 from tests.support.upstream_crds import upstream_crd
@@ -48,15 +50,6 @@ def grove(clients: Callable[[], ApiClient], time: Time) -> GrovePublisher:
 @pytest.fixture
 def kai(clients: Callable[[], ApiClient]) -> KaiPublisher:
     return KaiPublisher(clients(), Time())
-
-
-def a_kai_topology(**metadata: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster", **metadata},
-        "spec": {"levels": [{"nodeLabel": RACK}]},
-    }
 
 
 def domains(api: ApiUnderTest) -> list[str]:
@@ -93,7 +86,7 @@ def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_writt
     api: ApiUnderTest, grove: GrovePublisher
 ) -> None:
     install(api, NEWEST, WITH_KAI)
-    theirs = api.create(KAI, a_kai_topology())
+    theirs = api.create(KAI, kai_topology(RACK))
     said = grove.publish(TOPOLOGY, levels(*FOUR))
     assert (said.reason, said.kind) == ("Conflict", "ClusterTopologyBinding")
     assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in said.message
@@ -102,7 +95,7 @@ def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_writt
     # It may also turn up later: Grove does not start again then.
     assert api.request("DELETE", f"{KAI}/cluster")[0] == 200
     assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
-    api.create(KAI, a_kai_topology())
+    api.create(KAI, kai_topology(RACK))
     assert grove.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
     # Unless the binding says that others write it.
     entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
@@ -114,10 +107,9 @@ def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_writt
 def test_the_one_that_grove_made_is_in_nobodys_way(api: ApiUnderTest, grove: GrovePublisher) -> None:
     install(api, NEWEST, WITH_KAI)
     grove.publish(TOPOLOGY, levels(*FOUR))
-    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopologyBinding", "name": "cluster", "controller": True}
-    api.create(KAI, a_kai_topology(ownerReferences=[{**owner, "uid": api.get(OURS)["metadata"]["uid"]}]))
+    api.create(KAI, kai_topology(RACK, ownerReferences=made_by_grove(api.get(OURS)["metadata"]["uid"])))
     assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
-    patch(api, f"{KAI}/cluster", {"metadata": {"ownerReferences": [{**owner, "uid": "of-an-earlier-one"}]}})
+    patch(api, f"{KAI}/cluster", {"metadata": {"ownerReferences": made_by_grove("of-an-earlier-one")}})
     assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "Waiting"
 
 
@@ -160,13 +152,8 @@ def test_what_the_operator_of_alpha_4_wrote_is_checked_and_not_written(
     api: ApiUnderTest, grove: GrovePublisher, pairs: tuple[tuple[str, str], ...], says: str
 ) -> None:
     install(api, "grove-clustertopologies-alpha4")
-    body = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "grove-topology"},
-        "spec": {"levels": [{"domain": domain, "key": key} for domain, key in pairs]},
-    }
-    theirs = api.create(OLDER, body)
+    body = binding(*pairs, kind="ClusterTopology")
+    theirs = api.create(OLDER, {**body, "metadata": {"name": "grove-topology"}})
     said = grove.publish(TOPOLOGY, levels(*FOUR))
     assert (said.name, said.kind) == ("grove-topology", "ClusterTopology")
     assert (said.in_sync, says in said.message) == (not says, True)
@@ -182,8 +169,8 @@ def test_the_unreleased_shape_is_written_and_taken_back(
     assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Waiting"
     made = api.get(f"{OLDER}/cluster")
     assert [level["domain"] for level in made["spec"]["levels"]] == ["zone", "block", "rack", "host"]
-    owner = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "controller": True}
-    api.create(KAI, a_kai_topology(ownerReferences=[{**owner, "uid": made["metadata"]["uid"]}]))
+    owners = made_by_grove(made["metadata"]["uid"], "ClusterTopology")
+    api.create(KAI, kai_topology(RACK, ownerReferences=owners))
     assert kai.publish(TOPOLOGY, levels(RACK)).in_sync
     assert grove.publish(TOPOLOGY, levels(*THREE)).in_sync
     entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
@@ -239,13 +226,7 @@ def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, grove
     grove.publish(TOPOLOGY, levels(*FOUR))
     assert grove.retract(topology(publish={"grove": "Never"})) is None
     assert found(api, OURS) is None
-    theirs = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"domain": "rack", "key": RACK}]},
-    }
-    made = api.create(BINDINGS, theirs)
+    made = api.create(BINDINGS, binding())
     assert grove.retract(TOPOLOGY) is None
     assert grove.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
     assert api.get(OURS) == made

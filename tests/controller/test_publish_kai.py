@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -16,11 +16,14 @@ from tests.support.publishing import (
     THREE,
     Time,
     WatchedClient,
+    binding,
     finalizer,
     found,
     install,
     install_narrowed,
+    kai_topology,
     levels,
+    made_by_grove,
     node_labels,
     patch,
 )
@@ -48,31 +51,6 @@ def kai(clients: Callable[[], ApiClient], time: Time) -> KaiPublisher:
 
 def watched(client: ApiClient, time: Time, before: Callable[[Request], None]) -> KaiPublisher:
     return KaiPublisher(cast("ApiClient", WatchedClient(client, before)), time)
-
-
-def a_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
-    """A Topology as others make it."""
-    return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster", **metadata},
-        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
-    }
-
-
-def a_binding(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"domain": "rack", "key": RACK}], **spec},
-    }
-
-
-def controlled_by(uid: str) -> list[dict[str, Any]]:
-    """The ownerReferences of what Grove makes."""
-    kind = "ClusterTopologyBinding"
-    return [{"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": "cluster", "uid": uid, "controller": True}]
 
 
 def test_is_served_with_its_crd_only(api: ApiUnderTest, kai: KaiPublisher) -> None:
@@ -135,7 +113,7 @@ def test_what_somebody_edited_is_put_back_at_once_if_it_has_been_wanted_for_a_wh
         assert api.request("DELETE", OURS)[0] == 200
         labels = {"app.kubernetes.io/managed-by": "toposcope"}
         owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster"}
-        api.create(KAI, a_topology(RACK, labels=labels, ownerReferences=[{**owner, "uid": TOPOLOGY.uid}]))
+        api.create(KAI, kai_topology(RACK, labels=labels, ownerReferences=[{**owner, "uid": TOPOLOGY.uid}]))
     else:
         patch(api, OURS, {"spec": {"levels": [{"nodeLabel": RACK}]}})
     assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
@@ -154,7 +132,7 @@ def test_an_alias_given_by_hand_stays(api: ApiUnderTest, kai: KaiPublisher, time
 
 def test_somebody_elses_is_a_conflict_and_stays_as_it_is(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST)
-    theirs = api.create(KAI, a_topology(RACK))
+    theirs = api.create(KAI, kai_topology(RACK))
     said = kai.publish(TOPOLOGY, levels(*FOUR))
     assert (said.reason, said.handle) == ("Conflict", "topology.kai.scheduler/cluster")
     assert "was not made by Toposcope; delete it, or" in said.message
@@ -166,7 +144,7 @@ def test_one_of_another_topology_of_this_name_is_not_ours(api: ApiUnderTest, kai
     install(api, NEWEST)
     owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": "before"}
     labels = {"app.kubernetes.io/managed-by": "toposcope"}
-    api.create(KAI, a_topology(RACK, labels=labels, ownerReferences=[owner]))
+    api.create(KAI, kai_topology(RACK, labels=labels, ownerReferences=[owner]))
     assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
 
 
@@ -338,10 +316,10 @@ def test_grove_makes_it_where_its_binding_is_published(api: ApiUnderTest, kai: K
 
     labels = {"app.kubernetes.io/managed-by": "toposcope"}
     owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": TOPOLOGY.uid}
-    ours = a_binding()
+    ours = binding()
     ours["metadata"] |= {"labels": labels, "ownerReferences": [owner]}
     uid = api.create(BINDINGS, ours)["metadata"]["uid"]
-    api.create(KAI, a_topology(*FOUR, ownerReferences=controlled_by(uid)))
+    api.create(KAI, kai_topology(*FOUR, ownerReferences=made_by_grove(uid)))
     assert "not brought it in line" in kai.publish(TOPOLOGY, levels(*THREE)).message
     said = kai.publish(TOPOLOGY, levels(*FOUR))
     assert (said.in_sync, said.message) == (True, "made by Grove from its ClusterTopologyBinding")
@@ -353,11 +331,11 @@ def test_somebody_elses_binding_makes_it_too(api: ApiUnderTest, kai: KaiPublishe
     install(api, NEWEST, "grove-clustertopologybindings-alpha10")
     alone = topology(publish={"grove": "Never"})
     assert kai.publish(alone, levels(*THREE)).in_sync
-    uid = api.create(BINDINGS, a_binding())["metadata"]["uid"]
+    uid = api.create(BINDINGS, binding())["metadata"]["uid"]
     # Ours would keep Grove from starting.
     assert kai.publish(alone, levels(*THREE)).reason == "Waiting"
     assert found(api, OURS) is None
-    api.create(KAI, a_topology(RACK, ownerReferences=controlled_by(uid)))
+    api.create(KAI, kai_topology(RACK, ownerReferences=made_by_grove(uid)))
     said = kai.publish(alone, levels(*THREE))
     assert (said.reason, "that Toposcope did not write" in said.message) == ("Conflict", True)
     assert kai.publish(alone, levels(RACK)).in_sync
@@ -366,14 +344,14 @@ def test_somebody_elses_binding_makes_it_too(api: ApiUnderTest, kai: KaiPublishe
 def test_a_binding_that_names_one_leaves_it_to_us(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST, "grove-clustertopologybindings-alpha10")
     entry = {"schedulerName": "kai-scheduler", "topologyReference": "cluster"}
-    api.create(BINDINGS, a_binding(schedulerTopologyBindings=[entry]))
+    api.create(BINDINGS, binding(schedulerTopologyBindings=[entry]))
     assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
     assert node_labels(api, OURS) == THREE
 
 
 def test_what_grove_leaves_behind_is_waited_for(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST, "grove-clustertopologybindings-alpha10")
-    api.create(KAI, a_topology(BLOCK, ownerReferences=controlled_by("gone")))
+    api.create(KAI, kai_topology(BLOCK, ownerReferences=made_by_grove("gone")))
     said = kai.publish(topology(publish={"grove": "Never"}), levels(*THREE))
     assert (said.reason, said.again_in) == ("Waiting", 1)
     assert api.request("DELETE", OURS)[0] == 200

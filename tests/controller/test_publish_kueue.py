@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.api import ApiUnderTest
 from tests.support.cluster import RACK, ZONE, topology
-from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, levels, node_labels
+from tests.support.publishing import FOUR, THREE, Time, finalizer, found, install, kueue_topology, levels, node_labels
 from tests.support.upstream_crds import upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.kueue import KueuePublisher
@@ -159,13 +159,7 @@ def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, kueue
     kueue.publish(TOPOLOGY, levels(*FOUR))
     assert kueue.retract(TOPOLOGY) is None
     assert found(api, OURS) is None
-    theirs = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "Topology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"nodeLabel": RACK}]},
-    }
-    made = api.create(f"{GROUP}/v1beta2/topologies", theirs)
+    made = api.create(f"{GROUP}/v1beta2/topologies", kueue_topology(RACK))
     assert kueue.retract(TOPOLOGY) is None
     assert kueue.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
     assert api.get(OURS) == made

@@ -19,6 +19,7 @@ from tests.support.publishing import (
     finalizer,
     found,
     install,
+    kai_topology,
     levels,
     node_labels,
     patch,
@@ -197,13 +198,7 @@ def test_an_entry_of_an_admin_is_none_of_our_business(site: Site) -> None:
     told = site.grove.publish(WITHOUT_KAI, levels(*THREE))
     assert told.in_sync
     assert told.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
-    body = {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"nodeLabel": key} for key in THREE]},
-    }
-    theirs = site.api.create(KAI, body)
+    theirs = site.api.create(KAI, kai_topology(*THREE))
     start_grove(site.api)
     assert site.turn(WITHOUT_KAI, *THREE) == []
     assert (site.entries(), site.api.get(OURS)) == ([ENTRY], theirs)
@@ -253,13 +248,7 @@ def test_without_kai_s_kind_the_entry_is_what_lets_grove_start(site: Site) -> No
 def test_somebody_else_s_that_takes_the_place_of_ours_needs_the_entry_too(site: Site) -> None:
     both(site)
     assert site.api.request("DELETE", OURS)[0] == 200
-    body = {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"nodeLabel": RACK}]},
-    }
-    theirs = site.api.create(KAI, body)
+    theirs = site.api.create(KAI, kai_topology(RACK))
     (said,) = site.turn()
     assert (said.kind, said.reason) == ("Topology", "Conflict")
     site.turn(WITHOUT_KAI)

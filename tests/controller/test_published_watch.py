@@ -12,7 +12,19 @@ import pytest
 
 from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import RACK, topology
-from tests.support.publishing import BINDINGS, FOUR, KAI, THREE, Time, WatchedClient, found, install, levels, patch
+from tests.support.publishing import (
+    BINDINGS,
+    FOUR,
+    KAI,
+    THREE,
+    Time,
+    WatchedClient,
+    found,
+    install,
+    kai_topology,
+    levels,
+    patch,
+)
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
@@ -127,13 +139,7 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
 
 def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: ApiUnderTest, site: Site) -> None:
     install(api, *CRDS[:2])
-    body: dict[str, Any] = {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"nodeLabel": RACK}]},
-    }
-    api.create(KAI, body)
+    api.create(KAI, kai_topology(RACK))
     site.look()
     kai = site.watched._followed[KAI_TOPOLOGIES].cache
     wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")

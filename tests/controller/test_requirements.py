@@ -1,562 +1,499 @@
-"""What each kind of workload asks for, from manifests as people write them and from what nobody should write."""
+"""Watched kinds as API servers serve them, come and go; and the ClusterTopologies that requests concern."""
 
-import json
-import random
-from dataclasses import dataclass
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from toposcope.integrations.dynamo import api as dynamo
-from toposcope.integrations.framework.level_requests import (
-    MAX_LEVEL_REQUESTS,
-    LevelRequest,
-    WatchedKind,
-    WorkloadRef,
-    level_request,
-    read_object,
-)
-from toposcope.integrations.grove import api as grove
-from toposcope.integrations.jobset import api as jobset
-from toposcope.integrations.kai import api as kai
-from toposcope.integrations.kubernetes import workload as workloads
-from toposcope.integrations.kueue import api as kueue
-from toposcope.integrations.lws import api as leaderworkerset
+from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
+from tests.support.cluster import BLOCK, ZONE
+from tests.support.cluster import RACK as CLOUD_RACK
+from tests.support.upstream_crds import stand_in, upstream_crd
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.requirements import Requirements, resolve
+from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.watched import WATCHED
+from toposcope.kube.client import ApiClient
+from toposcope.kube.config import load
+from toposcope.kube.errors import KubeError
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.topology.levels import Level
 
-ZONE = "topology.kubernetes.io/zone"
-BLOCK = "cloud.provider.com/topology-block"
 RACK = "cloud.provider.com/topology-rack"
-HOST = "kubernetes.io/hostname"
-SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-JOB, DEPLOYMENT, STATEFUL_SET = workloads.JOBS, workloads.DEPLOYMENTS, workloads.STATEFUL_SETS
+PATIENCE = 30.0  # seconds until a test gives up
+ASKS_RACK = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
+NEEDS_RACK = (LevelRequest(RACK, required=True),)
+GROUPS = "/apis/scheduling.run.ai/v2alpha2"
 
 
-@dataclass(frozen=True)
-class Case:
-    name: str
-    source: WatchedKind
-    version: str
-    manifest: str
-    needs: set[LevelRequest]
+class Changes:
+    """Hears of changes, and waits for what they must lead to."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+
+    def __call__(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
+
+    def until(self, done: Callable[[], bool]) -> None:
+        with self._condition:
+            assert self._condition.wait_for(done, PATIENCE)
 
 
-def required(term: str, topology: str | None = None) -> LevelRequest:
-    return LevelRequest(term, required=True, topology=topology)
+@pytest.fixture
+def changes() -> Changes:
+    return Changes()
 
 
-def preferred(term: str, topology: str | None = None) -> LevelRequest:
-    return LevelRequest(term, required=False, topology=topology)
+@contextlib.contextmanager
+def followed_by(client: ApiClient, changes: Changes) -> Iterator[Requirements]:
+    found = Requirements(client, changes, threading.Event())
+    yield found
+    found.close()
+    for thread in threads():
+        thread.join(PATIENCE)
+    assert not threads()
 
 
-def label(term: str, *, required: bool = True) -> LevelRequest:
-    return LevelRequest(term, required=required, any_label=True)
+def threads() -> list[threading.Thread]:
+    names = {source.name for source in WATCHED}
+    return [thread for thread in threading.enumerate() if thread.name in names]
 
 
-CASES = [
-    Case(
-        "a deployment and its parts, by list",
-        dynamo.DEPLOYMENTS,
-        "v1beta1",
-        """
-        spec:
-          backendFramework: vllm
-          topologyConstraint: {clusterTopologyName: gpu-cluster, packDomain: block}
-          components:
-          - componentName: Frontend
-          - componentName: Prefill
-            topologyConstraint: {packDomain: rack}
-          - componentName: Decode
-            topologyConstraint: {packDomain: nvlink-domain}
-        """,
-        {
-            required("block", "gpu-cluster"),
-            required("rack", "gpu-cluster"),
-            required("nvlink-domain", "gpu-cluster"),
-        },
-    ),
-    Case(
-        "a deployment and its parts, by name",
-        dynamo.DEPLOYMENTS,
-        "v1alpha1",
-        """
-        spec:
-          topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
-          services:
-            Frontend: {replicas: 1}
-            VllmWorker: {topologyConstraint: {packDomain: rack}}
-            Planner: null
-        """,
-        {required("zone", "grove-topology"), required("rack", "grove-topology")},
-    ),
-    Case(
-        "parts only",
-        dynamo.DEPLOYMENTS,
-        "v1beta1",
-        """
-        spec:
-          topologyConstraint: {clusterTopologyName: cluster}
-          components: [{topologyConstraint: {packDomain: rack}}, {topologyConstraint: {packDomain: rack}}]
-        """,
-        {required("rack", "cluster")},
-    ),
-    Case(
-        "KV transfer by a topology's domain",
-        dynamo.DEPLOYMENTS,
-        "v1beta1",
-        "spec: {experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}}",
-        {required("rack", "cluster")},
-    ),
-    Case(
-        "KV transfer by a label of one's own",
-        dynamo.DEPLOYMENTS,
-        "v1beta1",
-        f"spec: {{experimental: {{kvTransferPolicy: {{labelKey: {ZONE}, domain: az, enforcement: preferred}}}}}}",
-        {label(ZONE, required=False)},
-    ),
-    Case(
-        "annotations on a deployment",
-        dynamo.DEPLOYMENTS,
-        "v1beta1",
-        f"""
-        metadata:
-          annotations:
-            kai.scheduler/topology: topology-1
-            kai.scheduler/topology-preferred-placement: {ZONE}
-        """,
-        {preferred(ZONE, "topology-1")},
-    ),
-    Case("no constraint", dynamo.DEPLOYMENTS, "v1beta1", "spec: {components: [{componentName: Frontend}]}", set()),
-    Case(
-        "set, scaling group and clique",
-        grove.POD_CLIQUE_SETS,
-        "v1alpha1",
-        """
-        spec:
-          replicas: 2
-          template:
-            topologyConstraint: {topologyName: gb200, pack: {required: block}}
-            podCliqueScalingGroups:
-            - name: model
-              cliqueNames: [leader, worker]
-              topologyConstraint: {pack: {required: rack, preferred: nvlink-domain}}
-            cliques:
-            - name: router
-            - name: leader
-            - name: worker
-              topologyConstraint: {pack: {preferred: host}}
-        """,
-        {required("block", "gb200"), required("rack", "gb200"), preferred("nvlink-domain", "gb200")}
-        | {preferred("host", "gb200")},
-    ),
-    Case(
-        "the old field, without names (alpha.4-8) and with old names next to new ones",
-        grove.POD_CLIQUE_SETS,
-        "v1alpha1",
-        """
-        spec:
-          template:
-            topologyConstraint: {packDomain: zone}
-            cliques:
-            - {name: a, topologyConstraint: {packDomain: rack, pack: {preferred: host}}}
-        """,
-        {required("zone"), required("rack"), preferred("host")},
-    ),
-    Case(
-        "names are inherited from the scaling group, then from the set",
-        grove.POD_CLIQUE_SETS,
-        "v1alpha1",
-        """
-        spec:
-          template:
-            topologyConstraint: {topologyName: outer, pack: {required: zone}}
-            podCliqueScalingGroups:
-            - {name: g, cliqueNames: [a, b], topologyConstraint: {topologyName: inner, pack: {required: rack}}}
-            cliques:
-            - {name: a, topologyConstraint: {pack: {required: host}}}
-            - {name: b, topologyConstraint: {topologyName: own, pack: {required: host}}}
-            - {name: c, topologyConstraint: {pack: {required: host}}}
-        """,
-        {required("zone", "outer"), required("rack", "inner"), required("host", "inner"), required("host", "own")}
-        | {required("host", "outer")},
-    ),
-    Case(
-        "a pod group and its sub-groups",
-        kai.POD_GROUPS,
-        "v2alpha2",
-        f"""
-        spec:
-          minMember: 8
-          topologyConstraint: {{topology: network, requiredTopologyLevel: {ZONE}, preferredTopologyLevel: rack}}
-          subGroups:
-          - {{name: a, minMember: 4, topologyConstraint: {{requiredTopologyLevel: {RACK}}}}}
-          - {{name: b, minMember: 4, topologyConstraint: {{topology: other, preferredTopologyLevel: {HOST}}}}}
-          - {{name: c, minMember: 0}}
-        """,
-        {required(ZONE, "network"), preferred("rack", "network"), required(RACK, "network"), preferred(HOST, "other")},
-    ),
-    Case(
-        "a pod group without a constraint",
-        kai.POD_GROUPS,
-        "v2alpha2",
-        "spec: {minMember: 1, topologyConstraint: {}, subGroups: [{name: a}]}",
-        set(),
-    ),
-    *(
-        Case(
-            f"pod sets in {version}",
-            kueue.WORKLOADS,
-            version,
-            f"""
-            spec:
-              queueName: gpus
-              podSets:
-              - {{name: launcher, count: 1, topologyRequest: {{unconstrained: true}}}}
-              - {{name: driver, count: 1, topologyRequest: {{required: {BLOCK}}}}}
-              - {{name: worker, count: 8, topologyRequest: {{preferred: {RACK}, podSetSliceSize: 4,
-                  podSetSliceRequiredTopology: {HOST}}}}}
-              - {{name: plain, count: 1}}
-            """,
-            {required(BLOCK), preferred(RACK), required(HOST)},
-        )
-        for version in kueue.WORKLOADS.versions
-    ),
-    Case(
-        "slices on several levels",
-        kueue.WORKLOADS,
-        "v1beta2",
-        f"""
-        spec:
-          podSets:
-          - name: main
-            topologyRequest:
-              podsetSliceRequiredTopologyConstraints:
-              - {{topology: {BLOCK}, size: 32}}
-              - {{topology: {RACK}, size: 16}}
-        """,
-        {required(BLOCK), required(RACK)},
-    ),
-    Case(
-        "exclusive groups and sub-groups",
-        leaderworkerset.LEADER_WORKER_SETS,
-        "v1",
-        f"""
-        metadata:
-          annotations:
-            leaderworkerset.sigs.k8s.io/exclusive-topology: cloud.google.com/gke-nodepool
-            leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology: {RACK}
-        """,
-        {label("cloud.google.com/gke-nodepool"), label(RACK)},
-    ),
-    Case(
-        "templates of leader and workers",
-        leaderworkerset.LEADER_WORKER_SETS,
-        "v1",
-        f"""
-        spec:
-          leaderWorkerTemplate:
-            size: 5
-            leaderTemplate: {{metadata: {{annotations: {{kueue.x-k8s.io/podset-required-topology: {BLOCK}}}}}}}
-            workerTemplate:
-              metadata:
-                annotations:
-                  kueue.x-k8s.io/podset-preferred-topology: {RACK}
-                  kai.scheduler/topology: cluster
-                  kai.scheduler/segment-topology-required-placement: {RACK}
-        """,
-        {required(BLOCK), preferred(RACK), required(RACK, "cluster")},
-    ),
-    *(
-        Case(
-            f"exclusive jobs in {version}",
-            jobset.JOBSETS,
-            version,
-            f"""
-            metadata: {{annotations: {{alpha.jobset.sigs.k8s.io/exclusive-topology: {ZONE}}}}}
-            spec:
-              replicatedJobs:
-              - name: driver
-                template: {{spec: {{template: {{spec: {{}}}}}}}}
-              - name: workers
-                template:
-                  metadata: {{annotations: {{alpha.jobset.sigs.k8s.io/exclusive-topology: {RACK}}}}}
-                  spec:
-                    template: {{metadata: {{annotations: {{kueue.x-k8s.io/podset-required-topology: {BLOCK}}}}}}}
-            """,
-            {label(ZONE), label(RACK), required(BLOCK)},
-        )
-        for version in jobset.JOBSETS.versions
-    ),
-    Case(
-        "a training job for KAI",
-        JOB,
-        "v1",
-        f"""
-        metadata:
-          annotations:
-            kai.scheduler/topology: cluster
-            kai.scheduler/topology-required-placement: {ZONE}
-            kai.scheduler/topology-preferred-placement: {RACK}
-        spec:
-          template:
-            metadata:
-              annotations:
-                kai.scheduler/segment-size: "4"
-                kai.scheduler/segment-topology-required-placement: {RACK}
-                kai.scheduler/segment-topology-preferred-placement: {HOST}
-        """,
-        {required(ZONE, "cluster"), preferred(RACK, "cluster"), required(RACK, "cluster"), preferred(HOST, "cluster")},
-    ),
-    Case(
-        "a template's own topology wins",
-        STATEFUL_SET,
-        "v1",
-        f"""
-        metadata: {{annotations: {{kai.scheduler/topology: outer}}}}
-        spec:
-          template:
-            metadata:
-              annotations: {{kai.scheduler/topology: inner, kai.scheduler/topology-required-placement: {RACK}}}
-        """,
-        {required(RACK, "inner")},
-    ),
-    Case(
-        "a job for Kueue, several levels of slices",
-        JOB,
-        "v1",
-        f"""
-        metadata: {{labels: {{kueue.x-k8s.io/queue-name: gpus}}}}
-        spec:
-          template:
-            metadata:
-              annotations:
-                kueue.x-k8s.io/podset-required-topology: {ZONE}
-                kueue.x-k8s.io/podset-slice-required-topology-constraints: |
-                  [{{"topology": "{BLOCK}", "size": 32}}, {{"topology": "{RACK}", "sizes": [1, 3]}}]
-        """,
-        {required(ZONE), required(BLOCK), required(RACK)},
-    ),
-    Case(
-        "a deployment for Kueue",
-        DEPLOYMENT,
-        "v1",
-        f"""
-        spec:
-          template:
-            metadata:
-              annotations:
-                kueue.x-k8s.io/podset-slice-required-topology: {HOST}
-                kueue.x-k8s.io/podset-slice-size: "2"
-                kueue.x-k8s.io/podset-unconstrained-topology: "true"
-        """,
-        {required(HOST)},
-    ),
-    Case(
-        "annotations that say nothing",
-        DEPLOYMENT,
-        "v1",
-        f"""
-        metadata:
-          annotations: {{kai.scheduler/topology: cluster, kai.scheduler/topology-required-placement: "", note: {RACK}}}
-        """,
-        set(),
-    ),
-]
+@pytest.fixture
+def requirements(clients: Callable[[], ApiClient], changes: Changes) -> Iterator[Requirements]:
+    with followed_by(clients(), changes) as found:
+        yield found
 
 
-def manifest(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(text) or {}
-    names = {"name": "train", "namespace": "team-a", "uid": "uid-1", "resourceVersion": "7"}
-    return {**found, "metadata": names | found.get("metadata", {})}
+@pytest.fixture
+def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
+    """The server whose faults can be ordered."""
+    return ApiUnderTest.of_embedded(embedded_server, tmp_path)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.source.kind}: {case.name}")
-def test_needs(case: Case) -> None:
-    reading = read_object(case.source, case.version, json.dumps(manifest(case.manifest)).encode())
-    assert reading.problem == ""
-    assert set(reading.requests) == case.needs
-    assert len(reading.requests) == len(case.needs)
-    api_version = f"{case.source.group}/{case.version}"
-    assert reading.workload == WorkloadRef(api_version, case.source.kind, "team-a", "train", "uid-1")
-    assert (reading.version, reading.finished, reading.owner) == ("7", False, None)
+@pytest.fixture
+def shaken(embedded: ApiUnderTest, changes: Changes) -> Iterator[Requirements]:
+    """What follows it."""
+    client = ApiClient(load(str(embedded.kubeconfig)))
+    with contextlib.closing(client), followed_by(client, changes) as found:
+        yield found
+
+
+DYNAMO_KIND = ("DynamoGraphDeployment", "dynamographdeployments")
+POD_GROUPS = stand_in("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups")
+
+
+def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+    group_version, plural = path.removeprefix("/apis/").rsplit("/", 1)
+    annotations = body.pop("annotations", {})
+    document = {
+        "apiVersion": group_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        **body,
+    }
+    made: dict[str, Any] = api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
+    return made
+
+
+def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+    return make(api, f"{GROUPS}/podgroups", "PodGroup", namespace, name, **({"spec": ASKS_RACK} | body))
+
+
+def who(requirements: Requirements) -> set[str]:
+    return {f"{workload.namespace}/{workload.name}" for workload in requirements.level_requests()}
+
+
+def finds_something(requirements: Requirements) -> bool:
+    requirements.refresh()
+    return bool(requirements.following)
+
+
+def finds_nothing(requirements: Requirements) -> bool:
+    return not finds_something(requirements)
+
+
+def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
+    return {
+        need for workload, asked in requirements.level_requests().items() if workload.name == name for need in asked
+    }
+
+
+def test_a_cluster_without_any_source(requirements: Requirements) -> None:
+    assert not requirements.synced
+    requirements.refresh()
+    assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
+    assert not requirements.outdated
+
+
+def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
+    api.install_crd(POD_GROUPS)
+    for namespace in ("blue", "green"):
+        create_namespace(api, namespace)
+        make_group(api, namespace, "train")
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    assert who(requirements) == {"blue/train", "green/train"}
+    assert set(requirements.level_requests().values()) == {NEEDS_RACK}
+    api.request("DELETE", f"{GROUPS}/namespaces/blue/podgroups/train")
+    changes.until(lambda: who(requirements) == {"green/train"})
+    make_group(api, "blue", "other", spec={"minMember": 1})
+    make_group(api, "blue", "train")
+    changes.until(lambda: who(requirements) == {"blue/train", "green/train"})
+    patch = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
+    assert api.request("PATCH", f"{GROUPS}/namespaces/green/podgroups/train", patch, content_type=MERGE)[0] == 200
+    changes.until(lambda: who(requirements) == {"blue/train"})
+
+
+def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
+    create_namespace(api, "team")
+    requirements.refresh()
+    for _ in range(2):
+        api.install_crd(POD_GROUPS)
+        make_group(api, "team", "train")
+        wait_until(lambda: finds_something(requirements), "found")
+        changes.until(lambda: who(requirements) == {"team/train"})
+        api.remove_crd("podgroups.scheduling.run.ai")
+        if api.is_real:  # the embedded server leaves watches open: only asking helps, as where the network is silent
+            changes.until(lambda: requirements.outdated)
+            assert "404" in requirements.failing()["podgroups.scheduling.run.ai"]
+        wait_until(lambda: finds_nothing(requirements), "lost")
+        assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
+
+
+def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes
+) -> None:
+    create_namespace(api, "team")
+    api.install_crd(stand_in("nvidia.com", "v1alpha1", *DYNAMO_KIND))
+    old = "/apis/nvidia.com/v1alpha1/dynamographdeployments"
+    make(api, old, "DynamoGraphDeployment", "team", "llm", spec={"topologyConstraint": {"packDomain": "rack"}})
+    requirements.refresh()
+    changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
+    both = stand_in("nvidia.com", "v1alpha1 v1beta1", *DYNAMO_KIND)
+    patch = {"spec": {"versions": both["spec"]["versions"]}}
+    name = "dynamographdeployments.nvidia.com"
+    assert api.request("PATCH", f"{CRDS}/{name}", patch, content_type=MERGE)[0] == 200
+
+    def newer() -> bool:
+        requirements.refresh()
+        assert who(requirements) == {"team/llm"}  # at no time forgotten
+        return {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1beta1"}
+
+    wait_until(newer, "the newer version is followed")
+
+
+def test_where_nothing_can_be_found_out_everything_stays(
+    embedded: ApiUnderTest,
+    embedded_server: EmbeddedApiServer,
+    shaken: Requirements,
+    changes: Changes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    make_group(embedded, "team", "train")
+    shaken.refresh()
+    changes.until(lambda: shaken.synced)
+    embedded_server.faults.reject(503, 1, applies=lambda request: request.path == "/apis")
+    with caplog.at_level(logging.WARNING):
+        shaken.refresh()
+    assert "503" in shaken.failing()["discovery"]
+    assert "cannot find out which workloads this cluster serves" in caplog.text
+    assert who(shaken) == {"team/train"}
+    shaken.refresh()
+    assert shaken.failing() == {}
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 503])
+def test_a_source_is_not_lost_because_discovery_does_not_list_it(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes, status: int
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    make_group(embedded, "team", "train")
+    shaken.refresh()
+    changes.until(lambda: shaken.synced)
+    embedded_server.faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
+    embedded_server.faults.reject(status, 1, applies=lambda request: "limit" in request.query)
+    shaken.refresh()
+    assert who(shaken) == (set() if status == 404 else {"team/train"})
+
+
+def test_what_may_not_be_read_is_told_and_hides_nothing_else(
+    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes
+) -> None:
+    create_namespace(embedded, "team")
+    embedded.install_crd(POD_GROUPS)
+    embedded.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
+    make_group(embedded, "team", "train")
+    embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
+    shaken.refresh()
+    changes.until(lambda: who(shaken) == {"team/train"})
+    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "told")
+    assert "403" in shaken.failing()["leaderworkersets.leaderworkerset.x-k8s.io"]
+    assert not shaken.synced
+    assert not shaken.outdated
+
+
+def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
+    create_namespace(api, "team")
+    api.install_crd(POD_GROUPS)
+    make_group(api, "team", "train")
+    requirements.sync()
+    assert requirements.synced
+    assert who(requirements) == {"team/train"}
+    assert not threads()
+
+
+def test_one_pass_fails_aloud(embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements) -> None:
+    embedded.install_crd(POD_GROUPS)
+    embedded_server.faults.reject(403, 1000, applies=lambda request: "podgroups" in request.path)
+    with pytest.raises(KubeError, match="403"):
+        shaken.sync()
+
+
+def test_an_object_that_cannot_be_understood_is_told_once(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes, caplog: pytest.LogCaptureFixture
+) -> None:
+    create_namespace(api, "team")
+    api.install_crd(POD_GROUPS)
+    make_group(api, "team", "train")
+    make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+    patch = {"metadata": {"annotations": {"any": "change"}}}
+    assert api.request("PATCH", f"{GROUPS}/namespaces/team/podgroups/spoiled", patch, content_type=MERGE)[0] == 200
+    make_group(api, "team", "last")
+    changes.until(lambda: who(requirements) == {"team/train", "team/last"})
+    told = [record.getMessage() for record in caplog.records if "spoiled" in record.getMessage()]
+    assert len(told) == 1
+    assert "$.spec.topologyConstraint" in told[0]
+
+
+@pytest.mark.real_api(reason="the embedded server has no Jobs")
+def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
+    api: ApiUnderTest, requirements: Requirements, changes: Changes
+) -> None:
+    create_namespace(api, "team")
+    containers = [{"name": "main", "image": "example.invalid/main"}]
+    job_template = {"spec": {"restartPolicy": "Never", "containers": containers}}
+    annotations = {"kai.scheduler/topology-preferred-placement": RACK}
+    jobs = "/apis/batch/v1/jobs"
+    job = make(api, jobs, "Job", "team", "train", annotations=annotations, spec={"template": job_template})
+    template = {"metadata": {"labels": {"app": "serve"}}, "spec": {"containers": containers}}
+    deployment = {"selector": {"matchLabels": {"app": "serve"}}, "template": template}
+    make(api, "/apis/apps/v1/deployments", "Deployment", "team", "serve", annotations=annotations, spec=deployment)
+    requirements.refresh()
+    assert (requirements.synced, requirements.level_requests()) == (True, {})
+    api.install_crd(POD_GROUPS)
+    group = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+    made = make_group(api, "team", "pg-train")
+    patch = {"metadata": {"ownerReferences": [group]}}
+    path = f"{GROUPS}/namespaces/team/podgroups/{made['metadata']['name']}"
+    assert api.request("PATCH", path, patch, content_type=MERGE)[0] == 200
+    wait_until(lambda: finds_something(requirements), "found")
+    both = {LevelRequest(RACK, required=True), LevelRequest(RACK, required=False)}
+    changes.until(lambda: needs(requirements, "train") == both and who(requirements) == {"team/train", "team/serve"})
+    moment = job["metadata"]["creationTimestamp"]
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": moment} for kind in ("FailureTarget", "Failed")
+    ]
+    status = {"status": {"startTime": moment, "failed": 1, "conditions": conditions}}
+    code, answer = api.request("PATCH", "/apis/batch/v1/namespaces/team/jobs/train/status", status, content_type=MERGE)
+    assert code == 200, answer
+    changes.until(lambda: who(requirements) == {"team/serve"})
+    api.remove_crd("podgroups.scheduling.run.ai")
+    wait_until(lambda: finds_nothing(requirements), "nobody reads the annotations any more")
+    assert requirements.level_requests() == {}
+
+
+DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
 
 
 @pytest.mark.parametrize(
-    ("source", "text", "said"),
+    ("crd", "path", "kind", "spec", "expected"),
     [
-        (dynamo.DEPLOYMENTS, "spec: {topologyConstraint: rack}", "$.spec.topologyConstraint"),
-        (dynamo.DEPLOYMENTS, "spec: {components: {a: {}}}", "$.spec.components"),
-        (grove.POD_CLIQUE_SETS, "spec: {template: {cliques: [{topologyConstraint: {packDomain: 3}}]}}", "packDomain"),
-        (kai.POD_GROUPS, "spec: {subGroups: [7]}", "$.spec.subGroups[0]"),
-        (kueue.WORKLOADS, "spec: {podSets: [{topologyRequest: {required: [a]}}]}", "topologyRequest.required"),
-        (kueue.WORKLOADS, "status: {conditions: Finished}", "$.status.conditions"),
-        (jobset.JOBSETS, "metadata: {annotations: {a: 1}}", "$.metadata.annotations"),
-        (leaderworkerset.LEADER_WORKER_SETS, "spec: []", "$.spec"),
-        (JOB, "metadata: {annotations: {kai.scheduler/topology-required-placement: räck}}", "'räck' is neither"),
-        (JOB, "metadata: {annotations: {kai.scheduler/topology-required-placement: 'a b'}}", "'a b' is neither"),
         (
-            DEPLOYMENT,
-            f"spec: {{template: {{metadata: {{annotations: {{{SLICES}: '[3]'}}}}}}}}",
-            f"annotation {SLICES} is no JSON list",
+            "dynamo-dynamographdeployments-v1alpha1-reduced",
+            DYNAMO.format("v1alpha1"),
+            "DynamoGraphDeployment",
+            {
+                "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "block"},
+                "services": {"Worker": {"topologyConstraint": {"packDomain": "rack"}}},
+                "experimental": {"kvTransferPolicy": {"labelKey": RACK, "domain": "rack"}},
+            },
+            {"block", "rack", RACK},
+        ),
+        (
+            "dynamo-dynamographdeployments-v1beta1-reduced",
+            DYNAMO.format("v1beta1"),
+            "DynamoGraphDeployment",
+            {
+                "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "block"},
+                "components": [{"componentName": "Worker", "topologyConstraint": {"packDomain": "rack"}}],
+            },
+            {"block", "rack"},
+        ),
+        (
+            "grove-podcliquesets-alpha12",
+            "/apis/grove.io/v1alpha1/podcliquesets",
+            "PodCliqueSet",
+            {
+                "replicas": 1,
+                "template": {
+                    "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "zone"}},
+                    "podCliqueScalingGroups": [
+                        {
+                            "name": "model",
+                            "cliqueNames": ["worker"],
+                            "topologyConstraint": {"pack": {"preferred": "rack"}},
+                        }
+                    ],
+                    "cliques": [
+                        {
+                            "name": "worker",
+                            "topologyConstraint": {"pack": {"required": "host"}},
+                            "spec": {
+                                "roleName": "worker",
+                                "replicas": 1,
+                                "podSpec": {"containers": [{"name": "main", "image": "example.invalid/main"}]},
+                            },
+                        }
+                    ],
+                },
+            },
+            {"zone", "rack", "host"},
+        ),
+        (
+            "kai-podgroups-v0.17",
+            f"{GROUPS}/podgroups",
+            "PodGroup",
+            {
+                "minMember": 2,
+                "topologyConstraint": {"topology": "cluster", "preferredTopologyLevel": "kubernetes.io/hostname"},
+                "subGroups": [{"name": "a", "minMember": 2, "topologyConstraint": {"requiredTopologyLevel": RACK}}],
+            },
+            {"kubernetes.io/hostname", RACK},
         ),
     ],
+    ids=["dynamo-v1alpha1", "dynamo-v1beta1", "grove", "kai"],
 )
-def test_what_is_malformed_asks_for_nothing_and_says_why(source: WatchedKind, text: str, said: str) -> None:
-    reading = read_object(source, source.versions[0], json.dumps(manifest(text)).encode())
-    assert said in reading.problem
-    assert reading.requests == ()
-    assert reading.workload.name == "train"
+def test_every_place_that_upstream_s_schemas_keep_is_read(
+    api: ApiUnderTest,
+    requirements: Requirements,
+    crd: str,
+    path: str,
+    kind: str,
+    spec: dict[str, Any],
+    expected: set[str],
+) -> None:
+    api.install_crd(upstream_crd(crd))
+    create_namespace(api, "team")
+    make(api, path, kind, "team", "w", spec=spec)
+    requirements.sync()
+    assert {need.level for need in needs(requirements, "w")} == expected
 
 
-@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
+LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", CLOUD_RACK), Level("host", HOSTNAME))
+ON_RACK = LevelRequest("rack", required=True)
+
+
+def ref(name: str, kind: str = "Job") -> WorkloadRef:
+    return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
+
+
+def one(need: LevelRequest, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str], set[str]]]:
+    """The domains that are required of each topology and those that it lacks, when one workload has that need."""
+    found = resolve(topologies, {ref("w"): (need,)})
+    for resolved in found.values():
+        assert all(askers == (ref("w"),) for askers in (*resolved.required.values(), *resolved.missing.values()))
+        assert not resolved.preferred
+    return {name: (set(resolved.required), set(resolved.missing)) for name, resolved in found.items()}
+
+
+@pytest.mark.parametrize("any_label", [True, False])
+@pytest.mark.parametrize("term", ["rack", CLOUD_RACK])
+def test_domains_and_keys_are_the_same_level(term: str, any_label: bool) -> None:
+    assert one(LevelRequest(term, True, None, any_label), cluster=LEVELS) == {"cluster": ({"rack"}, set())}
+
+
+@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
+@pytest.mark.parametrize("term", ["rack", CLOUD_RACK])
+def test_a_preferred_level_is_used_and_not_required(term: str, levels: tuple[Level, ...]) -> None:
+    found = resolve({"cluster": levels}, {ref("w"): (LevelRequest(term, required=False),)})["cluster"]
+    assert (found.required, found.missing, found.preferred) == ({}, {}, {"rack": (ref("w"),)})
+
+
+@pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
+def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
+    prefers = LevelRequest(CLOUD_RACK, required=False)
+    found = resolve({"cluster": levels}, {ref("a"): (prefers, ON_RACK), ref("b"): (prefers,)})["cluster"]
+    assert {**found.required, **found.missing} == {"rack": (ref("a"),)}
+    assert found.preferred == {"rack": (ref("b"),)}
+
+
 @pytest.mark.parametrize(
-    "raw",
+    ("need", "lacking"),
     [
-        *(b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"metadata":null}', b'{"metadata":{"name":3}}'),
-        *(b"\xff" * 100, b'{"metadata":{"name":"\\ud800"}}', b'{"metadata":' * 100_000),
+        (LevelRequest("rack", required=True), {"rack"}),
+        (LevelRequest(CLOUD_RACK, required=True), {"rack"}),  # a level that went keeps its name
+        (LevelRequest("row", required=True), {"row"}),
+        (LevelRequest("example.com/row", required=True), {"example.com/row"}),
+        (
+            LevelRequest("topology.k8s.aws/zone-id", required=True),
+            {"topology.k8s.aws/zone-id"},
+        ),  # there by another label
+        (LevelRequest("topology.k8s.aws/zone-id", required=True, any_label=True), set()),
+        (LevelRequest("cloud.google.com/gke-nodepool", required=True, any_label=True), set()),
+        (LevelRequest(CLOUD_RACK, required=True, any_label=True), {"rack"}),
     ],
-    ids=lambda raw: repr(raw[:30]),
 )
-def test_what_is_no_object_belongs_to_nobody(source: WatchedKind, raw: bytes) -> None:
-    reading = read_object(source, source.versions[0], raw)
-    assert reading.problem
-    assert (reading.workload.name, reading.requests) == ("", ())
+def test_levels_that_no_topology_has(need: LevelRequest, lacking: set[str]) -> None:
+    levels = tuple(level for level in LEVELS if level.domain != "rack")
+    assert one(need, cluster=levels) == {"cluster": (set(), lacking)}
 
 
-@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
-def test_nothing_raises_whatever_stands_in_place_of_a_value(source: WatchedKind) -> None:
-    rng = random.Random(11)
-    junk: tuple[Any, ...] = (None, 0, -1.5, True, "", "räck/☃", [], {}, [[]], {"": None}, "x" * 5000)
-    documents = [manifest(case.manifest) for case in CASES if case.source is source]
-    for document in documents:
-        paths = list(_paths(document))
-        for path in paths:
-            for value in rng.sample(junk, 4):
-                spoiled = json.loads(json.dumps(document))
-                _put(spoiled, path, value)
-                reading = read_object(source, source.versions[0], json.dumps(spoiled, ensure_ascii=False).encode())
-                assert all(len(asked.level) <= 317 and asked.level.isascii() for asked in reading.requests)
+def test_a_need_that_names_a_topology_concerns_that_one_only() -> None:
+    need = LevelRequest("rack", required=True, topology="gb200")
+    assert one(need, h100=LEVELS, gb200=LEVELS) == {"h100": (set(), set()), "gb200": ({"rack"}, set())}
+    assert one(need, h100=LEVELS, gb200=LEVELS[:1]) == {"h100": (set(), set()), "gb200": (set(), {"rack"})}
+    assert one(need, cluster=LEVELS) == {"cluster": (set(), set())}  # somebody else's topology
 
 
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> Any:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield (*path, key)
-        yield from _paths(child, (*path, key))
-
-
-def _put(document: Any, path: tuple[Any, ...], value: Any) -> None:
-    for step in path[:-1]:
-        document = document[step]
-    document[path[-1]] = value
-
-
-@pytest.mark.parametrize("source", WATCHED, ids=lambda source: source.kind)
-def test_null_is_as_good_as_absent(source: WatchedKind) -> None:
-    document = manifest("{}") | {"spec": None, "status": None}
-    document["metadata"] |= {"annotations": None, "ownerReferences": None}
-    reading = read_object(source, source.versions[0], json.dumps(document).encode())
-    assert (reading.requests, reading.problem) == ((), "")
-
-
-def test_an_object_as_large_as_one_can_be() -> None:
-    clique = {
-        "name": "c",
-        "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "rack"}},
-        "spec": {"podSpec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "x" * 1000}]}]}},
+def test_a_need_that_names_none_concerns_all_that_have_the_level() -> None:
+    assert one(ON_RACK, a=LEVELS, b=LEVELS, c=LEVELS[:2]) == {
+        "a": ({"rack"}, set()),
+        "b": ({"rack"}, set()),
+        "c": (set(), set()),
     }
-    document = manifest("{}") | {"spec": {"template": {"cliques": [clique] * 1000}}}
-    reading = read_object(grove.POD_CLIQUE_SETS, "v1alpha1", json.dumps(document).encode())
-    assert (reading.requests, reading.problem) == ((required("rack", "cluster"),), "")
 
 
-def test_one_workload_keeps_so_many_needs_and_no_more() -> None:
-    parts = {f"p{i}": {"topologyConstraint": {"packDomain": f"level-{i}"}} for i in range(1000)}
-    reading = read_object(
-        dynamo.DEPLOYMENTS, "v1alpha1", json.dumps(manifest("{}") | {"spec": {"services": parts}}).encode()
+def test_what_no_topology_has_is_told_to_the_main_one_or_to_all() -> None:
+    row = LevelRequest("row", required=True)
+    assert one(row, a=LEVELS, cluster=LEVELS) == {"a": (set(), set()), "cluster": (set(), {"row"})}
+    assert one(row, a=LEVELS, b=LEVELS) == {"a": (set(), {"row"}), "b": (set(), {"row"})}
+
+
+def test_a_workload_counts_once_for_a_level_however_often_it_asks() -> None:
+    asked = (
+        ON_RACK,
+        LevelRequest("rack", required=False),
+        LevelRequest(CLOUD_RACK, required=True),
+        LevelRequest("rack", True, "cluster"),
     )
-    assert reading.requests == tuple(required(f"level-{i}") for i in range(MAX_LEVEL_REQUESTS))
-    assert reading.problem == "asks for 1000 levels; only the first 64 count"
+    found = resolve({"cluster": LEVELS}, {ref("b"): asked, ref("a"): (ON_RACK,)})["cluster"]
+    assert set(found.required) == {"rack"}
+    assert sorted(w.name for w in found.required["rack"]) == ["a", "b"]
+    assert len(found.required["rack"]) == 2
 
 
-def test_names_in_any_script() -> None:
-    text = """
-    metadata: {name: 訓練-Ж, namespace: 名前空間}
-    spec: {topologyConstraint: {requiredTopologyLevel: rack, topology: Ω}}
-    """
-    reading = read_object(kai.POD_GROUPS, "v2alpha2", json.dumps(manifest(text)).encode())
-    assert reading.workload == WorkloadRef("scheduling.run.ai/v2alpha2", "PodGroup", "名前空間", "訓練-Ж", "uid-1")
-    assert reading.requests == (required("rack", "Ω"),)
-
-
-def test_equal_needs_are_one_object_and_names_have_an_end() -> None:
-    assert level_request("rack", required=True) is level_request("rack", required=True)
-    assert level_request("rack", required=True, topology="") == required("rack")
-    with pytest.raises(ValueError, match="more than 253 characters"):
-        level_request("rack", required=True, topology="x" * 254)
-    with pytest.raises(ValueError, match="neither a domain"):
-        level_request("x" * 318, required=True)
-
-
-@pytest.mark.parametrize(
-    ("source", "condition"),
-    [
-        (JOB, "Complete"),
-        (JOB, "Failed"),
-        (jobset.JOBSETS, "Completed"),
-        (jobset.JOBSETS, "Failed"),
-        (kueue.WORKLOADS, "Finished"),
-    ],
-)
-def test_what_has_run_to_its_end(source: WatchedKind, condition: str) -> None:
-    def finished(kind: str, status: str) -> bool:
-        document = manifest(f"status: {{conditions: [{{type: Other}}, {{type: {kind}, status: '{status}'}}]}}")
-        return read_object(source, source.versions[0], json.dumps(document).encode()).finished
-
-    assert finished(condition, "True")
-    assert not finished(condition, "False")
-    assert not finished("Suspended", "True")
-
-
-def owned(*owners: dict[str, Any]) -> dict[str, Any]:
-    document = manifest(f"spec: {{topologyConstraint: {{requiredTopologyLevel: {RACK}}}}}")
-    document["metadata"]["ownerReferences"] = list(owners)
-    return document
-
-
-def owner(kind: str, uid: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "example.com/v1", "kind": kind, "name": kind.lower(), "uid": uid, **more}
-
-
-@pytest.mark.parametrize(
-    ("owners", "found"),
-    [
-        ([], None),
-        ([owner("RayJob", "1")], "RayJob"),
-        ([owner("RayJob", "1"), owner("Queue", "2", controller=True)], "Queue"),
-        ([owner("Pod", "1", controller=False), owner("Pod", "2")], None),
-    ],
-)
-def test_the_owner_is_the_controller_or_the_only_one(owners: list[dict[str, Any]], found: str | None) -> None:
-    reading = read_object(kai.POD_GROUPS, "v2alpha2", json.dumps(owned(*owners)).encode())
-    assert (reading.owner.kind if reading.owner else None) == found
-    if reading.owner:
-        assert reading.owner == WorkloadRef(
-            "example.com/v1", reading.owner.kind, "team-a", reading.owner.name, reading.owner.uid
-        )
-
-
-@pytest.mark.parametrize(
-    ("source", "kind", "asks"),
-    [
-        (kai.POD_GROUPS, "PodGang", False),
-        (kai.POD_GROUPS, "RayJob", True),
-        (STATEFUL_SET, "Pod", False),
-        (STATEFUL_SET, "LeaderWorkerSet", True),
-    ],
-)
-def test_what_only_repeats_its_maker_asks_for_nothing(source: WatchedKind, kind: str, asks: bool) -> None:
-    document = owned(owner(kind, "1", controller=True))
-    document["metadata"]["annotations"] = {"kai.scheduler/topology-required-placement": RACK}
-    assert bool(read_object(source, source.versions[0], json.dumps(document).encode()).requests) == asks
+def test_no_topologies_and_no_needs() -> None:
+    assert resolve({}, {ref("w"): (ON_RACK,)}) == {}
+    assert not resolve({"cluster": ()}, {})["cluster"].missing

@@ -1,11 +1,21 @@
 """Exclusive placement: groups of a LeaderWorkerSet and Jobs of a JobSet, each alone in its domain."""
 
 import copy
-from typing import Any
 
 import pytest
 
-from tests.support.workloads import HOST, KNOWN, RACK, Object, jobset, leader_worker_set, replicated, said, workload
+from tests.support.workloads import (
+    HOST,
+    KNOWN,
+    RACK,
+    Object,
+    accepted,
+    jobset,
+    leader_worker_set,
+    replicated,
+    said,
+    understood,
+)
 from toposcope.integrations.framework.node_affinity import Expression, Toleration
 from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, Reading
 from toposcope.integrations.jobset.api import JOB_KEY
@@ -38,39 +48,31 @@ def of(subgroup: int, kind: str = "LeaderWorker") -> Object:
 
 
 def test_each_group_has_a_rack_of_its_own() -> None:
-    reading = lws(leader_worker_set(3, 5, {GROUPS: RACK.key}))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert (reading.workload.topology, reading.workload.levels) == (None, (RACK,))
-    (group,) = reading.workload.groups
+    workload = accepted(lws(leader_worker_set(3, 5, {GROUPS: RACK.key})))
+    assert (workload.topology, workload.levels) == (None, (RACK,))
+    (group,) = workload.groups
     assert (group.copies, group.required, group.total()["pods"]) == (3, RACK, 5)
     assert group.anti_affinity
 
 
 def test_any_node_label_will_do() -> None:
     known = ClusterFacts(KNOWN.topologies, frozenset({POOL.key}))
-    reading = lws(leader_worker_set(3, 5, {GROUPS: POOL.key}), known=known)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.levels == (POOL,)
+    workload = accepted(lws(leader_worker_set(3, 5, {GROUPS: POOL.key}), known=known))
+    assert workload.levels == (POOL,)
 
 
 def test_each_sub_group_has_a_host_of_its_own() -> None:
-    reading = lws(leader_worker_set(2, 5, {GROUPS: RACK.key, SUBGROUPS: HOST.key}, **of(2)))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.levels == (RACK, HOST)
-    (group,) = reading.workload.groups
+    workload = accepted(lws(leader_worker_set(2, 5, {GROUPS: RACK.key, SUBGROUPS: HOST.key}, **of(2))))
+    assert workload.levels == (RACK, HOST)
+    (group,) = workload.groups
     assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
     assert len({each.anti_affinity for each in group.groups}) == 1
     assert group.groups[0].anti_affinity != group.anti_affinity
 
 
 def test_a_leader_that_is_in_no_sub_group() -> None:
-    reading = lws(leader_worker_set(2, 5, {SUBGROUPS: HOST.key}, **of(2, "LeaderExcluded")))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    (group,) = reading.workload.groups
+    workload = accepted(lws(leader_worker_set(2, 5, {SUBGROUPS: HOST.key}, **of(2, "LeaderExcluded"))))
+    (group,) = workload.groups
     assert (group.required, group.anti_affinity, [pods.name for pods in group.pods]) == (None, "", ["leader"])
     assert [(each.copies, each.total()["pods"]) for each in group.groups] == [(2, 2)]
 
@@ -146,24 +148,20 @@ def test_racks_that_hold_other_groups_are_left_out() -> None:
 
 
 def test_groups_in_other_namespaces_do_not_count_for_a_leader_worker_set() -> None:
-    reading = lws(leader_worker_set(1, 2, {GROUPS: RACK.key}), known=running(GROUP_KEY, "other"))
-    assert reading.workload is not None
-    assert reading.workload.notes == ()
+    workload = understood(lws(leader_worker_set(1, 2, {GROUPS: RACK.key}), known=running(GROUP_KEY, "other")))
+    assert workload.notes == ()
 
 
 def test_each_job_has_a_rack_of_its_own() -> None:
-    reading = jobs(jobset(replicated("a", 3, 4), replicated("b", 1, 2), annotations={JOBS: RACK.key}))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    a, b = reading.workload.groups
+    workload = accepted(jobs(jobset(replicated("a", 3, 4), replicated("b", 1, 2), annotations={JOBS: RACK.key})))
+    a, b = workload.groups
     assert [(each.copies, each.required, each.total()["pods"]) for each in (a, b)] == [(3, RACK, 4), (1, RACK, 2)]
     assert a.anti_affinity == b.anti_affinity != ""
 
 
 def test_one_kind_of_jobs_alone() -> None:
-    reading = jobs(jobset(replicated("a", 3, 4, {JOBS: RACK.key}), replicated("b", 1, 2)))
-    assert reading.workload is not None
-    a, b = reading.workload.groups
+    workload = understood(jobs(jobset(replicated("a", 3, 4, {JOBS: RACK.key}), replicated("b", 1, 2))))
+    a, b = workload.groups
     assert (a.required, b.required, b.anti_affinity) == (RACK, None, "")
 
 
@@ -176,10 +174,8 @@ def test_a_job_label_that_no_node_has() -> None:
 def test_jobs_on_nodes_that_carry_their_names() -> None:
     labelled = ClusterFacts(KNOWN.topologies, KNOWN.node_labels | {"alpha.jobset.sigs.k8s.io/namespaced-job"})
     document = jobset(replicated("a", 2, 4), annotations={JOBS: RACK.key, STRATEGY: "true"})
-    reading = jobs(document, labelled)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    choices = [pods.node_filter for group in reading.workload.groups for pods in group.pods]
+    workload = accepted(jobs(document, labelled))
+    choices = [pods.node_filter for group in workload.groups for pods in group.pods]
     assert [dict(choice.selector)["alpha.jobset.sigs.k8s.io/namespaced-job"] for choice in choices] == [
         "ml_train-a-0",
         "ml_train-a-1",
@@ -195,21 +191,13 @@ def test_the_strategy_needs_an_exclusive_topology() -> None:
 
 
 def test_too_many_jobs_with_nodes_of_their_own() -> None:
-    reading = jobs(jobset(replicated("a", MAX_JOBS + 1, 4), annotations={JOBS: RACK.key, STRATEGY: "true"}))
-    assert reading.workload is not None
-    assert not reading.workload.placeable
+    workload = understood(
+        jobs(jobset(replicated("a", MAX_JOBS + 1, 4), annotations={JOBS: RACK.key, STRATEGY: "true"}))
+    )
+    assert not workload.placeable
 
 
 @pytest.mark.parametrize("document", [leader_worker_set(1, 2), jobset(replicated("a", 1, 1)), {}, {"kind": "JobSet"}])
 def test_what_is_not_exclusive(document: Object) -> None:
     assert not LWS.claims(document)
     assert not JOBSET.claims(document)
-
-
-@pytest.mark.parametrize("broken", [None, 7, True, "text", [], [3], {"a": 1}])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    for annotation in (RACK.key, broken):
-        LWS.read(workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", broken, {GROUPS: annotation}), KNOWN, {})
-        lws(leader_worker_set(1, 2, {GROUPS: annotation or "", SUBGROUPS: annotation}, subGroupPolicy=broken or {}))
-        JOBSET.read(workload("jobset.x-k8s.io/v1", "JobSet", broken, {JOBS: annotation}), KNOWN)
-        JOBSET.read(jobset(replicated("a", broken, broken, broken), annotations={JOBS: annotation}), KNOWN)

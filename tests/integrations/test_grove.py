@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.workloads import accepted
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.grove.workload import SYSTEM as GROVE
@@ -50,11 +51,9 @@ def test_the_tree_of_a_set() -> None:
     document["spec"]["template"]["podCliqueScalingGroups"][0]["topologyConstraint"] = {
         "pack": {"required": "rack", "preferred": "host"}
     }
-    reading = read(document)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert (reading.workload.handle, reading.workload.topology) == ("podcliqueset/llm -n ml", "cluster")
-    (top,) = reading.workload.groups
+    workload = accepted(read(document))
+    assert (workload.handle, workload.topology) == ("podcliqueset/llm -n ml", "cluster")
+    (top,) = workload.groups
     assert (top.copies, top.required) == (2, ZONE)
     assert top.total() == {"pods": 1 + 2 * 4, "nvidia.com/gpu": 8 * (1 + 2 * 4)}
     decode, router = top.groups
@@ -64,10 +63,8 @@ def test_the_tree_of_a_set() -> None:
 
 
 def test_a_set_that_asks_for_nothing_has_no_topology() -> None:
-    reading = read(pod_clique_set())
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.topology is None
+    workload = accepted(read(pod_clique_set()))
+    assert workload.topology is None
 
 
 TOP = "spec.template.topologyConstraint"
@@ -184,10 +181,3 @@ def test_a_scaling_group_of_cliques_that_do_not_exist() -> None:
     document["spec"]["template"]["podCliqueScalingGroups"][0]["cliqueNames"] = ["leadr"]
     (finding,) = read(document).findings
     assert (finding.rule, finding.fix) == ("grove/clique-found", "did you mean 'leader'?")
-
-
-@pytest.mark.parametrize("broken", [None, 7, "text", [], {"template": 3}, {"template": {"cliques": {"a": 1}}}])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    document = pod_clique_set()
-    document["spec"] = broken
-    read(document, document)

@@ -13,12 +13,14 @@ from tests.support.workloads import (
     RACK,
     ZONE,
     Object,
+    accepted,
     job,
     jobset,
     leader_worker_set,
     replicated,
     said,
     template,
+    understood,
     workload,
 )
 from toposcope.integrations.framework.constraints import Group
@@ -47,11 +49,9 @@ def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
 
 
 def tree(document: Object) -> Group:
-    reading = read(document)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.topology == "cluster"
-    return reading.workload.groups[0]
+    workload = accepted(read(document))
+    assert workload.topology == "cluster"
+    return workload.groups[0]
 
 
 def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
@@ -62,10 +62,8 @@ def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
 
 def test_an_alias_names_a_level() -> None:
     topology_levels = TopologyLevels("cluster", LEVELS, aliases=(("shelf", RACK.key),))
-    reading = read(job(4, placed("shelf")), ClusterFacts({"cluster": topology_levels}))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.groups[0].required == RACK
+    workload = accepted(read(job(4, placed("shelf")), ClusterFacts({"cluster": topology_levels})))
+    assert workload.groups[0].required == RACK
     wrong = read(job(4, placed("shelv")), ClusterFacts({"cluster": topology_levels}))
     assert wrong.findings[0].fix == "did you mean 'shelf'?"
 
@@ -173,16 +171,14 @@ def test_rules(document: Object, severity: str, field: str, message: str, fix: s
 
 @pytest.mark.parametrize("annotations", [placed("rack"), placed(RACK.key, topology="other"), placed(ZONE.key, "rak")])
 def test_room_is_not_claimed_for_levels_that_are_not_understood(annotations: Object) -> None:
-    reading = read(job(4, annotations))
-    assert reading.workload is not None
-    assert not reading.workload.placeable
-    assert reading.workload.notes == ("room is not checked before the levels are right",)
+    workload = understood(read(job(4, annotations)))
+    assert not workload.placeable
+    assert workload.notes == ("room is not checked before the levels are right",)
 
 
 def test_a_preferred_level_without_effect_is_left_out_of_the_tree() -> None:
-    reading = read(job(4, placed(RACK.key, ZONE.key)))
-    assert reading.workload is not None
-    assert reading.workload.groups[0].preferred is None
+    workload = understood(read(job(4, placed(RACK.key, ZONE.key))))
+    assert workload.groups[0].preferred is None
 
 
 def test_each_pod_of_a_deployment_is_alone() -> None:
@@ -218,12 +214,9 @@ def test_a_constraint_of_a_job_that_is_broader_than_that_of_the_jobset() -> None
 def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
     known = replace(KNOWN, topologies={**KNOWN.topologies, "other": TopologyLevels("other", LEVELS)})
     document = jobset(replicated("a", 1, 1, placed(RACK.key, topology="other")), annotations=placed(ZONE.key))
-    reading = read(document, known)
-    assert reading.workload is not None
-    assert not reading.workload.placeable
-    assert reading.workload.notes == (
-        "the constraints are on several topologies (cluster, other): room is not checked",
-    )
+    workload = understood(read(document, known))
+    assert not workload.placeable
+    assert workload.notes == ("the constraints are on several topologies (cluster, other): room is not checked",)
 
 
 def test_each_group_of_a_leader_worker_set_is_placed_by_itself() -> None:
@@ -307,10 +300,3 @@ def test_worker_groups_of_ray() -> None:
 @pytest.mark.parametrize("document", [job(4), {"kind": "Job"}, {}, workload("v1", "ConfigMap", None, placed(RACK.key))])
 def test_what_is_not_for_kai(document: Object) -> None:
     assert not KAI_SYSTEM.claims(document)
-
-
-@pytest.mark.parametrize("broken", [None, 7, "text", [], {"template": 3}, {"template": {"metadata": []}}])
-@pytest.mark.parametrize("kind", [("batch/v1", "Job"), ("jobset.x-k8s.io/v1", "JobSet"), ("ray.io/v1", "RayCluster")])
-def test_any_garbage_is_survived(kind: tuple[str, str], broken: Any) -> None:
-    read(workload(*kind, broken, placed(RACK.key)))
-    read(workload(*kind, {"replicatedJobs": broken, "workerGroupSpecs": broken}, placed(RACK.key)))

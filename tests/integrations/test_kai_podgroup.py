@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.workloads import KNOWN, RACK, ZONE, Object, said, workload
+from tests.support.workloads import KNOWN, RACK, ZONE, Object, accepted, said, understood, workload
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.kai.pod_group import SYSTEM as POD_GROUP
 
@@ -36,11 +36,9 @@ def test_the_tree_of_sub_groups() -> None:
         minSubGroup=2,
         topologyConstraint=constraint(ZONE.key, RACK.key),
     )
-    reading = read(document)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    (top,) = reading.workload.groups
-    assert (reading.workload.topology, top.required, top.preferred) == ("cluster", ZONE, RACK)
+    workload = accepted(read(document))
+    (top,) = workload.groups
+    assert (workload.topology, top.required, top.preferred) == ("cluster", ZONE, RACK)
     assert top.total() == {"pods": 9}
     prefill, router = top.groups
     assert [(group.name, group.required) for group in prefill.groups] == [("sub-group a", RACK), ("sub-group b", RACK)]
@@ -48,18 +46,15 @@ def test_the_tree_of_sub_groups() -> None:
 
 
 def test_without_sub_groups_it_has_its_members() -> None:
-    reading = read(pod_group(minMember=8))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.groups[0].total() == {"pods": 8}
+    workload = accepted(read(pod_group(minMember=8)))
+    assert workload.groups[0].total() == {"pods": 8}
 
 
 def test_whether_there_is_room_stays_open() -> None:
-    reading = read(pod_group(minMember=8, topologyConstraint=constraint(RACK.key)))
-    assert reading.workload is not None
-    assert not reading.workload.placeable
-    assert "no pods of the PodGroup are known" in reading.workload.notes[0]
-    assert "room is not checked" in reading.workload.notes[0]
+    workload = understood(read(pod_group(minMember=8, topologyConstraint=constraint(RACK.key))))
+    assert not workload.placeable
+    assert "no pods of the PodGroup are known" in workload.notes[0]
+    assert "room is not checked" in workload.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +153,3 @@ def test_a_level_below_an_unconstrained_sub_group_is_compared_with_the_one_above
 def test_sub_groups_inside_each_other_without_end() -> None:
     chain = [subgroup(f"s{n}", None, **({"parent": f"s{n - 1}"} if n else {})) for n in range(3000)]
     assert [finding.rule for finding in read(pod_group(*chain)).findings][:1] == ["kai/sub-group-depth"]
-
-
-@pytest.mark.parametrize("broken", [None, 7, "text", [3], {"name": {}}])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    read(workload("scheduling.run.ai/v2alpha2", "PodGroup", broken))
-    read(pod_group(broken, minMember=broken, minSubGroup=broken, topologyConstraint=broken))
-    read(pod_group(subgroup("a", minSubGroup=broken, parent=broken, topologyConstraint={"topology": broken})))

@@ -13,6 +13,7 @@ from tests.support.workloads import (
     RACK,
     ZONE,
     Object,
+    accepted,
     jobset,
     leader_worker_set,
     replicated,
@@ -57,11 +58,9 @@ def read(document: Object, known: ClusterFacts = KNOWN) -> Reading:
 
 
 def tree(document: Object) -> Group:
-    reading = read(document)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.placeable
-    return reading.workload.groups[0]
+    workload = accepted(read(document))
+    assert workload.placeable
+    return workload.groups[0]
 
 
 @pytest.mark.parametrize(
@@ -316,23 +315,11 @@ def test_levels_of_several_topologies() -> None:
 
 
 def test_where_no_topology_is_known_nothing_is_claimed() -> None:
-    reading = read(job({REQUIRED: RACK.key}), ClusterFacts())
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert not reading.workload.placeable
-    assert reading.workload.notes == ("no topology is known: levels and room are not checked",)
+    workload = accepted(read(job({REQUIRED: RACK.key}), ClusterFacts()))
+    assert not workload.placeable
+    assert workload.notes == ("no topology is known: levels and room are not checked",)
 
 
 @pytest.mark.parametrize("document", [job({}), {}, {"kind": "Job"}, workload("v1", "ConfigMap", None, {REQUIRED: "x"})])
 def test_what_is_not_for_kueue(document: Object) -> None:
     assert not KUEUE_SYSTEM.claims(document)
-
-
-@pytest.mark.parametrize("broken", [None, 7, 1.5, True, "text", [], [3], {"a": 1}])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    read(workload("kueue.x-k8s.io/v1beta2", "Workload", broken))
-    read(workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [broken, {"topologyRequest": broken}]}))
-    for key in ("required", "podSetSliceSize", "podsetSliceRequiredTopologyConstraints", "podSetGroupName"):
-        read(workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [pod_set("a", 1, **{key: broken})]}))
-    for key in (REQUIRED, UNCONSTRAINED, SIZE, LAYERS, GROUP):
-        read(job({SLICE: RACK.key, key: broken, PREFERRED: "x"}))

@@ -111,10 +111,3 @@ def test_flavors_with_a_topology_do_not_change(change: Object, message: str) -> 
     spec = {"nodeLabels": {"gpu": "h100"}, "topologyName": "cluster"}
     assert message in [text for _, _, text in said(read(flavor(**spec | change), flavor(**spec)))]
     assert read(flavor(nodeLabels={"a": "b"}), flavor(nodeLabels={"c": "d"})).findings == ()
-
-
-@pytest.mark.parametrize("broken", [None, 7, "text", [], [7], {"levels": 7}, {"levels": [{"nodeLabel": []}]}])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    for version, kind in ((KAI, "Topology"), (KUEUE, "Topology"), (KUEUE, "ResourceFlavor")):
-        document = {"apiVersion": version, "kind": kind, "spec": broken}
-        read(document, {"spec": broken})

@@ -56,6 +56,37 @@ def levels(*keys: str) -> tuple[Level, ...]:
     return tuple(Level(_DOMAINS.get(key, key.rpartition("/")[2]), key) for key in keys)
 
 
+def kai_topology(*keys: str, **metadata: Any) -> dict[str, Any]:
+    """KAI's Topology `cluster` with these levels, as others write it."""
+    return {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "cluster", **metadata},
+        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
+    }
+
+
+def kueue_topology(*keys: str) -> dict[str, Any]:
+    """Kueue's Topology `cluster` with these levels, as others write it."""
+    return {**kai_topology(*keys), "apiVersion": "kueue.x-k8s.io/v1beta2"}
+
+
+def binding(*pairs: tuple[str, str], kind: str = "ClusterTopologyBinding", **spec: Any) -> dict[str, Any]:
+    """Grove's binding `cluster` with these levels, as others write it."""
+    levels = [{"domain": domain, "key": key} for domain, key in pairs or (("rack", RACK),)]
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "cluster"},
+        "spec": {"levels": levels, **spec},
+    }
+
+
+def made_by_grove(uid: str, kind: str = "ClusterTopologyBinding") -> list[dict[str, Any]]:
+    """The ownerReferences of a KAI Topology that Grove makes of `cluster`."""
+    return [{"apiVersion": "grove.io/v1alpha1", "kind": kind, "name": "cluster", "uid": uid, "controller": True}]
+
+
 def install(api: ApiUnderTest, *names: str) -> None:
     """Serve other projects' CRDs."""
     _serve(api, [upstream_crd(name) for name in names])

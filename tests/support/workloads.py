@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.topology.levels import Level
@@ -70,3 +71,15 @@ def leader_worker_set(
 def said(reading: Reading) -> list[tuple[str, str, str]]:
     """Severity, field and message of every finding."""
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
+
+
+def understood(reading: Reading) -> Workload:
+    """The workload of a document that asks for something."""
+    assert reading.workload is not None
+    return reading.workload
+
+
+def accepted(reading: Reading) -> Workload:
+    """The workload of a document without findings."""
+    assert reading.findings == ()
+    return understood(reading)

@@ -1,7 +1,5 @@
 """What can go wrong between Toposcope and the schedulers that read what it publishes; each hazard with its handling."""
 
-from typing import Any
-
 import pytest
 
 from tests.controller.cases import grove_objects as grove
@@ -9,36 +7,13 @@ from tests.controller.cases import kueue_objects as kueue
 from tests.controller.cases.model import Says, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
-from tests.support.publishing import BINDINGS, KAI, found
+from tests.support.publishing import BINDINGS, KAI, binding, found, kai_topology, kueue_topology
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.levels import Level, level_problems
 
 HERE = {"levels": levels(*grove.THREE), "publish": {"kueue": "Never"}}
 INFERRED = {"publish": {"kai": "Never", "grove": "Never"}}
-
-
-def binding(*pairs: tuple[str, str], **metadata: Any) -> dict[str, Any]:
-    """A binding as somebody writes it by hand."""
-    return {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "ClusterTopologyBinding",
-        "metadata": {"name": "cluster", **metadata},
-        "spec": {"levels": levels(*pairs)},
-    }
-
-
-def kai_topology(*keys: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "kai.scheduler/v1alpha1",
-        "kind": "Topology",
-        "metadata": {"name": "cluster"},
-        "spec": {"levels": [{"nodeLabel": key} for key in keys]},
-    }
-
-
-def kueue_topology(*keys: str) -> dict[str, Any]:
-    return {**kai_topology(*keys), "apiVersion": "kueue.x-k8s.io/v1beta2"}
 
 
 def test_our_short_name_is_nobody_else_s(at: World) -> None:

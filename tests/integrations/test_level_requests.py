@@ -1,0 +1,444 @@
+"""Which levels each watched kind asks for, from well-formed manifests and malformed ones; and who asks."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+import yaml
+
+from toposcope.integrations.framework.level_requests import (
+    MAX_LEVEL_REQUESTS,
+    LevelRequest,
+    ObjectRequests,
+    WatchedKind,
+    WorkloadRef,
+    level_request,
+    read_object,
+    roll_up,
+)
+from toposcope.integrations.watched import WATCHED
+
+RACK = "example.com/rack"
+SLICES = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+KINDS = {kind.kind: kind for kind in WATCHED}
+EVERY_KIND = pytest.mark.parametrize("kind", WATCHED, ids=lambda kind: kind.kind)
+
+# `requests`: a level, after `~` where it is preferred and `!` where any node label will do, and its topology.
+MANIFESTS = r"""
+case: a deployment and its components, by list
+kind: DynamoGraphDeployment v1beta1
+requests: block@gpu-cluster rack@gpu-cluster nvlink-domain@gpu-cluster
+spec:
+  topologyConstraint: {clusterTopologyName: gpu-cluster, packDomain: block}
+  components:
+  - {componentName: Frontend}
+  - {componentName: Prefill, topologyConstraint: {packDomain: rack}}
+  - {componentName: Decode, topologyConstraint: {packDomain: nvlink-domain}}
+---
+case: a deployment and its components, by name
+kind: DynamoGraphDeployment v1alpha1
+requests: zone@grove-topology rack@grove-topology
+spec:
+  topologyConstraint: {topologyProfile: grove-topology, packDomain: zone}
+  services: {Frontend: {replicas: 1}, VllmWorker: {topologyConstraint: {packDomain: rack}}, Planner: null}
+---
+case: components only
+kind: DynamoGraphDeployment v1beta1
+requests: rack@cluster
+spec:
+  topologyConstraint: {clusterTopologyName: cluster}
+  components: [{topologyConstraint: {packDomain: rack}}, {topologyConstraint: {packDomain: rack}}]
+---
+case: KV transfer by a topology's domain
+kind: DynamoGraphDeployment v1beta1
+requests: rack@cluster
+spec: {experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}}
+---
+case: KV transfer by a node label
+kind: DynamoGraphDeployment v1beta1
+requests: "~!example.com/zone"
+spec: {experimental: {kvTransferPolicy: {labelKey: example.com/zone, domain: az, enforcement: preferred}}}
+---
+case: annotations on a deployment
+kind: DynamoGraphDeployment v1beta1
+requests: ~example.com/zone@topology-1
+annotations:
+  kai.scheduler/topology: topology-1
+  kai.scheduler/topology-preferred-placement: example.com/zone
+---
+case: no constraint
+kind: DynamoGraphDeployment v1beta1
+spec: {components: [{componentName: Frontend}]}
+---
+case: set, scaling group and clique
+kind: PodCliqueSet v1alpha1
+requests: block@gb200 rack@gb200 ~nvlink-domain@gb200 ~host@gb200
+spec:
+  template:
+    topologyConstraint: {topologyName: gb200, pack: {required: block}}
+    podCliqueScalingGroups:
+    - name: model
+      cliqueNames: [leader, worker]
+      topologyConstraint: {pack: {required: rack, preferred: nvlink-domain}}
+    cliques: [{name: router}, {name: leader}, {name: worker, topologyConstraint: {pack: {preferred: host}}}]
+---
+case: the old field, without names (alpha.4-8) and with old names next to new ones
+kind: PodCliqueSet v1alpha1
+requests: zone rack ~host
+spec:
+  template:
+    topologyConstraint: {packDomain: zone}
+    cliques: [{name: a, topologyConstraint: {packDomain: rack, pack: {preferred: host}}}]
+---
+case: names are inherited from the scaling group, then from the set
+kind: PodCliqueSet v1alpha1
+requests: zone@outer rack@inner host@inner host@own host@outer
+spec:
+  template:
+    topologyConstraint: {topologyName: outer, pack: {required: zone}}
+    podCliqueScalingGroups:
+    - {name: g, cliqueNames: [a, b], topologyConstraint: {topologyName: inner, pack: {required: rack}}}
+    cliques:
+    - {name: a, topologyConstraint: {pack: {required: host}}}
+    - {name: b, topologyConstraint: {topologyName: own, pack: {required: host}}}
+    - {name: c, topologyConstraint: {pack: {required: host}}}
+---
+case: a pod group and its sub-groups
+kind: PodGroup v2alpha2
+requests: zone@network ~rack@network example.com/rack@network ~host@other
+spec:
+  minMember: 8
+  topologyConstraint: {topology: network, requiredTopologyLevel: zone, preferredTopologyLevel: rack}
+  subGroups:
+  - {name: a, minMember: 4, topologyConstraint: {requiredTopologyLevel: example.com/rack}}
+  - {name: b, minMember: 4, topologyConstraint: {topology: other, preferredTopologyLevel: host}}
+  - {name: c, minMember: 0}
+---
+case: a pod group without a constraint
+kind: PodGroup v2alpha2
+spec: {minMember: 1, topologyConstraint: {}, subGroups: [{name: a}]}
+---
+case: pod sets
+kind: Workload v1 v1beta1 v1beta2
+requests: block ~rack host
+spec:
+  queueName: gpus
+  podSets:
+  - {name: launcher, count: 1, topologyRequest: {unconstrained: true}}
+  - {name: driver, count: 1, topologyRequest: {required: block}}
+  - {name: worker, count: 8, topologyRequest: {preferred: rack, podSetSliceSize: 4, podSetSliceRequiredTopology: host}}
+  - {name: plain, count: 1}
+---
+case: slices on several levels
+kind: Workload v1beta2
+requests: block rack
+spec:
+  podSets:
+  - name: main
+    topologyRequest:
+      podsetSliceRequiredTopologyConstraints: [{topology: block, size: 32}, {topology: rack, size: 16}]
+---
+case: exclusive groups and sub-groups
+kind: LeaderWorkerSet v1
+requests: "!cloud.google.com/gke-nodepool !example.com/rack"
+annotations:
+  leaderworkerset.sigs.k8s.io/exclusive-topology: cloud.google.com/gke-nodepool
+  leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology: example.com/rack
+---
+case: templates of leader and workers
+kind: LeaderWorkerSet v1
+requests: block ~rack rack@cluster
+spec:
+  leaderWorkerTemplate:
+    size: 5
+    leaderTemplate: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}}
+    workerTemplate:
+      metadata:
+        annotations:
+          kueue.x-k8s.io/podset-preferred-topology: rack
+          kai.scheduler/topology: cluster
+          kai.scheduler/segment-topology-required-placement: rack
+---
+case: exclusive jobs
+kind: JobSet v1 v1alpha2
+requests: "!zone !rack block"
+annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: zone}
+spec:
+  replicatedJobs:
+  - {name: driver, template: {spec: {template: {spec: {}}}}}
+  - name: workers
+    template:
+      metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}
+      spec: {template: {metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: block}}}}
+---
+case: a training job for KAI
+kind: Job v1
+requests: zone@cluster ~rack@cluster rack@cluster ~host@cluster
+annotations:
+  kai.scheduler/topology: cluster
+  kai.scheduler/topology-required-placement: zone
+  kai.scheduler/topology-preferred-placement: rack
+spec:
+  template:
+    metadata:
+      annotations:
+        kai.scheduler/segment-size: "4"
+        kai.scheduler/segment-topology-required-placement: rack
+        kai.scheduler/segment-topology-preferred-placement: host
+---
+case: a template's own topology wins
+kind: StatefulSet v1
+requests: rack@inner
+annotations: {kai.scheduler/topology: outer}
+spec:
+  template:
+    metadata: {annotations: {kai.scheduler/topology: inner, kai.scheduler/topology-required-placement: rack}}
+---
+case: a job for Kueue, several levels of slices
+kind: Job v1
+requests: zone block rack
+spec:
+  template:
+    metadata:
+      annotations:
+        kueue.x-k8s.io/podset-required-topology: zone
+        kueue.x-k8s.io/podset-slice-required-topology-constraints:
+          '[{"topology": "block", "size": 32}, {"topology": "rack", "sizes": [1, 3]}]'
+---
+case: a deployment for Kueue
+kind: Deployment v1
+requests: host
+spec:
+  template:
+    metadata:
+      annotations:
+        kueue.x-k8s.io/podset-slice-required-topology: host
+        kueue.x-k8s.io/podset-slice-size: "2"
+        kueue.x-k8s.io/podset-unconstrained-topology: "true"
+---
+case: annotations without a level
+kind: Deployment v1
+annotations: {kai.scheduler/topology: cluster, kai.scheduler/topology-required-placement: "", note: example.com/rack}
+"""
+CASES = list(yaml.safe_load_all(MANIFESTS))
+
+
+def manifest(**body: Any) -> dict[str, Any]:
+    """An object `team-a/train`; `annotations` and `metadata` go where they belong."""
+    metadata = {"name": "train", "namespace": "team-a", "uid": "uid-1", "resourceVersion": "7"}
+    own = {"annotations": body.pop("annotations", None)} | (body.pop("metadata", None) or {})
+    return {**body, "metadata": metadata | own}
+
+
+def read(kind: WatchedKind, document: Any, version: str = "") -> ObjectRequests:
+    text = json.dumps(document, ensure_ascii=False)
+    return read_object(kind, version or kind.versions[0], text.encode())
+
+
+def wanted(text: str) -> LevelRequest:
+    level, _, topology = text.lstrip("~!").partition("@")
+    prefix = text[: len(text) - len(text.lstrip("~!"))]
+    return LevelRequest(level, "~" not in prefix, topology or None, "!" in prefix)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}: {case['case']}")
+def test_the_requests_of_a_manifest(case: dict[str, Any]) -> None:
+    kind, *versions = case["kind"].split()
+    for version in versions:
+        body = {name: value for name, value in case.items() if name in ("annotations", "spec")}
+        requests = [wanted(text) for text in case.get("requests", "").split()]
+        workload = WorkloadRef(f"{KINDS[kind].group}/{version}", kind, "team-a", "train", "uid-1")
+        found = read(KINDS[kind], manifest(**body), version)
+        assert (sorted(map(str, found.requests)), found.problem) == (sorted(map(str, requests)), "")
+        assert (found.workload, found.version, found.finished, found.owner) == (workload, "7", False, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "problem"),
+    [
+        ("DynamoGraphDeployment", "spec: {topologyConstraint: rack}", "$.spec.topologyConstraint"),
+        ("DynamoGraphDeployment", "spec: {components: {a: {}}}", "$.spec.components"),
+        ("PodCliqueSet", "spec: {template: {cliques: [{topologyConstraint: {packDomain: 3}}]}}", "packDomain"),
+        ("PodGroup", "spec: {subGroups: [7]}", "$.spec.subGroups[0]"),
+        ("Workload", "spec: {podSets: [{topologyRequest: {required: [a]}}]}", "topologyRequest.required"),
+        ("Workload", "status: {conditions: Finished}", "$.status.conditions"),
+        ("JobSet", "annotations: {a: 1}", "$.metadata.annotations"),
+        ("LeaderWorkerSet", "spec: []", "$.spec"),
+        ("Job", "annotations: {kai.scheduler/topology-required-placement: räck}", "'räck' is neither"),
+        ("Job", "annotations: {kai.scheduler/topology-required-placement: 'a b'}", "'a b' is neither"),
+        ("Deployment", f"spec: {{template: {{metadata: {{annotations: {{{SLICES}: '[3]'}}}}}}}}", "is no JSON list"),
+    ],
+)
+def test_a_malformed_object_asks_for_nothing_and_says_why(kind: str, text: str, problem: str) -> None:
+    found = read(KINDS[kind], manifest(**yaml.safe_load(text)))
+    assert problem in found.problem
+    assert (found.requests, found.workload.name) == ((), "train")
+
+
+@EVERY_KIND
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"metadata":null}', b'{"metadata":{"name":3}}'),
+        *(b"\xff" * 100, b'{"metadata":{"name":"\\ud800"}}', b'{"metadata":' * 100_000),
+    ],
+    ids=lambda raw: repr(raw[:30]),
+)
+def test_anything_but_an_object_has_no_name(kind: WatchedKind, raw: bytes) -> None:
+    found = read_object(kind, kind.versions[0], raw)
+    assert found.problem
+    assert (found.workload.name, found.requests) == ("", ())
+
+
+@EVERY_KIND
+def test_no_value_raises(kind: WatchedKind) -> None:
+    rng = random.Random(11)
+    values: tuple[Any, ...] = (None, 0, -1.5, True, "", "räck/☃", [], {}, [[]], {"": None}, "x" * 5000)
+    for case in (case for case in CASES if case["kind"].split()[0] == kind.kind):
+        document = manifest(**{name: value for name, value in case.items() if name in ("annotations", "spec")})
+        for path in list(_paths(document)):
+            for value in rng.sample(values, 4):
+                broken = json.loads(json.dumps(document))
+                parent = broken
+                for step in path[:-1]:
+                    parent = parent[step]
+                parent[path[-1]] = value
+                assert all(len(r.level) <= 317 and r.level.isascii() for r in read(kind, broken).requests)
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Any:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from _paths(child, (*path, key))
+
+
+@EVERY_KIND
+def test_null_is_the_same_as_absent(kind: WatchedKind) -> None:
+    found = read(kind, manifest(metadata={"annotations": None, "ownerReferences": None}, spec=None, status=None))
+    assert (found.requests, found.problem) == ((), "")
+
+
+def test_the_largest_object() -> None:
+    clique = {
+        "name": "c",
+        "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "rack"}},
+        "spec": {"podSpec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "x" * 1000}]}]}},
+    }
+    found = read(KINDS["PodCliqueSet"], manifest(spec={"template": {"cliques": [clique] * 1000}}))
+    assert (found.requests, found.problem) == ((wanted("rack@cluster"),), "")
+
+
+def test_a_workload_keeps_a_limited_number_of_requests() -> None:
+    services = {f"p{i}": {"topologyConstraint": {"packDomain": f"level-{i}"}} for i in range(1000)}
+    found = read(KINDS["DynamoGraphDeployment"], manifest(spec={"services": services}), "v1alpha1")
+    assert found.requests == tuple(wanted(f"level-{i}") for i in range(MAX_LEVEL_REQUESTS))
+    assert found.problem == "asks for 1000 levels; only the first 64 count"
+
+
+def test_names_in_any_script() -> None:
+    constraint = {"topologyConstraint": {"requiredTopologyLevel": "rack", "topology": "Ω"}}
+    found = read(KINDS["PodGroup"], manifest(metadata={"name": "訓練-Ж", "namespace": "名前空間"}, spec=constraint))
+    assert found.workload == WorkloadRef("scheduling.run.ai/v2alpha2", "PodGroup", "名前空間", "訓練-Ж", "uid-1")
+    assert found.requests == (wanted("rack@Ω"),)
+
+
+def test_equal_requests_are_one_object_and_names_are_limited() -> None:
+    assert level_request("rack", required=True) is level_request("rack", required=True)
+    assert level_request("rack", required=True, topology="") == wanted("rack")
+    with pytest.raises(ValueError, match="more than 253 characters"):
+        level_request("rack", required=True, topology="x" * 254)
+    with pytest.raises(ValueError, match="neither a domain"):
+        level_request("x" * 318, required=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition"),
+    [
+        *(("Job", "Complete"), ("Job", "Failed"), ("JobSet", "Completed"), ("JobSet", "Failed")),
+        ("Workload", "Finished"),
+    ],
+)
+def test_objects_that_have_finished(kind: str, condition: str) -> None:
+    for name, status, finished in (
+        (condition, "True", True),
+        (condition, "False", False),
+        ("Suspended", "True", False),
+    ):
+        conditions = [{"type": "Other"}, {"type": name, "status": status}]
+        assert read(KINDS[kind], manifest(status={"conditions": conditions})).finished is finished
+
+
+def owner(kind: str, uid: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": kind, "name": kind.lower(), "uid": uid, **more}
+
+
+@pytest.mark.parametrize(
+    ("owners", "expected"),
+    [
+        ([], None),
+        ([owner("RayJob", "1")], ("RayJob", "1")),
+        ([owner("RayJob", "1"), owner("Queue", "2", controller=True)], ("Queue", "2")),
+        ([owner("Pod", "1", controller=False), owner("Pod", "2")], None),
+    ],
+)
+def test_the_owner_is_the_controller_or_the_only_one(owners: list[Any], expected: tuple[str, str] | None) -> None:
+    found = read(KINDS["PodGroup"], manifest(metadata={"ownerReferences": owners})).owner
+    kind, uid = expected or ("", "")
+    assert found == (WorkloadRef("example.com/v1", kind, "team-a", kind.lower(), uid) if expected else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "owned_by", "asks"),
+    [
+        ("PodGroup", "PodGang", False),
+        ("PodGroup", "RayJob", True),
+        ("StatefulSet", "Pod", False),
+        ("StatefulSet", "LeaderWorkerSet", True),
+    ],
+)
+def test_an_object_that_repeats_its_owner_asks_for_nothing(kind: str, owned_by: str, asks: bool) -> None:
+    annotations = {"kai.scheduler/topology-required-placement": RACK}
+    metadata = {"annotations": annotations, "ownerReferences": [owner(owned_by, "1", controller=True)]}
+    spec = {"topologyConstraint": {"requiredTopologyLevel": RACK}}
+    assert bool(read(KINDS[kind], manifest(metadata=metadata, spec=spec)).requests) == asks
+
+
+def ref(name: str, kind: str = "Job") -> WorkloadRef:
+    return WorkloadRef("example.com/v1", kind, "ns", name, f"uid-{name}")
+
+
+def asking(
+    name: str, *requests: LevelRequest, owner: WorkloadRef | None = None, finished: bool = False
+) -> ObjectRequests:
+    return ObjectRequests(ref(name), "1", owner, finished, requests)
+
+
+ON_RACK, ON_HOST = wanted("rack"), wanted("~host")
+RAY = ref("ray", "RayJob")
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        (
+            [asking("a", ON_RACK, ON_HOST, owner=ref("b")), asking("b", owner=ref("c")), asking("c", ON_HOST)],
+            {ref("c"): (ON_RACK, ON_HOST)},
+        ),
+        ([asking("a", ON_RACK, owner=RAY), asking("b", ON_RACK, owner=RAY)], {RAY: (ON_RACK,)}),
+        ([asking("a", ON_RACK, finished=True), asking("b", ON_RACK, owner=ref("a"))], {}),
+        ([asking("a", ON_RACK), asking("b", ON_RACK, owner=ref("a"), finished=True)], {ref("a"): (ON_RACK,)}),
+        ([asking("a"), ObjectRequests(ref("b"), problem="malformed")], {}),
+    ],
+    ids=["chain of owners", "owner that is not watched", "finished owner", "owner of a finished one", "no requests"],
+)
+def test_requests_roll_up_to_the_topmost_owner(objects: list[ObjectRequests], expected: Any) -> None:
+    for order in (objects, objects[::-1]):
+        found = {workload: set(requests) for workload, requests in roll_up(order).items()}
+        assert found == {workload: set(requests) for workload, requests in expected.items()}
+
+
+def test_owners_of_each_other_end_somewhere() -> None:
+    found = roll_up([asking("a", ON_RACK, owner=ref("b")), asking("b", ON_RACK, owner=ref("a"))])
+    assert set(found) <= {ref("a"), ref("b")}
