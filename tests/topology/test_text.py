@@ -1,6 +1,6 @@
 import pytest
 
-from toposcope.topology.text import not_utf8, plural, printable, type_words, yaml_words
+from toposcope.topology.text import compact, not_utf8, parse, plural, printable, type_words, yaml_words
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,24 @@ def test_libraries_are_translated() -> None:
 def test_one_and_several() -> None:
     assert [f"{count} {plural(count, 'node')}" for count in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
     assert plural(2, "topology", "topologies") == "topologies"
+
+
+def test_what_is_written_reads_back() -> None:
+    document = {"a": [1, None, True], "b": {"ü": "\U0001f600"}}
+    assert compact(document) == '{"a":[1,null,true],"b":{"ü":"\U0001f600"}}'
+    assert parse(compact(document)) == parse(compact(document).encode()) == document
+
+
+def test_an_escaped_pair_is_one_character() -> None:
+    assert parse('"\\ud83d\\uDE00"') == "\U0001f600"
+
+
+@pytest.mark.parametrize("text", ["", "{", b"\xff", b'"\xed\xa0\x80"', '"\\ud800"', '{"\\uDC00": 1}', '["\\ud800\\n"]'])
+def test_what_is_no_text_or_no_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - what json and the codec say is theirs
+        parse(text)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    with pytest.raises(RecursionError):
+        parse("[" * 1_000_000)
