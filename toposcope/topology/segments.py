@@ -67,7 +67,7 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
         return None
     everywhere = frozenset.intersection(*carried.values())
     standing = {level.domain: level.key for level in used}
-    paths = {each: _path(each, everywhere, standing, catalogue) for each in set(carried.values())}
+    paths = {keys: _path(keys, everywhere, standing, catalogue) for keys in set(carried.values())}
     shared = frozenset.intersection(*map(frozenset, paths.values()))
     telling = frozenset(chain.from_iterable(paths.values())) - shared
     if not telling:
@@ -85,7 +85,7 @@ def divide(nodes: Table, catalogue: Catalogue, used: Iterable[Level] = ()) -> Se
         lacks = _lacks(has, members, others, telling, catalogue)
         seen = {key: unlike[key] for key in has if key in unlike}
         segments.append(Segment(path, own, *kinds.of(members), has, lacks, seen))
-    segments.sort(key=lambda each: (-each.nodes, each.examples))
+    segments.sort(key=lambda segment: (-segment.nodes, segment.examples))
     return Segmentation(tuple(segments), kinds.counts, kinds.doubtful)
 
 
@@ -145,17 +145,17 @@ class _Kinds:
     def __init__(self, nodes: Table, carried: Mapping[_Keys, _Carried], doubtful: frozenset[int]) -> None:
         self._nodes = nodes
         self._sets: list[_Carried | None] = [
-            None if i in doubtful else carried[kind.keys] for i, kind in enumerate(nodes.groups)
+            None if i in doubtful else carried[group.keys] for i, group in enumerate(nodes.groups)
         ]
         self.doubtful = tuple(sorted(nodes.names(i in doubtful for i in range(len(nodes.groups)))))
         self.counts: dict[_Carried, int] = {}
         self._gpus: Counter[_Carried] = Counter()
-        for each, kind, weight in zip(self._sets, nodes.groups, nodes.weights, strict=True):
-            if each is not None:
-                self.counts[each] = self.counts.get(each, 0) + weight
-                self._gpus[each] += weight * kind.hardware.gpus
+        for keys, group, weight in zip(self._sets, nodes.groups, nodes.weights, strict=True):
+            if keys is not None:
+                self.counts[keys] = self.counts.get(keys, 0) + weight
+                self._gpus[keys] += weight * group.hardware.gpus
 
     def of(self, chosen: Collection[_Carried]) -> tuple[int, int, tuple[str, ...]]:
         """Nodes, GPUs and the first names of those with one of these sets of level keys."""
         names = self._nodes.first_names([set_ in chosen for set_ in self._sets], EXAMPLES)
-        return sum(self.counts[each] for each in chosen), sum(self._gpus[each] for each in chosen), names
+        return sum(self.counts[keys] for keys in chosen), sum(self._gpus[keys] for keys in chosen), names
