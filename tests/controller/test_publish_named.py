@@ -75,11 +75,11 @@ class Site:
     def turn(self, wanted: Topology = TOPOLOGY, *keys: str) -> list[Published]:
         """One pass; what it says of what is not in sync."""
         said: list[Published | None] = []
-        for each in (self.grove, self.kai):
-            if each.served():
-                never = wanted.publish.get(each.name) == "Never"
-                said.append(each.retract(wanted) if never else each.publish(wanted, levels(*(keys or FOUR))))
-        return [each for each in said if each and not each.in_sync]
+        for publisher in (self.grove, self.kai):
+            if publisher.served():
+                never = wanted.publish.get(publisher.name) == "Never"
+                said.append(publisher.retract(wanted) if never else publisher.publish(wanted, levels(*(keys or FOUR))))
+        return [outcome for outcome in said if outcome and not outcome.in_sync]
 
     def entries(self) -> Any:
         """What the binding names."""
@@ -229,7 +229,7 @@ def test_never_takes_ours_away_first_and_the_entry_after_it(site: Site) -> None:
 def test_never_waits_for_who_holds_ours_and_the_entry_with_it(site: Site) -> None:
     both(site)
     with finalizer(site.api, OURS, "example.com/keep"):
-        assert {each.reason for each in site.turn(WITHOUT_KAI)} == {"Waiting"}
+        assert {outcome.reason for outcome in site.turn(WITHOUT_KAI)} == {"Waiting"}
         assert site.entries() == [ENTRY]
         start_grove(site.api)
     site.turn(WITHOUT_KAI)
@@ -364,7 +364,7 @@ LIFE: Final[tuple[tuple[Topology, tuple[str, ...], str, list[dict[str, str]] | N
 
 
 def live(site: Site) -> Iterator[tuple[Any, ...]]:
-    """Go through it until a controller is killed and another has followed. Grove starts anew after each pass."""
+    """Go through it until a controller is killed and another has followed. Grove starts anew after outcome pass."""
     mortal = site.last is not None
     for wanted, keys, owner, entries in LIFE:
         for _ in range(4):

@@ -35,7 +35,7 @@ def deployment(version: str, top: Any = None, decode: Any = None, prefill: Any =
     if version == ALPHA:
         spec["services"] = parts
     else:
-        spec["components"] = [{"name": name, **each} for name, each in parts.items()]
+        spec["components"] = [{"name": name, **component} for name, component in parts.items()]
     return {
         "apiVersion": f"nvidia.com/{version}",
         "kind": "DynamoGraphDeployment",

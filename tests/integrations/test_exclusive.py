@@ -65,8 +65,11 @@ def test_each_sub_group_has_a_host_of_its_own() -> None:
     workload = accepted(lws(leader_worker_set(2, 5, {GROUPS: RACK.key, SUBGROUPS: HOST.key}, **of(2))))
     assert workload.levels == (RACK, HOST)
     (group,) = workload.groups
-    assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
-    assert len({each.anti_affinity for each in group.groups}) == 1
+    assert [(below.copies, below.required, below.total()["pods"]) for below in group.groups] == [
+        (1, HOST, 3),
+        (1, HOST, 2),
+    ]
+    assert len({below.anti_affinity for below in group.groups}) == 1
     assert group.groups[0].anti_affinity != group.anti_affinity
 
 
@@ -74,7 +77,7 @@ def test_a_leader_that_is_in_no_sub_group() -> None:
     workload = accepted(lws(leader_worker_set(2, 5, {SUBGROUPS: HOST.key}, **of(2, "LeaderExcluded"))))
     (group,) = workload.groups
     assert (group.required, group.anti_affinity, [pods.name for pods in group.pods]) == (None, "", ["leader"])
-    assert [(each.copies, each.total()["pods"]) for each in group.groups] == [(2, 2)]
+    assert [(below.copies, below.total()["pods"]) for below in group.groups] == [(2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +158,7 @@ def test_groups_in_other_namespaces_do_not_count_for_a_leader_worker_set() -> No
 def test_each_job_has_a_rack_of_its_own() -> None:
     workload = accepted(jobs(jobset(replicated("a", 3, 4), replicated("b", 1, 2), annotations={JOBS: RACK.key})))
     a, b = workload.groups
-    assert [(each.copies, each.required, each.total()["pods"]) for each in (a, b)] == [(3, RACK, 4), (1, RACK, 2)]
+    assert [(below.copies, below.required, below.total()["pods"]) for below in (a, b)] == [(3, RACK, 4), (1, RACK, 2)]
     assert a.anti_affinity == b.anti_affinity != ""
 
 

@@ -227,12 +227,15 @@ def test_each_group_of_a_leader_worker_set_is_placed_by_itself() -> None:
 def test_segments_of_a_leader_worker_set() -> None:
     segmented = {SIZE: "2", SEGMENT: HOST.key}
     group = tree(leader_worker_set(3, 5, placed(RACK.key), segmented))
-    assert [(each.copies, each.required, each.total()["pods"]) for each in group.groups] == [(1, HOST, 3), (1, HOST, 2)]
+    assert [(below.copies, below.required, below.total()["pods"]) for below in group.groups] == [
+        (1, HOST, 3),
+        (1, HOST, 2),
+    ]
     sized = leader_worker_set(3, 5, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy={"subGroupSize": 2})
     assert tree(sized) == group
     excluded = {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"}
     apart = tree(leader_worker_set(3, 5, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy=excluded))
-    assert [(each.copies, each.total()["pods"]) for each in apart.groups] == [(2, 2)]
+    assert [(below.copies, below.total()["pods"]) for below in apart.groups] == [(2, 2)]
     assert [pods.name for pods in apart.pods] == ["leader"]
 
 
@@ -244,7 +247,7 @@ def test_segments_of_pytorch_workers() -> None:
     group = tree(workload("kubeflow.org/v1", "PyTorchJob", spec))
     leader, worker = group.groups
     assert leader.total()["pods"] == 1
-    assert [(each.copies, each.required, each.total()["pods"]) for each in worker.groups] == [
+    assert [(below.copies, below.required, below.total()["pods"]) for below in worker.groups] == [
         (2, RACK, 4),
         (1, RACK, 2),
     ]

@@ -22,7 +22,7 @@ FOUR_SHARDS = {"m1-a": "model-1", "m1-b": "model-1", "m2-a": "model-2", "m2-b": 
 def tree(group: Group) -> tuple[Any, ...]:
     """Required and preferred domain, pods, and the same of the groups below."""
     levels = (group.required and group.required.domain, group.preferred and group.preferred.domain)
-    return (*levels, sum(pods.count for pods in group.pods), [tree(each) for each in group.groups])
+    return (*levels, sum(pods.count for pods in group.pods), [tree(below) for below in group.groups])
 
 
 def test_groups_are_a_tree_in_the_order_of_the_pool() -> None:
@@ -85,7 +85,7 @@ def test_each_group_of_tasks_is_placed_by_itself() -> None:
     document["workflow"]["tasks"] = [{"name": "alone", "resource": "r"}]
     reading = read(document)
     assert reading.workload is not None
-    handles = [each.handle for each in (reading.workload, *reading.stages)]
+    handles = [workload.handle for workload in (reading.workload, *reading.stages)]
     assert handles == ["workflow/llm, group train", "workflow/llm, group then", "workflow/llm, group alone"]
 
 

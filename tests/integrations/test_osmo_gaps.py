@@ -107,7 +107,9 @@ def names_below(paths: list[list[Requirement]], at: tuple[str, ...]) -> list[str
 
 
 def members(paths: list[list[Requirement]], at: tuple[str, ...]) -> set[int]:
-    return {task for task, path in enumerate(paths) if tuple(each.group for each in path)[: len(at)] == at}
+    return {
+        task for task, path in enumerate(paths) if tuple(requirement.group for requirement in path)[: len(at)] == at
+    }
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -119,7 +121,7 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
     for _ in range(chance.randint(1, 6)):
         path: list[Requirement] = []
         for level in levels:
-            names = (*(each.group for each in path), chance.choice("xy"))
+            names = (*(requirement.group for requirement in path), chance.choice("xy"))
             required = kinds.setdefault(names, chance.random() < 0.5)
             path.append(Requirement(Field(None), level.domain, names[-1], required, level))
         paths.append(path)
@@ -128,13 +130,13 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
     kept = podgroup(paths)
     expected = set()
     for path in paths:
-        for number, each in enumerate(path, 1):
+        for number, requirement in enumerate(path, 1):
             group = tuple(one.group for one in path[:number])
             together = [other for tasks_of, other in kept if other.required and members(paths, group) <= tasks_of]
-            if each.required and all(rank(other) < rank(each) for other in together):
+            if requirement.required and all(rank(other) < rank(requirement) for other in together):
                 expected.add(group)
     assert gone == expected
 
 
-def rank(each: Requirement) -> int:
-    return LADDER.rank(each.level) if each.level else 0
+def rank(requirement: Requirement) -> int:
+    return LADDER.rank(requirement.level) if requirement.level else 0

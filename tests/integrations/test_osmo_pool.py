@@ -45,7 +45,7 @@ PLAIN = {"topology_keys": [{"key": "zone", "label": ZONE.key}]}
 )
 def test_where_pools_stand(document: dict[str, Any], names: list[str]) -> None:
     assert POOL.claims(document)
-    assert [(each.name, each.levels) for each in pools_of(document)] == [(name, (ZONE,)) for name in names]
+    assert [(topology.name, topology.levels) for topology in pools_of(document)] == [(name, (ZONE,)) for name in names]
 
 
 @pytest.mark.parametrize(

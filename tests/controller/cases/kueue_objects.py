@@ -51,8 +51,8 @@ def pod_sets(name: str, sets: Mapping[str, Mapping[str, Any]]) -> Workload:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "podSets": [
-                {"name": each, "count": 2, **({"topologyRequest": dict(request)} if request else {})}
-                for each, request in sets.items()
+                {"name": name, "count": 2, **({"topologyRequest": dict(request)} if request else {})}
+                for name, request in sets.items()
             ]
         },
     }

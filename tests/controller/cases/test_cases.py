@@ -48,6 +48,6 @@ def test_what_gets_past_an_api_server_is_found_by_the_controller(case: Invalid) 
 
 
 def test_grove_s_cases_are_all_here() -> None:
-    numbers = {int(found[1]) for each in (*CASES, *INVALID) if (found := re.match(r"TAS(\d+) ", each.name))}
+    numbers = {int(found[1]) for case in (*CASES, *INVALID) if (found := re.match(r"TAS(\d+) ", case.name))}
     assert numbers == set(range(1, 24))
     assert not {case.name for case in CASES} & set(kueue.PLACEMENT_ONLY)

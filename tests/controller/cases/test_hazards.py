@@ -216,7 +216,7 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
 @pytest.mark.parametrize("where", ["grove", "kai", "kueue"])
 def test_never_is_kept_where_everything_is_served(at: World, where: str) -> None:
     at.begin(grove.cluster(2))
-    never = {each: "Never" for each in ("grove", "kai", "kueue") if each != where}
+    never = {target: "Never" for target in ("grove", "kai", "kueue") if target != where}
     at.make_topology("cluster", {"levels": levels(*grove.THREE), "publish": never})
     at.look()
     said = at.said("cluster", Says())

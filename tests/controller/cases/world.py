@@ -146,7 +146,7 @@ class World:
             domains=tuple(level["domains"] for level in status["levels"]),
             required_by=_counts(status.get("requiredBy")),
             preferred_by=_counts(status.get("preferredBy")),
-            missed=tuple(each["domain"] for each in status.get("preferredBy") or () if not each["available"]),
+            missed=tuple(level["domain"] for level in status.get("preferredBy") or () if not level["available"]),
             conditions=_untrue(status["conditions"]),
             grove=None if binding is None else tuple((x["domain"], x["key"]) for x in binding["spec"]["levels"]),
             kai=self._node_labels(f"{KAI}/{name}"),
@@ -189,7 +189,9 @@ def _untrue(conditions: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, str
     The one that rows are about has its exact words always.
     """
     ours = (condition for condition in conditions if condition["type"] not in ADVISORY)
-    by_type = {each["type"]: (each["status"], each["reason"], each["message"]) for each in ours}
+    by_type = {
+        condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in ours
+    }
     available = by_type["TopologyLevelsAvailable"]
     if available[0] == "True":
         assert available[1:] == ("AllTopologyLevelsAvailable", LEVELS_AVAILABLE)

@@ -143,7 +143,9 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     nodes = 0
     for document in suggestions:
         status = api.get(f"{PATH}/{document['metadata']['name']}")["status"]
-        conditions = {each["type"]: (each["status"], each["message"]) for each in status["conditions"]}
+        conditions = {
+            condition["type"]: (condition["status"], condition["message"]) for condition in status["conditions"]
+        }
         assert conditions["Ready"][0] == "True", conditions
         assert [level["missing"] for level in status["levels"]] == [0] * len(document["spec"]["levels"])
         nodes += status["nodes"]

@@ -106,15 +106,15 @@ def test_without_a_generation_nccl_asks_the_machine(tmp_path: Path) -> None:
     written = write("n1", found, interconnect, None, None)
     assert "link_speed" not in written.text
     assert "<net" not in written.text, "NCCL would not read the NIC's speed then, and end"
-    assert any(each.startswith("PCIe speed") for each in written.unknown)
-    assert any(each.startswith("CPU architecture") for each in written.unknown)
+    assert any(fact.startswith("PCIe speed") for fact in written.unknown)
+    assert any(fact.startswith("CPU architecture") for fact in written.unknown)
 
 
 def test_links_are_left_out_where_nobody_says_where_they_end(tmp_path: Path) -> None:
     found, _ = described("dgx-h200", tmp_path)
     written = write("n1", found, None, "amd64", None)
     assert "nvlink target" not in written.text
-    assert any("NVSwitches" in each for each in written.unknown)
+    assert any("NVSwitches" in fact for fact in written.unknown)
 
 
 def test_what_cannot_be_written() -> None:

@@ -36,7 +36,7 @@ def path(suggestion: Suggestion) -> str:
 
 
 def expressions(suggestion: Suggestion) -> list[str]:
-    return [f"{each.operator} {each.key}" for each in suggestion.selector]
+    return [f"{requirement.operator} {requirement.key}" for requirement in suggestion.selector]
 
 
 def test_one_kind_of_nodes_is_the_whole_cluster() -> None:
@@ -52,17 +52,20 @@ def test_kinds_are_told_apart_by_the_keys_that_they_carry() -> None:
     h100 = [view(f"h{i}", {ZONE: "z", GPU_PRODUCT: "NVIDIA-H100"}) for i in range(4)]
     found = suggest([*gb200, *h100])
     assert found.reasons == ()
-    assert [each.name for each in found.found] == ["nvidia-gb200", "nvidia-h100"]
-    assert [path(each) for each in found.found] == ["zone > rack > nvlink-domain > host", "zone > nvlink-domain > host"]
+    assert [suggestion.name for suggestion in found.found] == ["nvidia-gb200", "nvidia-h100"]
+    assert [path(suggestion) for suggestion in found.found] == [
+        "zone > rack > nvlink-domain > host",
+        "zone > nvlink-domain > host",
+    ]
     assert expressions(found.found[0]) == [f"Exists {GPUS}", f"Exists {RACK}"]
     assert expressions(found.found[1]) == [f"Exists {GPUS}", f"DoesNotExist {RACK}"]
 
 
 def test_equal_products_get_numbers_and_unknown_ones_the_level() -> None:
     found = suggest([view("a", {RACK: "r"}), view("b", {BLOCK: "b"}), view("c", {})])
-    assert [each.name for each in found.found] == ["by-rack", "by-block", "others"]
+    assert [suggestion.name for suggestion in found.found] == ["by-rack", "by-block", "others"]
     both = [view("a", {RACK: "r", GPU_PRODUCT: "X"}), view("b", {GPU_PRODUCT: "X"})]
-    assert [each.name for each in suggest(both).found] == ["x-1", "x-2"]
+    assert [suggestion.name for suggestion in suggest(both).found] == ["x-1", "x-2"]
 
 
 def test_a_level_that_crosses_another_is_left_out_and_told() -> None:
@@ -93,7 +96,7 @@ def test_without_an_agent_there_is_nothing_to_suggest() -> None:
 
 def test_placeholders_are_no_values() -> None:
     found = suggest([view("a", {RACK: "r"}), view("b", {RACK: "no-topology"})])
-    assert [node.name for each in found.found for node in each.nodes] == ["a"]
+    assert [node.name for suggestion in found.found for node in suggestion.nodes] == ["a"]
     assert found.found[0].selector, "the default would take the other node in"
     assert found.reasons == (
         "1 node has (b) a placeholder (no-topology or an empty value) for a level; make sure it gets a value",
@@ -103,7 +106,7 @@ def test_placeholders_are_no_values() -> None:
 def test_kinds_that_no_selector_tells_apart() -> None:
     """Every key of the third kind is on one of the first kind's nodes too."""
     first = [view("a", {ZONE: "z", "failure-domain.beta.kubernetes.io/zone": "z"}), view("b", {ZONE: "z"})]
-    assert [len(each.nodes) for each in suggest(first).found] == [2]
+    assert [len(suggestion.nodes) for suggestion in suggest(first).found] == [2]
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -117,11 +120,11 @@ def test_selectors_take_in_exactly_their_nodes_whatever_they_carry(seed: int) ->
     ]
     found = suggest(nodes)
     seen: list[str] = []
-    for each in found.found:
-        taken = [node for node in nodes if all(requirement.holds(node) for requirement in each.selector)]
-        assert taken == sorted(each.nodes, key=nodes.index)
-        assert all(node.label(level.key) for node in each.nodes for level in each.levels)
+    for suggestion in found.found:
+        taken = [node for node in nodes if all(requirement.holds(node) for requirement in suggestion.selector)]
+        assert taken == sorted(suggestion.nodes, key=nodes.index)
+        assert all(node.label(level.key) for node in suggestion.nodes for level in suggestion.levels)
         seen += [node.name for node in taken]
     assert len(seen) == len(set(seen))
-    assert len({each.name for each in found.found}) == len(found.found)
+    assert len({suggestion.name for suggestion in found.found}) == len(found.found)
     assert len(seen) == len(nodes) or found.reasons

@@ -1,15 +1,16 @@
-"""Slurm's files, checked by reading them again: every node once, every switch once, sizes that Slurm would take."""
+"""Slurm's files, read again by a reader of their own: every node once, every switch once, sizes that Slurm accepts."""
 
 import random
+import re
 from itertools import product
 from typing import Any
 
 import pytest
 
-from tests.integrations.export.test_hostlist import expanded
 from tests.support.cluster import BLOCK, RACK, ZONE, gpu_node
 from toposcope.api.label_keys import HOSTNAME, NVLINK_DOMAIN
 from toposcope.integrations.framework.levels import ExportError
+from toposcope.integrations.slurm.hostlist import hostlist
 from toposcope.integrations.slurm.topology import block_conf, blocks, inner_levels, topology_yaml, tree, tree_conf
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
@@ -75,7 +76,7 @@ def test_a_tree_as_slurm_writes_it() -> None:
 @pytest.mark.parametrize("seed", range(80))
 def test_every_node_hangs_from_one_switch_and_every_switch_from_the_root(seed: int) -> None:
     table = random_cluster(seed)
-    complete = {each.name for each in table if all(each.label(x.key) for x in inner_levels(LEVELS, table))}
+    complete = {facts.name for facts in table if all(facts.label(x.key) for x in inner_levels(LEVELS, table))}
     if not complete:
         with pytest.raises(ExportError, match="no node carries all levels"):
             tree(LEVELS, table)
@@ -91,7 +92,7 @@ def test_every_node_hangs_from_one_switch_and_every_switch_from_the_root(seed: i
     assert len(switches.keys() - set(children)) == 1, "one root"
     assert switches.keys() >= set(children)
     assert all(("Nodes" in switch) != ("Switches" in switch) for switch in switches.values())
-    assert switches.keys().isdisjoint(each.name for each in table)
+    assert switches.keys().isdisjoint(facts.name for facts in table)
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -103,7 +104,7 @@ def test_nodes_share_a_leaf_switch_exactly_when_they_share_the_whole_path(seed: 
     except ExportError:
         return
     leaf = {name: switch.name for switch in found.switches for name in switch.nodes}
-    path = {each.name: tuple(each.label(level.key) for level in levels) for each in table if each.name in leaf}
+    path = {facts.name: tuple(facts.label(level.key) for level in levels) for facts in table if facts.name in leaf}
     for (one, here), (other, there) in product(leaf.items(), leaf.items()):
         assert (here == there) == (path[one] == path[other])
 
@@ -140,7 +141,7 @@ def test_no_block_is_smaller_than_the_base_and_each_size_doubles(seed: int) -> N
     assert all(len(block.nodes) >= found.sizes[0] for block in found.blocks)
     assert all(b == 2 * a for a, b in zip(found.sizes, found.sizes[1:], strict=False))
     names = [name for block in found.blocks for name in block.nodes]
-    assert sorted([*names, *found.left_out]) == sorted(each.name for each in table)
+    assert sorted([*names, *found.left_out]) == sorted(facts.name for facts in table)
     assert len({block.name for block in found.blocks}) == len(found.blocks)
 
 
@@ -151,7 +152,7 @@ def test_no_block_at_all() -> None:
 
 def test_topology_yaml_holds_both() -> None:
     found: list[dict[str, Any]] = topology_yaml("c", tree(LEVELS[:2], two_blocks()), blocks(LEVELS[:3], two_blocks()))
-    assert [next(iter(each)) for each in found] == ["topology", "topology"], "must be the first field"
+    assert [next(iter(document)) for document in found] == ["topology", "topology"], "must be the first field"
     assert found == [
         {
             "topology": "c-tree",
@@ -173,3 +174,57 @@ def test_topology_yaml_holds_both() -> None:
             },
         },
     ]
+
+
+def expanded(text: str) -> list[str]:
+    names = []
+    for part in re.findall(r"[^,\[]+(?:\[[^\]]*\])?", text):
+        head, bracket, inside = part.partition("[")
+        if not bracket:
+            names.append(head)
+            continue
+        for span in inside.rstrip("]").split(","):
+            low, dash, high = span.partition("-")
+            if not dash:
+                names.append(head + low)
+            else:
+                assert len(high) >= len(low)
+                assert int(high) > int(low)
+                names += [head + str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+    return names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([f"node{i:03}" for i in range(1, 19)], "node[001-018]"),
+        (["a"], "a"),
+        ([], ""),
+        (["n1"], "n1"),
+        (["n2", "n10", "n1", "n2"], "n[1-2,10]"),
+        ([f"n{i}" for i in range(8, 13)], "n[8-12]"),
+        ([f"n{i:02}" for i in range(98, 103)], "n[98-102]"),
+        (["n1", "n01"], "n[1,01]"),
+        (["rack-1-gpu-1", "rack-1-gpu-2", "rack-2-gpu-1"], "rack-1-gpu-[1-2],rack-2-gpu-1"),
+        (["ip-10-0-0-1.ec2.internal", "ip-10-0-0-2.ec2.internal"], "ip-10-0-0-1.ec2.internal,ip-10-0-0-2.ec2.internal"),
+    ],
+)
+def test_ranges(names: list[str], text: str) -> None:
+    assert hostlist(names) == text
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_every_name_comes_back_once(seed: int) -> None:
+    rng = random.Random(seed)
+    prefixes = ["n", "node-", "a1b", "x.y", "", "gpu0"][: rng.randint(1, 6)]
+    names = {
+        rng.choice(prefixes) + str(rng.randint(0, rng.choice([12, 120, 10**12]))).zfill(rng.choice([1, 1, 2, 3]))
+        for _ in range(rng.randint(1, 80))
+    } | set(rng.sample(["login", "head", "a.b"], rng.randint(0, 3)))
+    back = expanded(hostlist(names))
+    assert sorted(back) == sorted(names)
+
+
+def test_a_long_row_is_cut_where_slurm_stops_to_read() -> None:
+    text = hostlist(f"n{number}" for number in range(100_000))
+    assert text == "n[0-59999,60000-99999]"

@@ -103,13 +103,13 @@ class Group:
 
 def groups_of(devices: Sequence[Device], links: LinkMatrix) -> list[Group]:
     """The devices by the switches that they share (PIX) and those above these (PXB)."""
-    found = []
+    groups = []
     for members in _joined(range(len(devices)), links, {PIX, PXB}):
         switches = _joined(members, links, {PIX})
         # Firmware may not tell a card's NUMA node; its neighbours behind the same switch share it.
         numa = next((n for n in (devices[position].numa for position in members) if n is not None), -1)
-        found.append(Group(numa, tuple(map(tuple, switches))))
-    return found
+        groups.append(Group(numa, tuple(map(tuple, switches))))
+    return groups
 
 
 def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) -> list[list[int]]:
@@ -119,15 +119,15 @@ def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) 
     while left:
         first = next(iter(left))
         del left[first]
-        found, frontier = [first], [first]
+        joined, frontier = [first], [first]
         while frontier:
             row = links.cells[frontier.pop()]
             reached = [other for other in left if row[other] in near]
             for other in reached:
                 del left[other]
-            found += reached
+            joined += reached
             frontier += reached
-        groups.append(sorted(found))
+        groups.append(sorted(joined))
     return groups
 
 
