@@ -75,21 +75,21 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
     what = f"{agents} agents, {nodes:,} nodes, kube-apiserver"
     idling = Peer("the servers at rest, as long", Sample((1000 * quiet * reads.elapsed / agents,), "ms"))
     yield Figure(f"{what}: first connection and read of the Node, server CPU each", reads.of_servers, None, (idling,))
-    for title, found in (
+    for title, costs in (
         (f"all labels for the first time, over {over:.0f} s", first),
         (f"one label changed, over {over:.0f} s", spread),
         ("one label changed, back to back", burst),
     ):
-        idling = Peer("the servers at rest, as long", Sample((1000 * quiet * found.elapsed / agents,), "ms"))
-        yield Figure(f"{what}: {title}, server CPU each", found.of_servers, None, (idling,))
-        yield Figure("  controller CPU each", found.of_controller)
-        yield Figure("  write answered to seen by a watch, p50", Sample(found.lags, "ms"))
-        yield Figure("  the same, p99", Sample(found.lags, "ms", 0.99))
-        yield Figure("  writes", Sample((agents / found.elapsed,), "/s"))
+        idling = Peer("the servers at rest, as long", Sample((1000 * quiet * costs.elapsed / agents,), "ms"))
+        yield Figure(f"{what}: {title}, server CPU each", costs.of_servers, None, (idling,))
+        yield Figure("  controller CPU each", costs.of_controller)
+        yield Figure("  write answered to seen by a watch, p50", Sample(costs.lags, "ms"))
+        yield Figure("  the same, p99", Sample(costs.lags, "ms", 0.99))
+        yield Figure("  writes", Sample((agents / costs.elapsed,), "/s"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Costs:
     """What so much work took: CPU of servers and controller for each piece and the lags in ms, all of it in seconds."""
 
     of_servers: Sample
@@ -127,10 +127,10 @@ def _hurt(raw: RawNode) -> RawNode:
 
 
 def _server_pids() -> list[int]:
-    found = [child.pid for child in psutil.Process().children() if child.name() in _SERVERS]
-    if len(found) != len(_SERVERS):
-        raise MeasurementError(f"{len(found)} of the processes {', '.join(_SERVERS)} run below this one")
-    return found
+    pids = [child.pid for child in psutil.Process().children() if child.name() in _SERVERS]
+    if len(pids) != len(_SERVERS):
+        raise MeasurementError(f"{len(pids)} of the processes {', '.join(_SERVERS)} run below this one")
+    return pids
 
 
 def _quiet(servers: Sequence[int]) -> float:
@@ -147,7 +147,7 @@ def _publish(
     controller: int,
     over: float,
     seen: _Seen,
-) -> _Found:
+) -> _Costs:
     """Every agent publishes once; how long after the answer a watch showed it, which may be before it."""
     answered: dict[tuple[str, str], float] = {}
 
@@ -158,15 +158,15 @@ def _publish(
         answered[metadata["name"], metadata["resourceVersion"]] = time.monotonic()
 
     work = [lambda p=p, d=d: publish(p, d) for p, d in zip(fleet, descriptions, strict=True)]
-    found = _measure(work, servers, controller, over)
+    costs = _measure(work, servers, controller, over)
     with seen.changed:
         if not seen.changed.wait_for(lambda: answered.keys() <= seen.at.keys(), _PATIENCE):
             raise MeasurementError(f"{len(answered.keys() - seen.at.keys())} writes were not shown by the watch")
         lags = tuple(1000 * max(seen.at[write] - at, 0.0) for write, at in answered.items())
-    return _Found(found.of_servers, found.of_controller, lags, found.elapsed)
+    return _Costs(costs.of_servers, costs.of_controller, lags, costs.elapsed)
 
 
-def _measure(work: Sequence[Callable[[], object]], servers: Sequence[int], controller: int, over: float) -> _Found:
+def _measure(work: Sequence[Callable[[], object]], servers: Sequence[int], controller: int, over: float) -> _Costs:
     """Do all of it, each piece at its time; the first failure is raised."""
     before = sum(map(cpu_seconds, servers)), idle(controller)
     began = time.monotonic()
@@ -182,7 +182,7 @@ def _measure(work: Sequence[Callable[[], object]], servers: Sequence[int], contr
     used = idle(controller) - before[1]
     served = sum(map(cpu_seconds, servers)) - before[0]
     each = 1000 / len(work)
-    return _Found(Sample((each * served,), "ms"), Sample((each * used,), "ms"), (), elapsed)
+    return _Costs(Sample((each * served,), "ms"), Sample((each * used,), "ms"), (), elapsed)
 
 
 @contextmanager

@@ -144,8 +144,8 @@ def _shown(page: Page, selector: str, text: str = "") -> float:
 
 def _cpu(session: CDPSession) -> float:
     """Milliseconds that the page's main thread has worked so far."""
-    found = {metric["name"]: float(metric["value"]) for metric in session.send("Performance.getMetrics")["metrics"]}
-    return 1000 * found["TaskDuration"]
+    metrics = {metric["name"]: float(metric["value"]) for metric in session.send("Performance.getMetrics")["metrics"]}
+    return 1000 * metrics["TaskDuration"]
 
 
 def _heap(session: CDPSession) -> float:
@@ -175,12 +175,12 @@ class _Nothing:
 
 def _made(nodes: int, sick: bool, most: int) -> list[NodeView]:
     decode = Decoder()
-    found = []
+    nodes_made = []
     for at, document in zip(range(most), large_cluster(nodes), strict=False):
         if at % _SICK == 0 and sick:
             document["metadata"]["labels"][STATE] = "degraded"
-        found.append(decode.node(partial(msgspec.convert, document)))
-    return found
+        nodes_made.append(decode.node(partial(msgspec.convert, document)))
+    return nodes_made
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def sizes(roots: Iterable[tuple[str, object]]) -> dict[str, int]:
 
     Of a class that is not counted as a root only its instances are looked into, and no module.
     """
-    found: Counter[str] = Counter()
+    entries: Counter[str] = Counter()
     seen: set[int] = set()
     kept: list[object] = []  # what is made by looking must live until the end, or its identity is given out again
     stack = list(roots)
@@ -57,11 +57,11 @@ def sizes(roots: Iterable[tuple[str, object]]) -> dict[str, int]:
         seen.add(id(item))
         kept.append(item)
         if isinstance(item, _COUNTED):
-            found[name] += len(item)
+            entries[name] += len(item)
         elif isinstance(item, functools._lru_cache_wrapper) and item.cache_info().maxsize is None:  # noqa: SLF001 - the only name that the type has
-            found[f"{item.__qualname__}()"] += item.cache_info().currsize
+            entries[f"{item.__qualname__}()"] += item.cache_info().currsize
         stack.extend(_below(name, item))
-    return dict(found)
+    return dict(entries)
 
 
 def process_roots(packages: frozenset[str]) -> Iterator[tuple[str, object]]:

@@ -103,9 +103,9 @@ def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]
         with ThreadPoolExecutor(_LOADERS) as pool:
             for i, loader in enumerate(clients):
                 pool.submit(_load, loader, nodes, i)
-        found = len(client.call(Request("GET", NODES, {}))["items"])
-        if found != nodes:
-            raise MeasurementError(f"{found} of {nodes} nodes were taken")
+        taken = len(client.call(Request("GET", NODES, {}))["items"])
+        if taken != nodes:
+            raise MeasurementError(f"{taken} of {nodes} nodes were taken")
         _create(client, PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": {}})
         yield folder, environment, client
 

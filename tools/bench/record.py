@@ -31,9 +31,9 @@ class Recorder:
         """Every call in order, with the arguments themselves."""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._nvml, name)
-        is_call = name.startswith("nvml") and callable(found) and not isinstance(found, type)
-        return partial(self._call, name, found) if is_call else found
+        member = getattr(self._nvml, name)
+        is_call = name.startswith("nvml") and callable(member) and not isinstance(member, type)
+        return partial(self._call, name, member) if is_call else member
 
     def _call(self, name: str, function: Any, *arguments: Any) -> Any:
         self.calls.append((name, arguments))

@@ -35,9 +35,9 @@ class Replay:
         self._functions = {name for name, _ in self._answers}
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._pynvml, name)
-        if not name.startswith("nvml") or not callable(found) or isinstance(found, type):
-            return found
+        member = getattr(self._pynvml, name)
+        if not name.startswith("nvml") or not callable(member) or isinstance(member, type):
+            return member
         function = partial(self._answer, name) if name in self._functions else self._refuse
         setattr(self, name, function)  # found without this method from now on
         return function

@@ -166,10 +166,10 @@ def _commands(curves: Curves, nodes: int, runs: int) -> None:
         file, work = Path(folder) / "cluster.json", Path(folder) / "work.yaml"
         work.write_text(WORKLOAD, encoding="utf-8")
         pods = write_cluster(file, nodes)
-        found = runs_on(file, work, runs)
+        results = runs_on(file, work, runs)
     if not pods:
         raise MeasurementError("the cluster of the commands has no pods")
     for command in ("tree", "check"):
-        curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in found[command]), "s"))
-        curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in found[command]), "MiB"))
-    curves.add("read the file only, CPU", "s", nodes, Sample(tuple(run[0] for run in found["read"]), "s"), limit=True)
+        curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in results[command]), "s"))
+        curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in results[command]), "MiB"))
+    curves.add("read the file only, CPU", "s", nodes, Sample(tuple(run[0] for run in results["read"]), "s"), limit=True)

@@ -114,11 +114,11 @@ def _several(runs: int, program: str, expected: bytes, *arguments: str) -> Runs:
     return [_run(program, expected, *arguments) for _ in range(runs + (runs > 1))][runs > 1 :]
 
 
-def _figures(what: str, found: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
+def _figures(what: str, results: Runs, beside: dict[str, Runs]) -> Iterator[Figure]:
     units = ("CPU", "s"), ("  elapsed", "s"), ("  peak memory", "MiB")
     for i, (name, unit) in enumerate(units):
         peers = tuple(Peer(peer, Sample(tuple(run[i] for run in runs), unit)) for peer, runs in beside.items())
-        yield Figure(f"{what}, {name}" if i == 0 else name, Sample(tuple(run[i] for run in found), unit), None, peers)
+        yield Figure(f"{what}, {name}" if i == 0 else name, Sample(tuple(run[i] for run in results), unit), None, peers)
 
 
 def write_cluster(file: Path, nodes: int) -> int:

@@ -1,4 +1,4 @@
-"""`python -m chaos`: break a cluster at random, from a printed seed, and judge it from outside.
+"""`make chaos`: break a cluster at random, from a printed seed, and judge it from outside.
 
 A run is as many rounds as fit into its time. Each lets one to three faults loose at once, heals them, waits until all
 is as it should be, and judges what an observer and the audit log have seen. At the first violation the schedule is
@@ -152,16 +152,16 @@ def _faults(only: str | None) -> list[Fault]:
     unknown = sorted(set(names) - set(FAULTS))
     if unknown:
         raise ScheduleError(f"--only: there is no fault {', '.join(unknown)}; --list shows those that there are")
-    found = []
+    faults = []
     for name in names:
         missing = FAULTS[name].missing()
         if missing:
             print(f"left out: {name}: {missing}", flush=True)
         else:
-            found.append(FAULTS[name])
-    if not found:
+            faults.append(FAULTS[name])
+    if not faults:
         raise ScheduleError("--only: none of these faults can be had here")
-    return found
+    return faults
 
 
 def _shrink(binaries: Binaries, scale: Scale, failed: Outcome) -> None:

@@ -60,7 +60,7 @@ class AuditLog:
     def read(self) -> tuple[list[Write], list[Write]]:
         """Writes that succeeded, and those of which nobody knows: the server died with them in hand. Oldest first."""
         done = [write for line in self._lines() if (write := self._take(line))]
-        lost = [found for found in map(_write, self._began.values()) if found]
+        lost = [write for write in map(_write, self._began.values()) if write]
         return sorted(done, key=lambda write: write.done), sorted(lost, key=lambda write: write.came)
 
     def _take(self, line: dict[str, Any]) -> Write | None:

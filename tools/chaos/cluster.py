@@ -64,10 +64,10 @@ def machine_node(machine: Machine) -> dict[str, Any]:
         "example.com/pool": f"pool-{number}",
         "gpu.topology.example.com/lookalike": "not-ours",
     }
-    found = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
-    found["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
-    found["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
-    return found
+    node = bare(node_object(machine.node, labels, machine.gpus, uid="0"))
+    node["metadata"]["annotations"] |= {"example.com/note": "keep", BEAT: "0"}
+    node["spec"] = {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]}
+    return node
 
 
 def other_nodes() -> Iterator[dict[str, Any]]:
@@ -77,9 +77,9 @@ def other_nodes() -> Iterator[dict[str, Any]]:
 
 def passing_node() -> dict[str, Any]:
     """A Node like the others, that comes and goes."""
-    found = next(other_nodes())
-    found["metadata"] |= {"name": "passing", "labels": {**found["metadata"]["labels"], HOSTNAME: "passing"}}
-    return found
+    node = next(other_nodes())
+    node["metadata"] |= {"name": "passing", "labels": {**node["metadata"]["labels"], HOSTNAME: "passing"}}
+    return node
 
 
 def foreign_objects() -> list[tuple[str, dict[str, Any]]]:

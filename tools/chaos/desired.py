@@ -57,13 +57,13 @@ def desired(api: AdminApi, folder: Path, *, late_grove: bool = False) -> dict[st
 
 def observed(api: AdminApi) -> dict[str, Any]:
     """Path of each object that Toposcope writes, or that follows from it, to what it says. Raises AssertionError."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for item in api.get(TOPOLOGIES)["items"]:
-        found[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
+        contents[f"{TOPOLOGIES}/{item['metadata']['name']}"] = timeless(item.get("status") or {})
     for collection in PUBLISHED:
         for item in api.get(collection)["items"]:
-            found[f"{collection}/{item['metadata']['name']}"] = timeless(item["spec"])
-    return found
+            contents[f"{collection}/{item['metadata']['name']}"] = timeless(item["spec"])
+    return contents
 
 
 def timeless(value: Any) -> Any:
@@ -73,18 +73,20 @@ def timeless(value: Any) -> Any:
     return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
-def differences(wanted: Any, found: Any, where: str = "") -> list[str]:
+def differences(wanted: Any, actual: Any, where: str = "") -> list[str]:
     """Where two documents differ, in words."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        keys = sorted(wanted.keys() | found.keys())
-        return [line for key in keys for line in differences(wanted.get(key), found.get(key), f"{where} {key}".strip())]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        keys = sorted(wanted.keys() | actual.keys())
+        return [
+            line for key in keys for line in differences(wanted.get(key), actual.get(key), f"{where} {key}".strip())
+        ]
+    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
         return [
             line
-            for number, (one, other) in enumerate(zip(wanted, found, strict=True))
+            for number, (one, other) in enumerate(zip(wanted, actual, strict=True))
             for line in differences(one, other, f"{where}[{number}]")
         ]
-    return [] if wanted == found else [f"{where}: is {str(found)[:160]}, should be {str(wanted)[:160]}"]
+    return [] if wanted == actual else [f"{where}: is {str(actual)[:160]}, should be {str(wanted)[:160]}"]
 
 
 def _run_once(kubeconfig: Path) -> None:

@@ -42,14 +42,14 @@ class Leaks:
 
     def trends(self) -> list[Trend]:
         """How sizes developed, of every process that was seen often enough."""
-        found = []
+        trends = []
         for (name, _), sizes in self._sizes.items():
             part = len(sizes) // 3
             if len(sizes) >= _FEWEST:
                 for field in fields(Size):
                     values = [getattr(size, field.name) for size in sizes]
-                    found.append(Trend(name, field.name, median(values[:part]), median(values[-part:]), len(values)))
-        return found
+                    trends.append(Trend(name, field.name, median(values[:part]), median(values[-part:]), len(values)))
+        return trends
 
     def judge(self, findings: Findings) -> None:
         """Take down what grew."""

@@ -24,12 +24,12 @@ def tables(
     seconds: float,
 ) -> dict[str, list[list[str]]]:
     """The tables of a run, each with its head first; one that would have nothing else is left out."""
-    found = {
+    named = {
         "invariants": _invariants(outcomes, checks),
         "faults": _faults(outcomes),
         "processes": _processes(trends, speeds, seconds),
     }
-    return {name: rows for name, rows in found.items() if rows[1:]}
+    return {name: rows for name, rows in named.items() if rows[1:]}
 
 
 def _faults(outcomes: Sequence[Outcome]) -> list[list[str]]:

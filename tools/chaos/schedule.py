@@ -50,10 +50,10 @@ def read(text: str, actors: Sequence[str]) -> Schedule:
     """The schedule in a text. Raises ScheduleError."""
     steps = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        found = _STEP.fullmatch(part)
-        if found is None:
+        match = _STEP.fullmatch(part)
+        if match is None:
             raise ScheduleError(f"{part!r} is no step; write FAULT@START+SECONDS or FAULT@START+SECONDS:TARGET")
-        step = Step(found[1], float(found[2]), float(found[3]), found[4] or "")
+        step = Step(match[1], float(match[2]), float(match[3]), match[4] or "")
         fault = FAULTS.get(step.fault)
         if fault is None:
             raise ScheduleError(f"{part!r}: there is no fault {step.fault}; --list shows those that there are")

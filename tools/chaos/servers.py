@@ -61,8 +61,8 @@ class Servers(RealApiServer):
 
     def compact(self) -> None:
         """Make etcd forget every version but the present one: watches that begin at an older one get 410."""
-        found = self._ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})
-        self._ask_etcd("/v3/kv/compaction", {"revision": found["header"]["revision"], "physical": True})
+        answer = self._ask_etcd("/v3/kv/range", {"key": base64.b64encode(b"/").decode()})
+        self._ask_etcd("/v3/kv/compaction", {"revision": answer["header"]["revision"], "physical": True})
 
     def save(self) -> Path:
         """Copy etcd's data as it is now; `restore` sets it back to this."""
@@ -87,8 +87,8 @@ class Servers(RealApiServer):
     def _ask_etcd(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         data = json.dumps(body).encode()
         with urllib.request.urlopen(self._etcd_url + path, data, timeout=5) as answer:  # noqa: S310 - a URL of ours
-            found: dict[str, Any] = json.load(answer)
-            return found
+            decoded: dict[str, Any] = json.load(answer)
+            return decoded
 
     def _apiserver(self) -> list[Path | str]:
         return [

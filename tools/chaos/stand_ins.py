@@ -80,8 +80,8 @@ def collect_garbage(api: AdminApi) -> None:
         return
     living = {item["metadata"]["uid"] for item in topologies["items"]} if code == 200 else set()
     for collection in PUBLISHED:
-        code, found = api.request("GET", collection)
-        for item in found["items"] if code == 200 else ():
+        code, listed = api.request("GET", collection)
+        for item in listed["items"] if code == 200 else ():
             owners = _owners(item)
             if owners and not owners & living:
                 api.request("DELETE", f"{collection}/{item['metadata']['name']}")

@@ -1,4 +1,4 @@
-"""What was found, from whatever thread."""
+"""Violations, reported from any thread."""
 
 from __future__ import annotations
 

@@ -195,21 +195,21 @@ class World:
                 f"{path} is served",
                 patience=patience,
             )
-            code, found = self.api.request("POST", path, document)
+            code, answer = self.api.request("POST", path, document)
             while code == 409 and path.split("/")[2] in self.published_writes.free:
                 there = f"{path}/{document['metadata']['name']}"
                 if self._is_planted(there, document):
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
                 self.api.request("DELETE", there)
-                code, found = self.api.request("POST", path, document)
+                code, answer = self.api.request("POST", path, document)
             if code == 201:
-                self.observer.objects[path].plant(found)
+                self.observer.objects[path].plant(answer)
 
     def _is_planted(self, path: str, document: dict[str, Any]) -> bool:
         """Whether what stands there is what others made, by its labels."""
-        code, found = self.api.request("GET", path)
-        return code == 200 and found["metadata"].get("labels") == document["metadata"]["labels"]
+        code, answer = self.api.request("GET", path)
+        return code == 200 and answer["metadata"].get("labels") == document["metadata"]["labels"]
 
     def add_topologies(self) -> None:
         """Create the ClusterTopologies, or give those that are there their specs."""
@@ -272,17 +272,17 @@ class World:
         """What is not as it should be in the end, in words; empty when everything is."""
         try:
             there = observed(self.api)
-            found = [
+            missing = [
                 *self._node_differences(),
                 *min((differences(goal, there) for goal in self._wanted()), key=len),
             ]
-            found += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
+            missing += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
             leaders = [actor.name for actor in self.controllers if actor.program.leads()]
         except _UNANSWERED as error:
             return [f"the API server: {type(error).__name__}: {error}"[:300]]
         if len(leaders) != 1:
-            found.append(f"{len(leaders)} controllers say that they lead")
-        return found
+            missing.append(f"{len(leaders)} controllers say that they lead")
+        return missing
 
     def _wanted(self) -> Iterator[dict[str, Any]]:
         """What may be in the end: who made KAI's Topologies depends on whether Grove was there then."""
@@ -307,22 +307,22 @@ class World:
         except _UNANSWERED as error:
             return [f"the API server: {type(error).__name__}: {error}"[:300]]
         wanted = self.desired[path]["nodes"] + 1
-        found = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
+        missing = [] if nodes == wanted else [f"a new Node was not noticed: {nodes} nodes, should be {wanted}"]
         edited = levels != self.desired[f"{GROVE}/cluster"]["levels"]
-        return [*found, *(["an edit of Grove's resource was not put back"] if edited else [])]
+        return [*missing, *(["an edit of Grove's resource was not put back"] if edited else [])]
 
     def _node_differences(self) -> list[str]:
-        found = []
+        missing = []
         for machine in self.machines:
             code, node = self.api.request("GET", f"{NODES}/{machine.node}")
             if code != 200:
                 return [f"node {machine.node}: {code}"]
             labels = node["metadata"].get("labels") or {}
             now = {key: value for key, value in labels.items() if key.startswith(PREFIX)}
-            found += differences(machine.healthy, now, f"node {machine.node}:")
+            missing += differences(machine.healthy, now, f"node {machine.node}:")
             if _MATRIX not in (node["metadata"].get("annotations") or {}):
-                found.append(f"node {machine.node}: no annotation {_MATRIX}")
-        return found
+                missing.append(f"node {machine.node}: no annotation {_MATRIX}")
+        return missing
 
     def _until(
         self, done: Callable[[], bool], what: str, missing: Callable[[], list[str]] = list, patience: float = _PATIENCE
@@ -342,8 +342,8 @@ class World:
     def add_crd(self, crd: dict[str, Any]) -> None:
         """Create a CRD if it is not there, and wait until it is served."""
         name = crd["metadata"]["name"]
-        code, found = self.api.request("GET", f"{CRDS}/{name}")
-        if code == 200 and found["metadata"].get("deletionTimestamp"):
+        code, answer = self.api.request("GET", f"{CRDS}/{name}")
+        if code == 200 and answer["metadata"].get("deletionTimestamp"):
             self.api.remove_crd(name)
         if self.api.request("GET", f"{CRDS}/{name}")[0] != 200:
             self.api.create(CRDS, crd)

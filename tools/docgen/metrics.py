@@ -82,11 +82,11 @@ def notes() -> dict[str, dict[str, str]]:
 
     Raises ForgottenNoteError when a metric that is spoken of does not exist.
     """
-    found: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
-    unknown = found.keys() - {family.name for family in (*agent_families(), *controller_families())}
+    notes: dict[str, dict[str, str]] = tomllib.loads(NOTES.read_text(encoding="utf-8"))
+    unknown = notes.keys() - {family.name for family in (*agent_families(), *controller_families())}
     if unknown:
         raise ForgottenNoteError(f"{NOTES.name}: no such metric: {', '.join(sorted(unknown))}")
-    return found
+    return notes
 
 
 def _families(registry: _Collected) -> Iterator[Family]:

@@ -133,8 +133,8 @@ def _part(name: str) -> str:
 @cache
 def _schema() -> dict[str, Any]:
     (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
-    return found
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -105,8 +105,8 @@ class _Repeated(io.RawIOBase):
             block = min(self._left, 1000)
             self._rest += self._once * block
             self._left -= block
-        found, self._rest = self._rest[:size], self._rest[size:]
-        return found
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return piece
 
 
 def _refused_from_file(content: bytes) -> str:
@@ -168,8 +168,8 @@ def _spec() -> str:
 
     levels = [{"domain": f"d{i}", "key": f"example.com/l{i}"} for i in range(20_000)]
     topology = read({"metadata": {"name": "t", "uid": "u"}, "spec": {"levels": levels, "required": ["x"] * 20_000}})
-    found = assess(topology, (), Absences(), 0.0)
-    for condition in conditions_of(topology, found, (), anything_served=True):
+    assessment = assess(topology, (), Absences(), 0.0)
+    for condition in conditions_of(topology, assessment, (), anything_served=True):
         refusal(condition.message)
     return f"{len(topology.problems):,} problems, the first ones reported"
 

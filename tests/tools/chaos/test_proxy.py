@@ -44,10 +44,18 @@ class Client:
     def __init__(self, port: int, certificates: Certificates, timeout: float = 20.0) -> None:
         context = ssl.create_default_context(cafile=certificates.ca)
         self.connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=timeout)
+        self._responses: list[http.client.HTTPResponse] = []
 
     def get(self, path: str = "/") -> http.client.HTTPResponse:
         self.connection.request("GET", path)
-        return self.connection.getresponse()
+        self._responses.append(self.connection.getresponse())
+        return self._responses[-1]
+
+    def close(self) -> None:
+        """Close the connection, and responses that took it over because the server ended it."""
+        for response in self._responses:
+            response.close()
+        self.connection.close()
 
     def body(self, path: str = "/") -> bytes:
         return self.get(path).read()
@@ -83,7 +91,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         made = Place(proxies, proxies.add(("127.0.0.1", server.server_address[1]), certificates), certificates)
         yield made
         for client in made.clients:
-            client.connection.close()
+            client.close()
     server.shutdown()
     thread.join()
     server.server_close()

@@ -73,12 +73,12 @@ def _stolen(pid: int, descriptor: int) -> socket.socket:
     libc = ctypes.CDLL(None, use_errno=True)
     handle = os.pidfd_open(pid)
     try:
-        found = libc.syscall(_PIDFD_GETFD, handle, descriptor, 0)
+        copy = libc.syscall(_PIDFD_GETFD, handle, descriptor, 0)
     finally:
         os.close(handle)
-    if found < 0:
+    if copy < 0:
         raise OSError(ctypes.get_errno(), "pidfd_getfd")
-    return socket.socket(fileno=found)
+    return socket.socket(fileno=copy)
 
 
 def _may_steal() -> str:

@@ -45,26 +45,26 @@ def attempt(case: Any) -> Outcome:
         held(baseline.decode(baseline.encode(remembered)) == remembered, "a reference does not survive its own writing")
     reasons(text)
     try:
-        found = parse(text)
+        matrix = parse(text)
     except MatrixError as error:
         return refusal(error)
-    if found.links is not None:
-        held(len(found.links.cells) == len(found.devices), "the matrix has other devices than are named")
+    if matrix.links is not None:
+        held(len(matrix.links.cells) == len(matrix.devices), "the matrix has other devices than are named")
     if isinstance(case, dict):
-        _whole(case, found)
+        _whole(case, matrix)
     return "taken"
 
 
-def _whole(document: dict[str, Any], found: NodeMatrix) -> None:
+def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
     """What was read is all that was written, in its order."""
     devices = [
         device.get("name", device.get("uuid", "")) for name in ("gpus", "nics") for device in document.get(name, [])
     ]
-    held([device.name for device in found.devices] == devices, f"of the devices {devices} were read {found.devices}")
+    held([device.name for device in matrix.devices] == devices, f"of the devices {devices} were read {matrix.devices}")
     for name in ("reasons", "disputes"):
-        held(list(getattr(found, name)) == document.get(name, []), f"{name} are not those of the annotation")
+        held(list(getattr(matrix, name)) == document.get(name, []), f"{name} are not those of the annotation")
     rows = document.get("matrix", [])
-    cells = [] if found.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(found.links.cells)]
+    cells = [] if matrix.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
     held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
 
 

@@ -89,7 +89,7 @@ CONFIGS: Final = Subject(
     "a bad entry is named with file and line, and the rest stays in force",
     st.one_of(
         encoded(text_of([_GOOD], _WORDS)),
-        st.fixed_dictionaries({part: st.lists(spoiled(found), max_size=2) for part, found in _ENTRIES.items()}),
+        st.fixed_dictionaries({part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}),
     ),
     attempt,
     guided=True,

@@ -27,7 +27,7 @@ from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts
 
 _FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
-_TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union(
+_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(
     {label_keys.GPUS, label_keys.STATE}
 )
 _OWN: Final = tuple(
@@ -44,17 +44,17 @@ _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
     """Racks of four; where there are `two_kinds`, every other rack is NVL72 under a fabric's leaf, not a platform's."""
-    found = {
+    labels = {
         label_keys.GPUS: "8",
         label_keys.STATE: "ok",
         label_keys.CHASSIS: str(number // 4),
         label_keys.HOSTNAME: f"n{number}",
     }
-    found[ZONE_KEY] = "a"
+    labels[ZONE_KEY] = "a"
     place, domain = {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"}, f"{_FABRIC}.{number // 4}"
     if not two_kinds:
-        return found | place | {label_keys.NVLINK_DOMAIN: domain}
-    return found | ({_LEAF_KEY: f"leaf{number // 4}", label_keys.NVLINK_DOMAIN: domain} if number // 4 % 2 else place)
+        return labels | place | {label_keys.NVLINK_DOMAIN: domain}
+    return labels | ({_LEAF_KEY: f"leaf{number // 4}", label_keys.NVLINK_DOMAIN: domain} if number // 4 % 2 else place)
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
@@ -86,17 +86,19 @@ class _Cluster:
 
     def _once(self, nodes: Sequence[NodeFacts]) -> Assessment:
         topology = self._topology()
-        found = assess(topology, nodes, self._absences, self._now, [] if self._owner else ["rack", "nvlink-domain"])
-        conditions = conditions_of(topology, found, (), anything_served=True)
-        self._status = status_of(topology, found, (), _NOW, conditions)
+        assessment = assess(
+            topology, nodes, self._absences, self._now, [] if self._owner else ["rack", "nvlink-domain"]
+        )
+        conditions = conditions_of(topology, assessment, (), anything_served=True)
+        self._status = status_of(topology, assessment, (), _NOW, conditions)
         held(len(msgspec.json.encode(self._status)) <= MOST_BYTES, "the status is larger than it may be")
         for condition in conditions:
             refusal(condition.message)
         self._now += _GRACE + 1
-        self.publishable = self.publishable if found.publishable is None else found.publishable
-        if topology.divided and found.segments:
-            self._divide(topology, found.segments, nodes)
-        return found
+        self.publishable = self.publishable if assessment.publishable is None else assessment.publishable
+        if topology.divided and assessment.segments:
+            self._divide(topology, assessment.segments, nodes)
+        return assessment
 
     def _divide(self, topology: Topology, segments: Segments, nodes: Sequence[NodeFacts]) -> None:
         """As `toposcope.controller.segments` does it, in memory."""
@@ -118,8 +120,8 @@ class _Cluster:
 
     def members(self, nodes: Sequence[NodeFacts]) -> dict[str, tuple[str, ...]]:
         """The nodes of each child, by its name."""
-        found = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
-        return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in found.items()}
+        children = {name: child._topology() for name, child in self.children.items()}  # noqa: SLF001 - of the same class
+        return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in children.items()}
 
 
 def attempt(case: Any) -> Outcome:
@@ -147,9 +149,9 @@ def attempt(case: Any) -> Outcome:
 def _alone(spec: bytes, hostile: int, *, two_kinds: bool) -> _Cluster:
     """The cluster without the hostile node: nothing changes in it, so one look is as good as many."""
     decode = NodeDecoder(_TRACKED)
-    found = _Cluster(msgspec.json.decode(spec))
-    found.look([_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile])
-    return found
+    cluster = _Cluster(msgspec.json.decode(spec))
+    cluster.look([_facts(decode, n, _labels(n, two_kinds=two_kinds)) for n in range(16) if n != hostile])
+    return cluster
 
 
 def _same_levels(before: Assessment, after: Assessment) -> None:

@@ -87,10 +87,10 @@ def attempt(case: Any) -> Outcome:
         raw = decode(content)
     except ValueError as error:
         return refusal(f"the probe's answer is malformed: {error}")
-    found = describe(raw, "node-1")
-    for key, value in found.labels.known.items():
+    description = describe(raw, "node-1")
+    for key, value in description.labels.known.items():
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
-    for key, text in found.annotations.items():
+    for key, text in description.annotations.items():
         most = LIMIT if key == MATRIX else 2 * LIMIT
         held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
     return "taken"

@@ -27,7 +27,7 @@ _LIKELY: Final = (
     ZONE_KEY, BLOCK_KEY, RACK_KEY,
     "rack-1", "rack-2", "ok", "degraded", "8", "nvidia.com/gpu", "True", "Ready",
 )  # fmt: skip
-_TRACKED: Final = frozenset(key for found in BUILT_IN.keys.values() for key in found).union(_LIKELY[:8])
+_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(_LIKELY[:8])
 _SPEC: Final[dict[str, Any]] = {"metadata": {"name": "cluster", "uid": "u", "generation": 1}, "spec": {}}
 _GRACE: Final = 600.0
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,12 +105,12 @@ def _decoded(raw: bytes, kind: type[Any]) -> Any:
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
     absences = Absences()
     assess(topology, nodes.values(), absences, 0.0, ["rack"])
-    found = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
-    conditions = conditions_of(topology, found, (), anything_served=True)
-    status = status_of(topology, found, (), _NOW, conditions)
+    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
+    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    status = status_of(topology, assessment, (), _NOW, conditions)
     held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
-    if found.publishable is not None:
-        held(not level_problems(found.publishable), f"schedulers refuse the levels {found.publishable}")
+    if assessment.publishable is not None:
+        held(not level_problems(assessment.publishable), f"schedulers refuse the levels {assessment.publishable}")
 
 
 NODES: Final = Subject(

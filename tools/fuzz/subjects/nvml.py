@@ -87,16 +87,16 @@ def attempt(case: Any) -> Outcome:
     nvml.oddities = dict(oddities)
     gateway = Nvml(nvml)
     raw = decode(encode(probe(gateway, Sysfs(_tree(machine)), gateway.start())))
-    found = describe(raw, "node-1", remembered)
-    for key, value in found.labels.known.items():
+    description = describe(raw, "node-1", remembered)
+    for key, value in description.labels.known.items():
         held(key.startswith(PREFIX), f"a label that is not ours: {key}")
         held(is_label_value(str(value)), f"{key}={value!r} is no label value")
-    for key, text in found.annotations.items():
+    for key, text in description.annotations.items():
         most = LIMIT if key == MATRIX else 2 * LIMIT
         held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
-    if found.problem:
-        return refusal(found.problem)
-    held(found.sentence, "nothing is said of the node")
+    if description.problem:
+        return refusal(description.problem)
+    held(description.sentence, "nothing is said of the node")
     return "taken"
 
 

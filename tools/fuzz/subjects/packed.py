@@ -41,9 +41,9 @@ def _saved() -> Snapshot:
         "nodeName": "n0",
         "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}],
     }
-    found = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
+    snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
     moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    return dataclasses.replace(found, taken_at=moment, warnings=("pods of other namespaces could not be seen",))
+    return dataclasses.replace(snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",))
 
 
 @cache
@@ -83,15 +83,15 @@ def attempt(case: Any) -> Outcome:
     path.write_bytes(_forged(*case) if isinstance(case[0], str) else _damaged(*case))
     try:
         snapshot = read_packed(path, every)
-        found = _facts(snapshot)
+        facts = _facts(snapshot)
     except InputError as error:
         for problem in error.problems:
             refusal(problem)
         return "refused"
     if not isinstance(case[0], str):
-        held(len(found["nodes"]) == _NODES, f"{len(found['nodes'])} of {_NODES} nodes are read without a word")
+        held(len(facts["nodes"]) == _NODES, f"{len(facts['nodes'])} of {_NODES} nodes are read without a word")
         for name, saved in _facts(_saved()).items():
-            held(found[name] == saved, f"{name} were saved as {saved}, and are read as {found[name]} without a word")
+            held(facts[name] == saved, f"{name} were saved as {saved}, and are read as {facts[name]} without a word")
     try:
         tree(snapshot, select_scope(snapshot))
     except TopologyNotFoundError as error:  # a forged file with several
