@@ -1,4 +1,4 @@
-"""A server that sends exactly the bytes it is told to, and keeps what it was asked."""
+"""A server that sends exactly the bytes it is told to and keeps what it was asked, and kubeconfigs that lead to one."""
 
 import contextlib
 import socket
@@ -6,9 +6,13 @@ import ssl
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Self
 
+import yaml
+
+from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster
 
@@ -46,6 +50,36 @@ def _head(status: str, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join(lines).encode()
 
 
+def server_tls(certificates: Certificates, client_ca: Path | None = None) -> ssl.SSLContext:
+    """A server's side of TLS; with `client_ca` only clients with a certificate of it are served."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+    if client_ca:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def kubeconfig_document(
+    server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A kubeconfig with one context, `x`, of the cluster `c` and the user `u`."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server} | (cluster or {})}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+
+def write(path: Path, content: dict[str, Any]) -> str:
+    """Write a kubeconfig; its path as text."""
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    return str(path)
+
+
 class ScriptedServer:
     """Replies in order, whatever is asked and over how many connections; a context manager."""
 
@@ -58,6 +92,7 @@ class ScriptedServer:
         """Released once for each request, before its reply."""
         self._ended = threading.Event()
         self._open: list[socket.socket] = []
+        self._clients: list[ApiClient] = []
         script = [reply if isinstance(reply, Reply) else Reply(reply) for reply in replies]
         outer = self
 
@@ -88,13 +123,17 @@ class ScriptedServer:
         self.url = f"{'https' if tls else 'http'}://{host}:{self._server.server_address[1]}"
 
     def client(self, timeout: float = 10.0) -> ApiClient:
-        return ApiClient(Cluster(self.url, None, lambda: None, "default"), timeout=timeout)
+        """A client of it, which is closed with it."""
+        self._clients.append(ApiClient(Cluster(self.url, None, lambda: None, "default"), timeout=timeout))
+        return self._clients[-1]
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
+        for client in self._clients:
+            client.close()
         self._ended.set()
         self._server.shutdown()
         self._thread.join()

@@ -1,13 +1,12 @@
 """The cluster that a pod runs in: service account, rotation, TLS."""
 
-import ssl
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.kube.scripted import Reply, ScriptedServer, answer
+from tests.kube.scripted import Reply, ScriptedServer, answer, server_tls
 from tests.support.paths import ROOT
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
@@ -32,6 +31,11 @@ def environment(host: str = "10.0.0.1", port: str | None = "6443") -> dict[str, 
     )
 
 
+def client_in_pod(server: ScriptedServer, account: Path, timeout: float = 15.0) -> ApiClient:
+    where = environment("127.0.0.1", server.url.rpartition(":")[2])
+    return ApiClient(load(None, where, account), timeout=timeout)
+
+
 @pytest.mark.parametrize(
     ("host", "port", "server"),
     [
@@ -49,10 +53,8 @@ def test_the_server_comes_from_the_environment(account: Path, host: str, port: s
 
 
 def test_requests_carry_the_token_of_the_moment(account: Path, certificates: Certificates) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.certificate, certificates.key)
-    with ScriptedServer([answer(b"1"), answer(b"2")], context) as server:
-        client = ApiClient(load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account))
+    with ScriptedServer([answer(b"1"), answer(b"2")], server_tls(certificates)) as server:
+        client = client_in_pod(server, account)
         assert client.call(VERSION) == 1
         (account / "token").write_text("second")
         assert client.call(VERSION) == 2
@@ -63,15 +65,11 @@ def test_requests_carry_the_token_of_the_moment(account: Path, certificates: Cer
 def test_a_server_that_the_cluster_s_ca_did_not_sign_gets_no_token(
     account: Path, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-
     stranger = make_certificates(tmp_path_factory.mktemp("stranger"))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(stranger.certificate, stranger.key)
     assert stranger.ca.read_bytes() != certificates.ca.read_bytes()
-    with ScriptedServer([answer()], context) as server:
-        client = ApiClient(load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account))
+    with ScriptedServer([answer()], server_tls(stranger)) as server:
         with pytest.raises(UnreachableError, match="certificate verify failed"):
-            client.call(VERSION)
+            client_in_pod(server, account).call(VERSION)
         assert not server.received
 
 
@@ -120,21 +118,18 @@ def test_a_broken_port_is_named(account: Path) -> None:
         load(None, environment(port="tcp://10.0.0.1:443"), account)
 
 
-def test_nothing_found(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE"
-    ):
-        load(None, {"HOME": "/home/me"}, tmp_path)
-
-
-def test_nothing_found_where_nothing_may_be_looked_at(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be reached"):
-        load(None, {"KUBECONFIG": "x" * 5000}, tmp_path)
-
-
-def test_a_service_without_an_account_is_no_cluster(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not in a pod"):
-        load(None, environment(), tmp_path)
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"HOME": "/home/me"}, r"no .*/token.*/home/me/\.kube/config does not exist.*pass --kubeconfig FILE"),
+        ({"KUBECONFIG": "x" * 5000}, "cannot be reached"),
+        (environment(), "not in a pod"),
+    ],
+    ids=["nothing", "nothing that may be looked at", "a service without an account"],
+)
+def test_nothing_found(tmp_path: Path, environ: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load(None, environ, tmp_path)
 
 
 def test_an_explicit_kubeconfig_comes_before_the_pod(account: Path, kubeconfig: Path) -> None:
@@ -152,12 +147,8 @@ def test_an_explicit_kubeconfig_comes_before_the_pod(account: Path, kubeconfig: 
 
 
 def test_a_frozen_handshake_times_out(account: Path) -> None:
-    with ScriptedServer([Reply(None)]) as server:
-        client = ApiClient(
-            load(None, environment(port=server.url.rpartition(":")[2], host="127.0.0.1"), account), timeout=0.05
-        )
-        with pytest.raises(UnreachableError):
-            client.call(VERSION)
+    with ScriptedServer([Reply(None)]) as server, pytest.raises(UnreachableError):
+        client_in_pod(server, account, timeout=0.05).call(VERSION)
 
 
 def test_in_a_pod_nothing_heavy_is_loaded(account: Path) -> None:

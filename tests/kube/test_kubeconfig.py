@@ -2,22 +2,22 @@
 
 import base64
 import json
-import ssl
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.kube.scripted import ScriptedServer, answer
+from tests.kube.scripted import ScriptedServer, answer, server_tls, write
+from tests.kube.scripted import kubeconfig_document as document
 from tools.apiserver.certificates import Certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import Cluster, load
@@ -26,50 +26,21 @@ from toposcope.kube.requests import get
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
 VERSION = get("/version")
-
-
-def document(
-    server: Any = "http://127.0.0.1:1", user: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server} | (cluster or {})}],
-        "users": [{"name": "u", "user": user or {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-
-
-def write(path: Path, content: dict[str, Any]) -> str:
-    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    return str(path)
+Plugin = Callable[[str], dict[str, Any]]
 
 
 def encoded(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()
 
 
-def server_context(certificates: Certificates, *, client_ca: Path | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates.certificate, certificates.key)
-    if client_ca:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 def ask(cluster: Cluster) -> Any:
-    client = ApiClient(cluster)
-    try:
+    with closing(ApiClient(cluster)) as client:
         return client.call(VERSION)
-    finally:
-        client.close()
 
 
 @pytest.fixture
 def tls_server(certificates: Certificates) -> Iterator[ScriptedServer]:
-    with ScriptedServer([answer(b"1")], server_context(certificates)) as server:
+    with ScriptedServer([answer(b"1")], server_tls(certificates)) as server:
         yield server
 
 
@@ -112,7 +83,7 @@ class TestCredentials:
         if inline:
             user = {f"{name}-data": encoded(folder / file) for name, file in user.items()}
             ca = {"certificate-authority-data": encoded(folder / "ca")}
-        with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
+        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
             assert ask(load(write(kubeconfig, document(server.url, user, cluster=ca)))) == 1
 
     def test_inline_data_comes_before_files(
@@ -140,18 +111,17 @@ class TestServers:
 
     def test_tls_server_name(self, kubeconfig: Path, certificates: Certificates) -> None:
         ca = {"certificate-authority": str(certificates.ca)}
-        with ScriptedServer([answer(b"1")], server_context(certificates), host="127.0.0.2") as server:
+        with ScriptedServer([answer(b"1")], server_tls(certificates), host="127.0.0.2") as server:
             with pytest.raises(UnreachableError, match=r"127\.0\.0\.2"):
                 ask(load(write(kubeconfig, document(server.url, cluster=ca))))
-            assert (
-                ask(load(write(kubeconfig, document(server.url, cluster=ca | {"tls-server-name": "localhost"})))) == 1
-            )
+            ca["tls-server-name"] = "localhost"
+            assert ask(load(write(kubeconfig, document(server.url, cluster=ca)))) == 1
             assert server.received[0].headers["Host"] == server.url.removeprefix("https://")
 
     def test_a_ca_without_key_identifiers(self, kubeconfig: Path) -> None:
         """Those of EKS and MicroK8s have none; Python 3.13 refuses them by default."""
         bare = bare_certificates(kubeconfig.parent)
-        with ScriptedServer([answer(b"1")], server_context(bare)) as server:
+        with ScriptedServer([answer(b"1")], server_tls(bare)) as server:
             content = document(server.url, cluster={"certificate-authority": str(bare.ca)})
             assert ask(load(write(kubeconfig, content))) == 1
 
@@ -183,7 +153,7 @@ class TestSeveralFiles:
 
 
 class TestPlugins:
-    def test_its_token_is_sent(self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]]) -> None:
+    def test_its_token_is_sent(self, kubeconfig: Path, plugin: Plugin) -> None:
         with ScriptedServer([answer(b"1")]) as server:
             content = document(server.url, plugin("{'token': f'secret-{count}'}"))
             content["contexts"][0]["context"]["namespace"] = "team"
@@ -192,7 +162,7 @@ class TestPlugins:
             assert server.received[0].headers["Authorization"] == "Bearer secret-1"
         assert cluster.namespace == "team"
 
-    def test_an_expired_token_is_fetched_anew(self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]]) -> None:
+    def test_an_expired_token_is_fetched_anew(self, kubeconfig: Path, plugin: Plugin) -> None:
         expired = plugin("{'token': f'secret-{count}', 'expirationTimestamp': '2020-01-01T00:00:00Z'}")
         cluster = load(write(kubeconfig, document(user=expired)))
         first, second = cluster.token(), cluster.token()
@@ -201,17 +171,15 @@ class TestPlugins:
         assert first != second
 
     def test_its_client_certificate_is_shown(
-        self, kubeconfig: Path, certificates: Certificates, plugin: Callable[[str], dict[str, Any]]
+        self, kubeconfig: Path, certificates: Certificates, plugin: Plugin
     ) -> None:
         pair = {"clientCertificateData": certificates.certificate, "clientKeyData": certificates.key}
         user = plugin(repr({name: path.read_text() for name, path in pair.items()}))
-        with ScriptedServer([answer(b"1")], server_context(certificates, client_ca=certificates.ca)) as server:
+        with ScriptedServer([answer(b"1")], server_tls(certificates, client_ca=certificates.ca)) as server:
             content = document(server.url, user, cluster={"certificate-authority": str(certificates.ca)})
             assert ask(load(write(kubeconfig, content))) == 1
 
-    def test_the_first_file_s_context_counts_for_plugins_too(
-        self, tmp_path: Path, plugin: Callable[[str], dict[str, Any]]
-    ) -> None:
+    def test_the_first_file_s_context_counts_for_plugins_too(self, tmp_path: Path, plugin: Plugin) -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         write(first, {"current-context": "x"})
         write(second, document(user=plugin("{'token': 'secret'}")) | {"current-context": "nobody"})
@@ -219,13 +187,13 @@ class TestPlugins:
 
     @pytest.mark.parametrize("status", ["sys.exit('no network')", "{}", "{'token': ''}", "exec('raise OSError')"])
     def test_a_plugin_that_fails_is_an_error_and_not_an_anonymous_request(
-        self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]], status: str
+        self, kubeconfig: Path, plugin: Plugin, status: str
     ) -> None:
         with pytest.raises(ConfigError, match=r"config: users\[u\]\.user\.exec: .*(credentials|token)"):
             load(write(kubeconfig, document(user=plugin(status))))
 
     def test_where_the_package_that_asks_plugins_is_left_out(
-        self, kubeconfig: Path, plugin: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+        self, kubeconfig: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "kubernetes", None)
         with pytest.raises(ConfigError, match=r"exec: .*pip install kubernetes, or use a kubeconfig with a token"):

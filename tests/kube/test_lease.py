@@ -1,7 +1,6 @@
 """Leases over real connections and as data."""
 
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -113,13 +112,13 @@ def test_a_write_is_a_post_once_and_a_put_ever_after() -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"7", b"{}", b'{"metadata":{"name":"leader"}}', b'{"metadata":[]}', b"<html>"])
 def test_an_answer_that_is_no_lease_is_no_answer(body: bytes) -> None:
-    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client, pytest.raises(UnreachableError):
-        read(client, "default", "leader")
+    with ScriptedServer([answer(body)]) as server, pytest.raises(UnreachableError):
+        read(server.client(), "default", "leader")
 
 
 def test_a_lease_without_a_spec_is_empty() -> None:
     body = b'{"metadata":{"name":"leader","namespace":"default","uid":"u","resourceVersion":"1"},"spec":null}'
-    with ScriptedServer([answer(body)]) as server, closing(server.client()) as client:
-        found = read(client, "default", "leader")
+    with ScriptedServer([answer(body)]) as server:
+        found = read(server.client(), "default", "leader")
     assert found is not None
     assert found.spec == {}

@@ -6,6 +6,7 @@ from toposcope.kube.client import Request
 from toposcope.kube.requests import apply, create, get, resource_of, verb_of
 
 STATUS = "/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/n/leases"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
@@ -20,11 +21,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
         (apply(STATUS, {}, "m", force=True), "apply", "clustertopologies.gpu.topology/status"),
         (create(EVENTS, {}, "m"), "create", "events.events.k8s.io"),
         (Request("PATCH", "/api/v1/nodes/n1", {}), "patch", "nodes"),
-        (
-            Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", {}),
-            "update",
-            "leases.coordination.k8s.io",
-        ),
+        (Request("PUT", f"{LEASES}/l", {}), "update", "leases.coordination.k8s.io"),
         (Request("DELETE", "/apis/kai.scheduler/v1alpha1/topologies/t", {}), "delete", "topologies.kai.scheduler"),
         (Request("DELETE", "/api/v1/nodes", {}), "deletecollection", "nodes"),
         (get("/apis/grove.io/v1alpha1"), "get", "discovery"),

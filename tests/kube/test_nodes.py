@@ -2,6 +2,8 @@
 
 import random
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -16,8 +18,18 @@ from toposcope.topology.node import Hardware, NodeFacts, node_facts
 TRACKED = [ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN, label_keys.HOSTNAME]
 
 
-def facts(node: dict[str, Any], tracked: list[str] | None = None) -> NodeFacts:
-    return NodeDecoder(tracked or TRACKED)(msgspec.json.encode(node))[2]
+def facts(node: dict[str, Any]) -> NodeFacts:
+    return decoded([node])[0]
+
+
+def decoded(nodes: Iterable[Any], decoder: NodeDecoder | None = None) -> list[NodeFacts]:
+    """All of them by one decoder."""
+    decoder = decoder or NodeDecoder(TRACKED)
+    return [decoder(msgspec.json.encode(node))[2] for node in nodes]
+
+
+def labelled(name: str = "n1", **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}}
 
 
 def smallest(**parts: Any) -> dict[str, Any]:
@@ -100,13 +112,11 @@ def test_what_is_no_node_is_refused(raw: bytes) -> None:
 
 
 def test_values_of_any_script() -> None:
-    labels = {RACK_KEY: "стойка-😀", "other": "x"}
-    assert facts({"metadata": {"name": "n1", "labels": labels}}).label(RACK_KEY) == "стойка-😀"
+    assert facts(labelled(**{RACK_KEY: "стойка-😀", "other": "x"})).label(RACK_KEY) == "стойка-😀"
 
 
 def test_nodes_share_keys_and_values_but_not_names() -> None:
-    decoder = NodeDecoder(TRACKED)
-    first, second = (decoder(msgspec.json.encode(node))[2] for node in large_cluster(2))
+    first, second = decoded(large_cluster(2))
     assert first.keys is second.keys
     for key in (ZONE_KEY, RACK_KEY, label_keys.NVLINK_DOMAIN):
         assert first.label(key) is second.label(key)
@@ -114,20 +124,14 @@ def test_nodes_share_keys_and_values_but_not_names() -> None:
 
 
 def test_the_nodes_of_a_rack_share_all_but_their_names() -> None:
-    decoder = NodeDecoder(TRACKED)
-    kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(26)]
+    kept = decoded(large_cluster(26))
     # 18 trays, four nodes that NVLink does not leave, and the first trays of a third rack.
-    assert [len([n for n in kept if n.traits is kind]) for kind in {id(n.traits): n.traits for n in kept}.values()] == [
-        18,
-        4,
-        4,
-    ]
+    assert list(Counter(id(node.traits) for node in kept).values()) == [18, 4, 4]
     assert [node.label(label_keys.HOSTNAME) for node in kept] == [node.name for node in kept]
 
 
 def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
-    decoder = NodeDecoder(TRACKED)
-    kept = [decoder(msgspec.json.encode(node))[2] for node in large_cluster(1000)]
+    kept = decoded(large_cluster(1000))
     strings = {id(text): sys.getsizeof(text) for node in kept for text in (node.name, node.uid, *node.values)}
     tuples = {id(part): sys.getsizeof(part) for node in kept for part in (node.keys, node.values)}
     own = sum(sys.getsizeof(node) for node in kept)
@@ -137,81 +141,58 @@ def test_a_thousand_nodes_are_a_few_hundred_bytes_each() -> None:
 def test_values_that_come_and_go_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_decoder, "_GENERATION", 100)
     decoder = NodeDecoder(["rack"])
-
-    def read(rack: str) -> NodeFacts:
-        return decoder(msgspec.json.encode({"metadata": {"name": "n1", "labels": {"rack": rack}}}))[2]
-
-    first = read("stays").traits
+    (first,) = decoded([labelled(rack="stays")], decoder)
     for number in range(1000):
-        assert read(f"rack-{number}").values == (f"rack-{number}",)
-        assert read("stays").traits is first
+        other, same = decoded([labelled(rack=f"rack-{number}"), labelled(rack="stays")], decoder)
+        assert other.values == (f"rack-{number}",)
+        assert same.traits is first.traits
         for shared in (decoder._strings, decoder._traits):
             assert len(shared.now) + len(shared.before) <= 204
 
 
 def test_nodes_share_from_one_generation_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_decoder, "_GENERATION", 50)
-    decoder = NodeDecoder(["rack"])
     order = random.Random(3).sample(range(1000), 1000)
-    kept = [
-        decoder(msgspec.json.encode({"metadata": {"name": f"n{i}", "labels": {"rack": f"rack-{i % 4}"}}}))[2]
-        for i in order
-    ]
+    kept = decoded((labelled(f"n{i}", rack=f"rack-{i % 4}") for i in order), NodeDecoder(["rack"]))
     assert len({id(node.traits) for node in kept}) == 4
     assert len({id(value) for node in kept for value in node.traits.values}) == 4
 
 
 def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
-    node = {"metadata": {"name": "n1", "labels": {"a": "1", "b": "2"}}}
+    node = labelled(a="1", b="2")
     decoder = NodeDecoder(["a"])
-    assert decoder(msgspec.json.encode(node))[2].labels == {"a": "1"}
+    assert decoded([node], decoder)[0].labels == {"a": "1"}
     assert not decoder.track(["a"])
     assert not decoder.track([])
     assert decoder.track(["b", "a"])
     assert not decoder.track(iter(["b"]))
-    assert decoder(msgspec.json.encode(node))[2].labels == {"a": "1", "b": "2"}
+    assert decoded([node], decoder)[0].labels == {"a": "1", "b": "2"}
 
 
 @pytest.mark.parametrize(
     ("label", "gpus"), [("4", 4), ("0", 0), (None, 8), ("", 8), ("eight", 8), ("\u0664", 8), ("-1", 8), ("1.5", 8)]
 )
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
-    labels = {} if label is None else {label_keys.GPUS: label}
-    node = {"metadata": {"name": "n1", "labels": labels}, "status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}
-    assert facts(node).hardware.gpus == gpus
+    node = labelled(**({} if label is None else {label_keys.GPUS: label}))
+    assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).hardware.gpus == gpus
 
 
 def test_nodes_of_one_kind_share_what_their_agents_say() -> None:
-    decode = NodeDecoder(TRACKED)
-    found = [decode(msgspec.json.encode(node))[2] for node in large_cluster(26)]
-    assert len({id(each.hardware) for each in found}) == len({each.hardware for each in found}) == 3
-    assert {each.hardware.domain is None for each in found} == {True, False}
+    kept = [node.hardware for node in decoded(large_cluster(26))]
+    assert len({id(hardware) for hardware in kept}) == len(set(kept)) == 3
+    assert {hardware.domain is None for hardware in kept} == {True, False}
 
 
 def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
     ours = {label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "degraded"}
-    assert facts({"metadata": {"name": "n1", "labels": ours}}).hardware == Hardware(None, "", "degraded", 0)
+    assert facts(labelled(**ours)).hardware == Hardware(None, "", "degraded", 0)
 
 
 def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() -> None:
     """As where a cloud names its nodes and kubelet its host: all else would be one kind a node."""
-    decode = NodeDecoder(TRACKED)
-    first, second = (
-        decode(
-            msgspec.json.encode(
-                {
-                    "metadata": {
-                        "name": f"node-{i}",
-                        "labels": {
-                            label_keys.HOSTNAME: f"ip-{i}",
-                            label_keys.NVLINK_DOMAIN: f"node-{i}",
-                            RACK_KEY: "r",
-                        },
-                    }
-                }
-            )
-        )[2]
-        for i in range(2)
+    names = {label_keys.HOSTNAME: "ip-{}", label_keys.NVLINK_DOMAIN: "node-{}", RACK_KEY: "r"}
+    first, second = decoded(
+        labelled(f"node-{i}", **{key: value.format(i) for key, value in names.items()}) for i in range(2)
     )
     assert first.traits is second.traits
     assert second.labels == {label_keys.HOSTNAME: "ip-1", label_keys.NVLINK_DOMAIN: "node-1", RACK_KEY: "r"}

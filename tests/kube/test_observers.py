@@ -130,15 +130,8 @@ def test_a_list_has_a_reason(trouble: bytes | KubeError, reason: list[str]) -> N
 
 
 def test_a_list_after_a_restore_says_so() -> None:
-    assert followed([LIST, UnreachableError("away"), LIST], newest=0) == [
-        "first",
-        ".",
-        ".",
-        "restored",
-        ".",
-        ".",
-        "ended",
-    ]
+    calls = followed([LIST, UnreachableError("away"), LIST], newest=0)
+    assert calls == ["first", ".", ".", "restored", ".", ".", "ended"]
 
 
 def test_a_list_that_fails_is_the_reason_of_the_next() -> None:

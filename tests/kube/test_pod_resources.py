@@ -2,14 +2,7 @@
 
 import pytest
 
-from toposcope.kube.pod_resources import (
-    ContainerRequests,
-    amount,
-    amounts,
-    gpu_count,
-    is_gpu_part,
-    pod_requests,
-)
+from toposcope.kube.pod_resources import ContainerRequests, amount, amounts, gpu_count, is_gpu_part, pod_requests
 
 
 @pytest.mark.parametrize(
@@ -68,9 +61,6 @@ def test_gpus_of_every_vendor_count_and_parts_of_them_do_not() -> None:
     assert gpu_count({"nvidia.com/gpu": 8, "amd.com/gpu": 2, "nvidia.com/mig-1g.5gb": 7, "rdma/hca": 4, "cpu": 1}) == 10
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["nvidia.com/mig-3g.20gb", "nvidia.com/mig-1g.5gb.shared", "nvidia.com/gpu.shared"],
-)
+@pytest.mark.parametrize("name", ["nvidia.com/mig-3g.20gb", "nvidia.com/mig-1g.5gb.shared", "nvidia.com/gpu.shared"])
 def test_parts_of_gpus(name: str) -> None:
     assert is_gpu_part(name)

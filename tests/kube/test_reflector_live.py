@@ -30,22 +30,16 @@ class Live:
         self.reflector: Reflector[Item] = Reflector(client, path, decode, self.mirror, self.stop, rng, accept=accept)
         self._thread = threading.Thread(target=self.reflector.run)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
-    def end(self) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop.set()
         self.reflector.relist()  # nothing else ends a stream that is silent
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         assert not self.mirror.mistakes
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.end()
 
     def wait_for_names(self, names: str) -> None:
         self.mirror.wait_for(lambda: set(self.mirror.items) == set(names.split()))
@@ -71,15 +65,6 @@ def make(server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callable[[], Api
             return made
 
         yield client
-
-
-def put(client: ApiClient, name: str, **labels: str) -> None:
-    body = node(name, labels=labels)
-    client.call(apply(f"{NODES}/{name}", body, "tester", force=True))
-
-
-def delete(client: ApiClient, name: str) -> None:
-    client.call(Request("DELETE", f"{NODES}/{name}", {}))
 
 
 def held(client: ApiClient) -> dict[str, str]:
@@ -179,19 +164,17 @@ def test_a_frozen_server_is_noticed_and_left(
 
 def test_a_server_whose_versions_began_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after etcd was restored from a backup: it waits for our version without a word."""
-    with EmbeddedApiServer() as old:
-        old.write_kubeconfig(tmp_path / "kubeconfig")
-        old.load([node(name) for name in "abcdef"])
-        client = ApiClient(load(str(tmp_path / "kubeconfig")))
-        live = Live(client)
-        live.start()
-        live.wait_for_names("a b c d e f")
-        monkeypatch.setattr("toposcope.kube.reflector._IDLE_SECONDS", 0.2)
-    with EmbeddedApiServer(int(old.url.rpartition(":")[2])) as new:
+    with contextlib.ExitStack() as stack:
+        with EmbeddedApiServer() as old:
+            old.write_kubeconfig(tmp_path / "kubeconfig")
+            old.load([node(name) for name in "abcdef"])
+            client = stack.enter_context(contextlib.closing(ApiClient(load(str(tmp_path / "kubeconfig")))))
+            live = stack.enter_context(Live(client))
+            live.wait_for_names("a b c d e f")
+            monkeypatch.setattr("toposcope.kube.reflector._IDLE_SECONDS", 0.2)
+        new = stack.enter_context(EmbeddedApiServer(int(old.url.rpartition(":")[2])))
         new.load([node("z")])
         live.wait_for_names("z")
-        live.end()
-        client.close()
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -211,9 +194,10 @@ def test_any_schedule_of_changes_and_faults_ends_in_the_server_s_state(
             name = f"n{rng.randrange(12)}"
             if rng.random() < 0.3:
                 with contextlib.suppress(ApiError):
-                    delete(writer, name)
+                    writer.call(Request("DELETE", f"{NODES}/{name}", {}))
             else:
-                put(writer, name, mark=str(rng.random()))
+                body = node(name, labels={"mark": str(rng.random())})
+                writer.call(apply(f"{NODES}/{name}", body, "tester", force=True))
 
         def trouble() -> None:
             troubles: list[Callable[[], None]] = [

@@ -5,9 +5,8 @@ import ssl
 from pathlib import Path
 
 import pytest
-import yaml
 
-from tests.kube.scripted import ScriptedServer, answer
+from tests.kube.scripted import ScriptedServer, answer, kubeconfig_document, server_tls, write
 from tools.apiserver.certificates import Certificates, make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import RotatingTls, load
@@ -24,13 +23,9 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 def serving(certificates: Certificates, *, only_clients_of: Path | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = server_tls(certificates, only_clients_of)
     # In TLS 1.3 a client hears only after its first request that its certificate is refused.
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificates.certificate, certificates.key)
-    if only_clients_of:
-        context.load_verify_locations(only_clients_of)
-        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -41,17 +36,12 @@ def put(content: Path, where: Path) -> None:
     fresh.rename(where)
 
 
-def kubeconfig_of(folder: Path, server: str) -> str:
+def kubeconfig_of(folder: Path, server: str, certificates: Certificates) -> str:
     """A kubeconfig with `ca`, `certificate` and `key` beside it."""
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": "ca"}}],
-        "users": [{"name": "u", "user": {"client-certificate": "certificate", "client-key": "key"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path = folder / "config"
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return str(path)
+    for name in ("ca", "certificate", "key"):
+        put(getattr(certificates, name), folder / name)
+    user = {"client-certificate": "certificate", "client-key": "key"}
+    return write(folder / "config", kubeconfig_document(server, user, {"certificate-authority": "ca"}))
 
 
 def test_a_pod_trusts_a_new_ca_without_a_restart(
@@ -73,10 +63,8 @@ def test_a_pod_trusts_a_new_ca_without_a_restart(
 def test_a_new_client_certificate_is_shown_to_a_server_that_refused_the_old_one(
     tmp_path: Path, certificates: Certificates, others: Certificates
 ) -> None:
-    for name in ("ca", "certificate", "key"):
-        put(getattr(certificates, name), tmp_path / name)
     with ScriptedServer([answer(b"1")], serving(certificates, only_clients_of=others.ca)) as server:
-        client = ApiClient(load(kubeconfig_of(tmp_path, server.url)))
+        client = ApiClient(load(kubeconfig_of(tmp_path, server.url, certificates)))
         with pytest.raises(UnreachableError):
             client.call(VERSION)
         assert not server.received
@@ -90,10 +78,8 @@ def test_a_kept_connection_ends_with_the_certificate_that_it_was_made_with(
     tmp_path: Path, certificates: Certificates, others: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A kube-apiserver answers 401 on it once the certificate has expired."""
-    for name in ("ca", "certificate", "key"):
-        put(getattr(certificates, name), tmp_path / name)
     with ScriptedServer([answer(b"%d" % n) for n in range(4)], serving(certificates)) as server:
-        client = ApiClient(load(kubeconfig_of(tmp_path, server.url)))
+        client = ApiClient(load(kubeconfig_of(tmp_path, server.url, certificates)))
         assert [client.call(VERSION) for _ in range(2)] == [0, 1]
         put(others.certificate, tmp_path / "certificate")
         assert client.call(VERSION) == 2
@@ -107,9 +93,7 @@ def test_a_kept_connection_ends_with_the_certificate_that_it_was_made_with(
 
 
 def test_a_file_that_is_missing_for_a_moment_changes_nothing(tmp_path: Path, certificates: Certificates) -> None:
-    for name in ("ca", "certificate", "key"):
-        put(getattr(certificates, name), tmp_path / name)
-    tls = load(kubeconfig_of(tmp_path, "https://127.0.0.1:1")).tls
+    tls = load(kubeconfig_of(tmp_path, "https://127.0.0.1:1", certificates)).tls
     assert tls
     first = tls()
     assert tls() is first

@@ -1,6 +1,5 @@
 """Attempts: requests with a token of one of the programs, and what must become of each."""
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Any
 import yaml
 
 from tests.manifests.support import NAMESPACE
-from tests.support.api import APPLY, MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node, wait_until
+from toposcope.cli.main import main
 
 OWN, OTHER = f"{NODES}/confined-own", f"{NODES}/confined-other"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -18,6 +18,9 @@ FOREIGN = {
     "labels": {"example.com/pool": "h100", "topology.kubernetes.io/zone": "a"},
     "annotations": {"example.com/note": "keep"},
 }
+TOKEN_REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+POLICY = "toposcope-agent.gpu.topology"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 # All of an Event that an update may change.
 SERIES = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
 
@@ -34,12 +37,24 @@ class Attempt:
     says: str = ""
 
 
-def apply_metadata(path: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "path": f"{path}?fieldManager=toposcope-agent&force=true",
-        "body": {"apiVersion": "v1", "kind": "Node", "metadata": {"name": path.rpartition("/")[2], **metadata}},
-        "media": APPLY,
-    }
+def merge(what: str, path: str, body: dict[str, Any], says: str = "") -> Attempt:
+    """A merge patch."""
+    return Attempt(what, "PATCH", path, body, MERGE, says)
+
+
+def json_patch(what: str, path: str, op: str, field: str, value: Any = None, says: str = "") -> Attempt:
+    """A JSON patch with one operation."""
+    return Attempt(what, "PATCH", path, [{"op": op, "path": field, "value": value}], JSON_PATCH, says)
+
+
+def apply(what: str, path: str, body: dict[str, Any], says: str = "", manager: str = "toposcope-controller") -> Attempt:
+    """A forced server-side apply."""
+    return Attempt(what, "PATCH", f"{path}?fieldManager={manager}&force=true", body, APPLY, says)
+
+
+def apply_node(what: str, path: str, says: str = "", **metadata: Any) -> Attempt:
+    """A Node's metadata, applied as the agent does it."""
+    return apply(what, path, node(path.rpartition("/")[2], **metadata), says, "toposcope-agent")
 
 
 def event(
@@ -65,7 +80,6 @@ def rbac(verb: str, resource: str) -> str:
 
 def reaching(account: str) -> tuple[Attempt, ...]:
     """What no program of ours may: reach for more than it was given."""
-    token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
@@ -74,53 +88,27 @@ def reaching(account: str) -> tuple[Attempt, ...]:
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "toposcope-system"}],
     }
     role = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+    soft = {"spec": {"failurePolicy": "Ignore"}}
     roles = "/apis/rbac.authorization.k8s.io/v1"
-    policies = "/apis/admissionregistration.k8s.io/v1"
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    bindings = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+    unbind = rbac("delete", "validatingadmissionpolicybindings")
+    accounts = f"{NAMESPACE}/serviceaccounts"
+    bind, impersonate = rbac("create", "clusterrolebindings"), rbac("create", "serviceaccounts/token")
     return (
         Attempt("read secrets", "GET", "/api/v1/secrets", says=rbac("list", "secrets")),
         Attempt("read configuration", "GET", f"{NAMESPACE}/configmaps", says=rbac("list", "configmaps")),
         Attempt("read pods", "GET", "/api/v1/pods", says=rbac("list", "pods")),
         Attempt("run in a pod", "POST", f"{NAMESPACE}/pods/a/exec?command=sh", says=rbac("create", "pods/exec")),
         Attempt("make a pod", "POST", f"{NAMESPACE}/pods", {"kind": "Pod"}, says=rbac("create", "pods")),
-        Attempt(
-            "bind itself to more",
-            "POST",
-            f"{roles}/clusterrolebindings",
-            binding,
-            says=rbac("create", "clusterrolebindings"),
-        ),
-        Attempt(
-            "widen its role",
-            "PATCH",
-            f"{roles}/clusterroles/{account}",
-            role,
-            MERGE,
-            says=rbac("patch", "clusterroles"),
-        ),
+        Attempt("bind itself to more", "POST", f"{roles}/clusterrolebindings", binding, says=bind),
+        merge("widen its role", f"{roles}/clusterroles/{account}", role, rbac("patch", "clusterroles")),
         *(
-            Attempt(
-                f"make a token of {name}",
-                "POST",
-                f"{NAMESPACE}/serviceaccounts/{name}/token",
-                token_request,
-                says=rbac("create", "serviceaccounts/token"),
-            )
+            Attempt(f"make a token of {name}", "POST", f"{accounts}/{name}/token", TOKEN_REQUEST, says=impersonate)
             for name in ("toposcope-agent", "toposcope-controller")
         ),
-        Attempt(
-            "switch its policy off",
-            "DELETE",
-            f"{policies}/validatingadmissionpolicybindings/toposcope-agent.gpu.topology",
-            says=rbac("delete", "validatingadmissionpolicybindings"),
-        ),
-        Attempt(
-            "soften its policy",
-            "PATCH",
-            f"{policies}/validatingadmissionpolicies/toposcope-agent.gpu.topology",
-            {"spec": {"failurePolicy": "Ignore"}},
-            MERGE,
-            says=rbac("patch", "validatingadmissionpolicies"),
-        ),
+        Attempt("switch its policy off", "DELETE", f"{bindings}/{POLICY}", says=unbind),
+        merge("soften its policy", f"{policies}/{POLICY}", soft, rbac("patch", "validatingadmissionpolicies")),
     )
 
 
@@ -142,27 +130,21 @@ def wait_for(api: ApiUnderTest, probes: Iterable[Attempt], token: str) -> None:
     One probe for each of them is enough, each asked until it is answered as it should be.
     """
     for probe in probes:
-        wait_until(functools.partial(_as_it_should_be, api, probe, token), f"in force: {probe.what}")
+        wait_until(lambda probe=probe: not surprises(api, (probe,), token), f"in force: {probe.what}")  # type: ignore[misc]
 
 
-def _as_it_should_be(api: ApiUnderTest, probe: Attempt, token: str) -> bool:
-    return not surprises(api, (probe,), token)
-
-
-def granted(api: ApiUnderTest, token: str, group: str, resource: str, verbs: Iterable[str]) -> frozenset[str]:
-    """The verbs that RBAC grants; the kind need not be served for that."""
+def granted(api: ApiUnderTest, token: str, group: str, resource: str) -> set[str]:
+    """The verbs that RBAC grants on a resource, or on a `resource/subresource`; the kind need not be served."""
+    name, _, part = resource.partition("/")
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     found = set()
-    for verb in verbs:
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"group": group, "resource": resource, "verb": verb}},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        _, answer = api.request("POST", path, review, token=token)
+    for verb in VERBS:
+        attributes = {"group": group, "resource": name, "subresource": part, "verb": verb}
+        _, answer = api.request("POST", path, {**review, "spec": {"resourceAttributes": attributes}}, token=token)
         if answer["status"]["allowed"]:
             found.add(verb)
-    return frozenset(found)
+    return found
 
 
 def make_node(api: ApiUnderTest, path: str) -> None:
@@ -185,9 +167,15 @@ def without_ours(entry: dict[str, Any]) -> dict[str, Any]:
 
 def unbound_token(api: ApiUnderTest, account: str) -> str:
     """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token: str = api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", request)["status"]["token"]
+    token: str = api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", TOKEN_REQUEST)["status"]["token"]
     return token
+
+
+def run_agent(name: str, kubeconfig: Path, *flags: str) -> int:
+    """Have the agent describe a node once, on the machine of a DGX H200; its exit status."""
+    return main(
+        ["agent", "--once", "--profile", "dgx-h200", "--node-name", name, "--kubeconfig", str(kubeconfig), *flags]
+    )
 
 
 def kubeconfig_with(api: ApiUnderTest, token: str, folder: Path) -> Path:

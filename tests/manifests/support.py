@@ -1,8 +1,9 @@
 """What the manifest tests share: rendered objects, kubectl."""
 
 import copy
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.support.api import ApiUnderTest, wait_until
 from tests.support.paths import MANIFESTS
 
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
+COMPONENTS = MANIFESTS / "components"
 NAMESPACE = "/api/v1/namespaces/toposcope-system"
 
 
@@ -54,6 +56,23 @@ def built(kubectl: str, folder: Path) -> Manifests:
     return Manifests(list(yaml.safe_load_all(done.stdout)))
 
 
+def write_overlay(folder: Path, components: Iterable[str]) -> Path:
+    """An overlay of the base with some components, as an admin writes it."""
+
+    def there(path: Path) -> str:
+        return os.path.relpath(path, folder)
+
+    text = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [there(MANIFESTS / "base")],
+        "components": [there(COMPONENTS / name) for name in components],
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    return folder
+
+
 def serve(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """Have the API server serve ClusterTopology."""
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "crds")
@@ -65,12 +84,7 @@ def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     """Apply the whole base, and the RuntimeClass that a GPU cluster brings along."""
     serve(api, kubectl)
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", MANIFESTS / "base")
-    nvidia = {
-        "apiVersion": "node.k8s.io/v1",
-        "kind": "RuntimeClass",
-        "metadata": {"name": "nvidia"},
-        "handler": "nvidia",
-    }
-    code, answer = api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", nvidia)
+    nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "nvidia"}}
+    code, answer = api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
     assert code in {200, 201}, answer
     return api

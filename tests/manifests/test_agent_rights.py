@@ -12,21 +12,24 @@ from tests.manifests.rights import (
     OWN,
     SERIES,
     Attempt,
-    apply_metadata,
+    apply_node,
     event,
+    json_patch,
     kubeconfig_with,
     make_node,
+    merge,
     rbac,
     reaching,
+    run_agent,
     surprises,
     unbound_token,
     untouched,
     wait_for,
 )
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
-from tests.support.api import JSON_PATCH, MERGE, NODES, ApiUnderTest, node, pod_token
+from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
 from toposcope.agent.nvidia_labels import KEYS as NVIDIA_LABELS
-from toposcope.cli.main import main
+from toposcope.api.label_keys import GPUS, MATRIX
 
 ANEW = f"{NODES}/confined-anew"
 ONLY_LABELS = "the agent may only write labels under gpu.topology/"
@@ -35,25 +38,26 @@ ONLY_SPEC = "the agent may not write Node.spec"
 ONLY_OWN_NODE = "the agent on node confined-own may not write node confined-other"
 ONLY_OWN_EVENTS = "the agent may only write Events of its own"
 NO_OWNERS = "the agent may not write finalizers or ownerReferences"
+ONLY_ABOUT_ITS_NODE = "the agent on node confined-own may not write Events about Node confined-other"
+ELSEWHERE = EVENTS.replace("default", "kube-system")
 NO_CLAIM = "the agent's token carries no node claim"
 
 MAY = (
     Attempt("read its Node", "GET", OWN),
     Attempt("read another Node by name", "GET", OTHER),
-    Attempt(
-        "apply its labels and annotation",
-        "PATCH",
-        **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}, annotations={"gpu.topology/matrix": "{}"}),
-    ),
-    Attempt("drop them again", "PATCH", **apply_metadata(OWN)),
+    apply_node("write labels and annotation", OWN, labels={GPUS: "8"}, annotations={MATRIX: "{}"}),
+    apply_node("drop them again", OWN),
     Attempt("report on its Node", "POST", EVENTS, event("confined-own.1")),
-    Attempt("count its Event on", "PATCH", f"{EVENTS}/confined-own.1", SERIES, MERGE),
+    merge("count its Event on", f"{EVENTS}/confined-own.1", SERIES),
 )
+POOL = "example.com/pool"
+TAINT = {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}
+POD = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}
 
 MAY_NOT = (
     # Foreign keys, in every way that a patch can touch them.
     *(
-        Attempt(f"label {key}", "PATCH", **apply_metadata(OWN, labels={key: "x"}), says=ONLY_LABELS)
+        apply_node(f"label {key}", OWN, ONLY_LABELS, labels={key: "x"})
         for key in (
             "node-role.kubernetes.io/control-plane",
             *sorted(NVIDIA_LABELS),
@@ -62,114 +66,38 @@ MAY_NOT = (
             "gpu.topology",
         )
     ),
-    Attempt(
-        "overwrite a label", "PATCH", OWN, {"metadata": {"labels": {"example.com/pool": "x"}}}, MERGE, says=ONLY_LABELS
-    ),
-    Attempt(
-        "remove a label", "PATCH", OWN, {"metadata": {"labels": {"example.com/pool": None}}}, MERGE, says=ONLY_LABELS
-    ),
-    Attempt(
-        "remove all labels",
-        "PATCH",
-        OWN,
-        [{"op": "remove", "path": "/metadata/labels"}],
-        JSON_PATCH,
-        says=ONLY_LABELS,
-    ),
-    Attempt(
-        "hide a foreign label among its own",
-        "PATCH",
-        **apply_metadata(OWN, labels={"gpu.topology/gpus": "8", "example.com/pool": "x"}),
-        says=ONLY_LABELS,
-    ),
-    Attempt("annotate", "PATCH", **apply_metadata(OWN, annotations={"example.com/new": "x"}), says=ONLY_ANNOTATIONS),
-    Attempt(
-        "remove all annotations",
-        "PATCH",
-        OWN,
-        [{"op": "remove", "path": "/metadata/annotations"}],
-        JSON_PATCH,
-        says=ONLY_ANNOTATIONS,
-    ),
+    merge("overwrite a label", OWN, {"metadata": {"labels": {POOL: "x"}}}, ONLY_LABELS),
+    merge("remove a label", OWN, {"metadata": {"labels": {POOL: None}}}, ONLY_LABELS),
+    json_patch("remove all labels", OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
+    apply_node("hide a foreign label among its own", OWN, ONLY_LABELS, labels={GPUS: "8", POOL: "x"}),
+    apply_node("annotate", OWN, ONLY_ANNOTATIONS, annotations={"example.com/new": "x"}),
+    json_patch("remove all annotations", OWN, "remove", "/metadata/annotations", says=ONLY_ANNOTATIONS),
     # The rest of its Node.
-    Attempt("cordon", "PATCH", OWN, {"spec": {"unschedulable": True}}, MERGE, says=ONLY_SPEC),
-    Attempt("taint", "PATCH", OWN, {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}, MERGE, says=ONLY_SPEC),
-    Attempt("hold the Node", "PATCH", OWN, {"metadata": {"finalizers": ["a.b/c"]}}, MERGE, says=NO_OWNERS),
-    Attempt(
-        "have the Node collected",
-        "PATCH",
-        OWN,
-        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}},
-        MERGE,
-        says=NO_OWNERS,
-    ),
-    Attempt("write status", "PATCH", f"{OWN}/status", {"status": {}}, MERGE, says=rbac("patch", "nodes/status")),
+    merge("cordon", OWN, {"spec": {"unschedulable": True}}, ONLY_SPEC),
+    merge("taint", OWN, TAINT, ONLY_SPEC),
+    merge("hold the Node", OWN, {"metadata": {"finalizers": ["a.b/c"]}}, NO_OWNERS),
+    merge("have the Node collected", OWN, {"metadata": {"ownerReferences": [POD]}}, NO_OWNERS),
+    merge("write status", f"{OWN}/status", {"status": {}}, rbac("patch", "nodes/status")),
     Attempt("replace", "PUT", OWN, {"apiVersion": "v1", "kind": "Node", "metadata": {}}, says=rbac("update", "nodes")),
     Attempt("delete", "DELETE", OWN, says=rbac("delete", "nodes")),
     Attempt("reach through the kubelet", "GET", f"{OWN}/proxy/", says=rbac("get", "nodes/proxy")),
     # Other Nodes.
-    Attempt(
-        "label another Node", "PATCH", **apply_metadata(OTHER, labels={"gpu.topology/gpus": "8"}), says=ONLY_OWN_NODE
-    ),
-    Attempt(
-        "write another agent's annotation",
-        "PATCH",
-        **apply_metadata(OTHER, annotations={"gpu.topology/matrix": "{}"}),
-        says=ONLY_OWN_NODE,
-    ),
-    Attempt(
-        "remove another agent's annotation",
-        "PATCH",
-        OTHER,
-        {"metadata": {"annotations": {"gpu.topology/matrix": None}}},
-        MERGE,
-        says=ONLY_OWN_NODE,
-    ),
-    Attempt(
-        "taint another Node",
-        "PATCH",
-        OTHER,
-        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
-        MERGE,
-        says=ONLY_OWN_NODE,
-    ),
+    apply_node("label another Node", OTHER, ONLY_OWN_NODE, labels={GPUS: "8"}),
+    apply_node("write another agent's annotation", OTHER, ONLY_OWN_NODE, annotations={MATRIX: "{}"}),
+    merge("remove another agent's annotation", OTHER, {"metadata": {"annotations": {MATRIX: None}}}, ONLY_OWN_NODE),
+    merge("taint another Node", OTHER, TAINT, ONLY_OWN_NODE),
     Attempt("list", "GET", NODES, says=rbac("list", "nodes")),
     Attempt("watch", "GET", f"{NODES}?watch=true", says=rbac("watch", "nodes")),
     Attempt("delete all", "DELETE", NODES, says=rbac("deletecollection", "nodes")),
-    Attempt(
-        "create",
-        "POST",
-        NODES,
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}},
-        says=rbac("create", "nodes"),
-    ),
-    Attempt("apply to a Node that is gone", "PATCH", **apply_metadata(f"{NODES}/ghost"), says=rbac("create", "nodes")),
+    Attempt("create", "POST", NODES, node("ghost"), says=rbac("create", "nodes")),
+    apply_node("apply to a Node that is gone", f"{NODES}/ghost", rbac("create", "nodes")),
     # Events about anything else, or in another's name.
-    Attempt(
-        "report on another Node",
-        "POST",
-        EVENTS,
-        event("a.1", about="confined-other"),
-        says="the agent on node confined-own may not write Events about Node confined-other",
-    ),
+    Attempt("report on another Node", "POST", EVENTS, event("a.1", about="confined-other"), says=ONLY_ABOUT_ITS_NODE),
     Attempt("report on a Pod", "POST", EVENTS, event("a.2", kind="Pod"), says="may not write Events about Pod"),
     Attempt("speak for the kubelet", "POST", EVENTS, event("a.3", by="kubelet"), says=ONLY_OWN_EVENTS),
-    Attempt(
-        "rewrite the kubelet's Event",
-        "PATCH",
-        f"{EVENTS}/confined-own.kubelet",
-        SERIES,
-        MERGE,
-        says=ONLY_OWN_EVENTS,
-    ),
+    merge("rewrite the kubelet's Event", f"{EVENTS}/confined-own.kubelet", SERIES, ONLY_OWN_EVENTS),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
-    Attempt(
-        "report elsewhere",
-        "POST",
-        EVENTS.replace("default", "kube-system"),
-        event("a.4"),
-        says=rbac("create", "events"),
-    ),
+    Attempt("report elsewhere", "POST", ELSEWHERE, event("a.4"), says=rbac("create", "events")),
     Attempt("read topologies", "GET", TOPOLOGIES, says=rbac("list", "clustertopologies")),
 )
 
@@ -178,7 +106,7 @@ PROBES = (
     Attempt("reading Nodes", "GET", OWN),
     Attempt("making Events", "POST", f"{EVENTS}?dryRun=All", event("a.0")),
     Attempt("honest Events", "POST", f"{EVENTS}?dryRun=All", event("a.0", by="kubelet"), says=ONLY_OWN_EVENTS),
-    Attempt("own labels", "PATCH", f"{OWN}?dryRun=All", {"metadata": {"labels": {"a": "b"}}}, MERGE, says=ONLY_LABELS),
+    merge("own labels", f"{OWN}?dryRun=All", {"metadata": {"labels": {"a": "b"}}}, ONLY_LABELS),
 )
 
 
@@ -223,9 +151,7 @@ def test_the_program_needs_no_more_than_its_token_allows(
     cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = untouched(cluster.api)
-    kubeconfig = kubeconfig_with(cluster.api, cluster.agent, tmp_path)
-    flags = ["--once", "--profile", "dgx-h200", "--node-name", "confined-own", "--kubeconfig", str(kubeconfig)]
-    assert main(["agent", *flags]) == 0
+    assert run_agent("confined-own", kubeconfig_with(cluster.api, cluster.agent, tmp_path)) == 0
     assert [record for record in caplog.records if record.levelname not in {"DEBUG", "INFO"}] == []
     assert untouched(cluster.api) == before
     assert cluster.api.get(OWN)["metadata"]["labels"]["gpu.topology/gpu-product"] == "NVIDIA-H200"
@@ -233,7 +159,7 @@ def test_the_program_needs_no_more_than_its_token_allows(
 
 def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
     attempts = (
-        Attempt("label", "PATCH", **apply_metadata(OWN, labels={"gpu.topology/gpus": "8"}), says=NO_CLAIM),
+        apply_node("label", OWN, NO_CLAIM, labels={GPUS: "8"}),
         Attempt("report", "POST", EVENTS, event("a.6"), says=NO_CLAIM),
     )
     assert surprises(cluster.api, attempts, unbound_token(cluster.api, "toposcope-agent")) == {}
@@ -242,9 +168,8 @@ def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
 def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) -> None:
     assert cluster.api.request("DELETE", ANEW)[0] == 200
     make_node(cluster.api, ANEW)
-    label = apply_metadata(ANEW, labels={"gpu.topology/gpus": "8"})
     says = "node confined-anew was recreated after its agent got its token"
-    attempt = Attempt("label", "PATCH", **label, says=says)
+    attempt = apply_node("label", ANEW, says, labels={GPUS: "8"})
     assert surprises(cluster.api, (attempt,), cluster.agent_of_the_old_node) == {}
 
 
@@ -263,9 +188,7 @@ def test_labels_survive_a_rolling_update_and_a_new_install(
     def agent_of(pod: str) -> dict[str, str]:
         """The Node's version and labels once the agent of this pod has run; then the pod ends."""
         made = api.create(f"{NAMESPACE}/pods", base.pod("agent", pod, nodeName="confined-kept"))
-        kubeconfig = kubeconfig_with(api, pod_token(api, made), tmp_path)
-        flags = ["--once", "--profile", "dgx-h200", "--node-name", "confined-kept", "--kubeconfig", str(kubeconfig)]
-        assert main(["agent", *flags]) == 0
+        assert run_agent("confined-kept", kubeconfig_with(api, pod_token(api, made), tmp_path)) == 0
         assert api.request("DELETE", f"{NAMESPACE}/pods/{pod}?gracePeriodSeconds=0")[0] == 200
         metadata = api.get(kept)["metadata"]
         return {"version": metadata["resourceVersion"], **metadata["labels"]}

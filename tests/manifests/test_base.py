@@ -71,10 +71,7 @@ def test_pods_ask_for_no_more_than_restricted_allows(base: Manifests, program: s
 
 @pytest.mark.parametrize(
     ("program", "port", "more"),
-    [
-        ("agent", 9464, []),
-        ("controller", 9465, ["--config", "/etc/toposcope/config.yaml", "--leader-elect"]),
-    ],
+    [("agent", 9464, []), ("controller", 9465, ["--config", "/etc/toposcope/config.yaml", "--leader-elect"])],
 )
 def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, port: int, more: list[str]) -> None:
     c = container(base, program)

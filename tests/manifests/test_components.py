@@ -3,20 +3,16 @@
 import copy
 import functools
 import itertools
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.manifests.support import NAMESPACE, Manifests, built, run_kubectl
+from tests.manifests.support import COMPONENTS, NAMESPACE, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token, wait_until
-from tests.support.paths import MANIFESTS
 from toposcope.agent.nvidia_labels import KEYS
 
-COMPONENTS = MANIFESTS / "components"
 NAMES = sorted(folder.parent.name for folder in COMPONENTS.glob("*/kustomization.yaml"))
 # The base includes the first, other components the second: an admin names neither.
 INCLUDED = ("admission-policy", "pod-security-privileged")
@@ -27,23 +23,6 @@ OPERATED = ("pod-monitor", "prometheus-rule")
 ADMITTED = tuple(name for name in OPTIONS if name not in OPERATED)
 
 Render = Callable[..., Manifests]
-
-
-def write_overlay(folder: Path, components: Iterable[str]) -> Path:
-    """An overlay of the base with some components, as an admin writes it."""
-
-    def there(path: Path) -> str:
-        return os.path.relpath(path, folder)
-
-    text = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [there(MANIFESTS / "base")],
-        "components": [there(COMPONENTS / name) for name in components],
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -114,14 +93,7 @@ TOUCHED = {
     "prometheus-rule": {("PrometheusRule", "toposcope")},
     "ui": {
         (kind, "toposcope-ui")
-        for kind in (
-            "ClusterRole",
-            "ClusterRoleBinding",
-            "Deployment",
-            "NetworkPolicy",
-            "Service",
-            "ServiceAccount",
-        )
+        for kind in ("ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "Service", "ServiceAccount")
     },
 }
 

@@ -11,17 +11,21 @@ from tests.manifests.rights import (
     OTHER,
     OWN,
     Attempt,
+    apply_node,
+    json_patch,
     kubeconfig_with,
     make_node,
+    merge,
     rbac,
     reaching,
+    run_agent,
     surprises,
     unbound_token,
     untouched,
     wait_for,
 )
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
-from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest
+from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
@@ -40,7 +44,7 @@ NO_OWNERS = "the prune Job may not write finalizers or ownerReferences"
 
 
 def change(what: str, says: str, path: str = OWN, **body: Any) -> Attempt:
-    return Attempt(what, "PATCH", path, body, MERGE, says)
+    return merge(what, path, body, says)
 
 
 def labels(**values: str | None) -> dict[str, Any]:
@@ -67,7 +71,7 @@ MAY_NOT = (
     change("set a label of others", ONLY_LABELS, **labels(example_com__new="x")),
     change("take a label of others", ONLY_LABELS, **labels(example_com__pool=None)),
     change("take a label of the GPU Operator", ONLY_LABELS, **labels(nvidia_com__gpu_present=None)),
-    Attempt("take all labels", "PATCH", OWN, [{"op": "remove", "path": "/metadata/labels"}], JSON_PATCH, ONLY_LABELS),
+    json_patch("take all labels", OWN, "remove", "/metadata/labels", says=ONLY_LABELS),
     change("annotate", ONLY_ANNOTATIONS, metadata={"annotations": {"gpu.topology/matrix": "[]"}}),
     change("take others' annotation", ONLY_ANNOTATIONS, metadata={"annotations": {"example.com/note": None}}),
     change("cordon", ONLY_SPEC, spec={"unschedulable": True}),
@@ -75,14 +79,7 @@ MAY_NOT = (
     change("hold a Node", NO_OWNERS, metadata={"finalizers": ["a.b/c"]}),
     change("write a Node's status", rbac("patch", "nodes/status"), f"{OWN}/status", status={}),
     Attempt("delete a Node", "DELETE", OTHER, says=rbac("delete", "nodes")),
-    Attempt(
-        "apply to a Node that is gone",
-        "PATCH",
-        f"{NODES}/ghost?fieldManager=a&force=true",
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "ghost"}},
-        APPLY,
-        rbac("create", "nodes"),
-    ),
+    apply_node("apply to a Node that is gone", f"{NODES}/ghost", rbac("create", "nodes")),
     *(Attempt(f"delete another's {path}", "DELETE", f"{path}/theirs", says=ONLY_PUBLISHED) for path in PUBLISHED),
     *(change(f"change {path}", "cannot patch", f"{path}/theirs", spec={}) for path in PUBLISHED),
     *(Attempt(f"make {path}", "POST", path, published(path, "a"), says="cannot create") for path in PUBLISHED),
@@ -134,8 +131,7 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     installed_once: ApiUnderTest, token: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = installed_once
-    agent = ["--once", "--nvidia-labels", "--profile", "dgx-h200", "--node-name", "confined-own"]
-    assert main(["agent", *agent, "--kubeconfig", str(api.kubeconfig)]) == 0
+    assert run_agent("confined-own", api.kubeconfig, "--nvidia-labels") == 0
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     api.request("PATCH", f"{OWN}/status", ready, content_type=MERGE)
     api.request("PATCH", OWN, {"metadata": {"labels": {"kubernetes.io/hostname": "own"}}}, content_type=MERGE)

@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.manifests.rights import Attempt, kubeconfig_with, surprises, unbound_token, wait_for
+from tests.manifests.rights import (
+    Attempt,
+    apply,
+    json_patch,
+    kubeconfig_with,
+    merge,
+    surprises,
+    unbound_token,
+    wait_for,
+)
 from tests.manifests.support import TOPOLOGIES
-from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.cli.main import main
@@ -28,51 +37,32 @@ def marks(managed_by: str = "toposcope", **parts: Any) -> dict[str, Any]:
     return {"labels": {"app.kubernetes.io/managed-by": managed_by}, "ownerReferences": [owner(**parts)]}
 
 
-def replace(field: str, value: Any) -> list[dict[str, Any]]:
-    return [{"op": "replace", "path": field, "value": value}]
-
-
-def apply(path: str, name: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    query = "fieldManager=toposcope-controller&force=true"
-    return {"path": f"{path}/{name}?{query}", "body": published(path, name, **metadata), "media": APPLY}
+def publish(what: str, path: str, name: str, says: str = "", **parts: Any) -> Attempt:
+    return apply(what, f"{path}/{name}", published(path, name, **marks(**parts)), says)
 
 
 def may(path: str) -> Iterator[Attempt]:
-    yield Attempt(f"publish {path}", "PATCH", **apply(path, "new", marks()))
-    yield Attempt(f"change {path}", "PATCH", f"{path}/new", replace("/spec/levels", []), JSON_PATCH)
+    yield publish(f"publish {path}", path, "new")
+    yield json_patch(f"change {path}", f"{path}/new", "replace", "/spec/levels", [])
     yield Attempt(f"rehearse {path}", "POST", f"{path}?dryRun=All", published(path, "new-dry-run", **marks()))
     yield Attempt(f"take back {path}", "DELETE", f"{path}/new")
 
 
 def may_not(path: str) -> Iterator[Attempt]:
     theirs = f"{path}/theirs"
-    spec: dict[str, Any] = {"spec": {"levels": []}}
     yield Attempt(f"make an unmarked {path}", "POST", path, published(path, "a"), says=ONLY_OURS)
-    yield Attempt(
-        f"make {path} of another manager", "PATCH", **apply(path, "b", marks(managed_by="me")), says=ONLY_OURS
-    )
-    yield Attempt(f"make {path} of a Node", "PATCH", **apply(path, "c", marks(kind="Node")), says=ONLY_OURS)
-    yield Attempt(
-        f"make {path} of Grove's ClusterTopology",
-        "PATCH",
-        **apply(path, "d", marks(apiVersion="grove.io/v1alpha1")),
-        says=ONLY_OURS,
-    )
-    yield Attempt(f"make {path} beside its owner", "PATCH", **apply(path, "e", marks(controller=False)), says=ONLY_OURS)
-    yield Attempt(f"change another's {path}", "PATCH", theirs, spec, MERGE, says=ONLY_OURS)
-    yield Attempt(f"take another's {path} over", "PATCH", **apply(path, "theirs", marks()), says=ONLY_OURS)
-    yield Attempt(f"mark another's {path}", "PATCH", theirs, {"metadata": marks()}, MERGE, says=ONLY_OURS)
+    yield publish(f"make {path} of another manager", path, "b", ONLY_OURS, managed_by="me")
+    yield publish(f"make {path} of a Node", path, "c", ONLY_OURS, kind="Node")
+    yield publish(f"make {path} of Grove's ClusterTopology", path, "d", ONLY_OURS, apiVersion="grove.io/v1alpha1")
+    yield publish(f"make {path} beside its owner", path, "e", ONLY_OURS, controller=False)
+    yield merge(f"change another's {path}", theirs, {"spec": {"levels": []}}, ONLY_OURS)
+    yield publish(f"take another's {path} over", path, "theirs", ONLY_OURS)
+    yield merge(f"mark another's {path}", theirs, {"metadata": marks()}, ONLY_OURS)
     yield Attempt(f"delete another's {path}", "DELETE", theirs, says=ONLY_OURS)
     yield Attempt(f"delete all {path}", "DELETE", path, says="cannot deletecollection")
-    yield Attempt(f"unmark {path}", "PATCH", f"{path}/ours", {"metadata": {"labels": None}}, MERGE, says=ONLY_OURS)
-    yield Attempt(
-        f"give away {path}",
-        "PATCH",
-        f"{path}/ours",
-        replace("/metadata/ownerReferences/0/uid", UID.replace("1", "9")),
-        JSON_PATCH,
-        says=NO_OTHER_OWNER,
-    )
+    yield merge(f"unmark {path}", f"{path}/ours", {"metadata": {"labels": None}}, ONLY_OURS)
+    field = "/metadata/ownerReferences/0/uid"
+    yield json_patch(f"give away {path}", f"{path}/ours", "replace", field, UID.replace("1", "9"), NO_OTHER_OWNER)
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +75,12 @@ def token(installed_once: ApiUnderTest) -> str:
         api.create(path, published(path, "ours", **marks()))
     token = unbound_token(api, "toposcope-controller")
     any_kind = next(iter(PUBLISHED))
-    probe = published(any_kind, "probe")
-    wait_for(
-        api,
-        (
-            Attempt("reading Nodes", "GET", NODES),
-            Attempt("only what it published", "POST", f"{any_kind}?dryRun=All", probe, says=ONLY_OURS),
-        ),
-        token,
+    foreign = published(any_kind, "probe")
+    probes = (
+        Attempt("reading Nodes", "GET", NODES),
+        Attempt("only what it published", "POST", f"{any_kind}?dryRun=All", foreign, says=ONLY_OURS),
     )
+    wait_for(api, probes, token)
     return token
 
 

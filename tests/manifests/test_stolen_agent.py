@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.manifests.rights import Attempt, apply_metadata, wait_for
+from tests.manifests.rights import apply_node, wait_for
 from tests.manifests.support import NAMESPACE, Manifests
 from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
@@ -76,8 +76,8 @@ class Cluster:
 
     def write(self, labels: Mapping[str, str], name: str = STOLEN) -> int:
         """Apply labels with the stolen token; the answer's code."""
-        asked = apply_metadata(f"{NODES}/{name}", labels=dict(labels))
-        return self.api.request("PATCH", asked["path"], asked["body"], content_type=asked["media"], token=self.token)[0]
+        asked = apply_node("", f"{NODES}/{name}", labels=dict(labels))
+        return self.api.request(asked.method, asked.path, asked.body, content_type=asked.media, token=self.token)[0]
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
         assert api.request("PATCH", f"{NODES}/{name}/status", status, content_type=MERGE)[0] == 200
     patch(api, f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "stolen", nodeName=STOLEN)))
-    foreign = Attempt(
-        "label another node", "PATCH", **apply_metadata(f"{NODES}/honest-1", labels={GPUS: "9"}), says="may not write"
-    )
-    wait_for(api, (foreign,), token)
+    wait_for(api, (apply_node("label another node", f"{NODES}/honest-1", "may not write", labels={GPUS: "9"}),), token)
     client = ApiClient(load(str(api.kubeconfig)))
     yield Cluster(api, client, token)
     client.close()

@@ -1,24 +1,18 @@
 """The page's server in the cluster: what it is made of, and what its token may and may not do."""
 
-import os
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.manifests.rights import granted, kubeconfig_with, unbound_token
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
-from tests.support.paths import MANIFESTS
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, LiveSource
 from toposcope.ui.program import listening
 
-ACCOUNT = f"{NAMESPACE}/serviceaccounts/toposcope-ui/token"
 PODS = "/api/v1/pods"
-REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 MAY = {
     ("", "nodes"): {"get", "list", "watch"},
     ("", "pods"): {"list", "watch"},
@@ -44,24 +38,16 @@ OTHERS = (
     ("kai.scheduler", "topologies"),
     ("rbac.authorization.k8s.io", "clusterroles"),
 )
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 
 
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
-    folder = tmp_path.resolve() / "overlay"
-    folder.mkdir()
-    text = {
-        "resources": [os.path.relpath(MANIFESTS / "base", folder)],
-        "components": [os.path.relpath(MANIFESTS / "components" / "ui", folder)],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(text))
-    return folder
+    return write_overlay(tmp_path.resolve() / "overlay", ["ui"])
 
 
 @pytest.fixture
 def found(kubectl: str, overlay: Path) -> Manifests:
-    return Manifests(list(yaml.safe_load_all(run_kubectl(kubectl, "kustomize", overlay).stdout)))
+    return built(kubectl, overlay)
 
 
 def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) -> None:
@@ -106,12 +92,11 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     run_kubectl(kubectl, "--kubeconfig", api.kubeconfig, "apply", "--server-side", "-k", overlay)
     code, answer = api.request("POST", f"{NAMESPACE}/pods?dryRun=All", found.pod("ui", "tried"))
     assert code == 201, answer
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token: str = api.create(ACCOUNT, request)["status"]["token"]
+    token = unbound_token(api, "toposcope-ui")
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
 
-    assert {request: _granted(api, token, *request) for request in MAY} == MAY
-    assert {other: _granted(api, token, *other) for other in OTHERS} == {other: set() for other in OTHERS}
+    expected = MAY | {other: set() for other in OTHERS}
+    assert {resource: granted(api, token, *resource) for resource in expected} == expected
     assert api.request("GET", PODS, token=token)[0] == 200
     assert api.request("GET", TOPOLOGIES, token=token)[0] == 200
     assert api.request("GET", f"{NAMESPACE}/secrets", token=token)[0] == 403
@@ -120,12 +105,8 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
 
     # And it is enough for the program.
     api.create(NODES, node("seen"))
-    config = yaml.safe_load(api.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    (tmp_path / "ui").write_text(yaml.safe_dump(config))
-    changed = threading.Event()
-    facts = Facts("the real one", EXPECTED, changed.set)
-    source = LiveSource(load(str(tmp_path / "ui")), facts)
+    facts = Facts("the real one", EXPECTED, lambda: None)
+    source = LiveSource(load(str(kubeconfig_with(api, token, tmp_path))), facts)
     source.start()
     wait_until(lambda: facts.complete, "everything was read")
     assert (facts.stale(), facts.warnings(), facts.pods_known) == (None, [], True)
@@ -134,19 +115,3 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert seen
     assert source.published()[0] == ()
     source.close()
-
-
-def _granted(api: ApiUnderTest, token: str, group: str, resource: str) -> set[str]:
-    granted = set()
-    for verb in VERBS:
-        name, _, part = resource.partition("/")
-        attributes: dict[str, Any] = {"group": group, "resource": name, "subresource": part, "verb": verb}
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        _, answer = api.request("POST", REVIEW, review, token=token)
-        if answer["status"]["allowed"]:
-            granted.add(verb)
-    return granted

@@ -51,7 +51,7 @@ def test_segments_in_the_status_are_views() -> None:
                 "name": "rack",
                 "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}],
                 "nodeSelector": {"matchExpressions": [{"key": RACK, "operator": "Exists"}]},
-            },
+            }
         ]
     }
     nodes = (*rack_nodes(2), view("alone", None))

@@ -82,11 +82,7 @@ class ApiClient:
     """A client of one API server; safe to share between threads (requests take turns, streams do not)."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        user_agent: str = "toposcope",
-        timeout: float = _TIMEOUT,
-        observe: Observe = unobserved,
+        self, cluster: Cluster, user_agent: str = "toposcope", timeout: float = _TIMEOUT, observe: Observe = unobserved
     ) -> None:
         self._observe = observe
         self._cluster = cluster
