@@ -79,13 +79,14 @@ def made_once(folder: Path, is_made: Callable[[Path], bool], make: Callable[[Pat
     return folder
 
 
-def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> None:
-    """Run a `go` command in a module's folder, with more of an environment; raises `BuildError` with its last words."""
+def run_go(command: Sequence[str], module: Path | None = None, **more: str) -> str:
+    """What a `go` command prints in a module's folder, with more of an environment; raises `BuildError`."""
     print(" ".join(command[:5]), file=sys.stderr, flush=True)  # noqa: T201 - minutes of silence look like a hang
     environment = _environment() | more
     done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
+    return done.stdout
 
 
 def usable_go() -> str:

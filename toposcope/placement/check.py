@@ -9,8 +9,9 @@ from toposcope.integrations.framework.constraints import Workload, simplified
 from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.registry import readings, with_documents
+from toposcope.placement.in_order import in_order
 from toposcope.placement.known_topologies import cluster_facts, members_of_pods, scope_of
-from toposcope.placement.room import PODS, Node, Room
+from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.verdict import Fittings, Kind, Offer, Remedy, Shortage, Verdict, fittings, judge, offers
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.levels import Level
@@ -81,6 +82,8 @@ class Checker:
             return None
         levels, nodes = self._place(workload.topology)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
+        if levels and workload.in_order:
+            verdict = in_order(verdict, workload.in_order, levels, list(nodes_of(self.snapshot)))
         return replace(
             verdict, remedies=tuple(self._with_pods(remedy, verdict.shortage) for remedy in verdict.remedies)
         )
@@ -160,7 +163,7 @@ class _Labels(Mapping[str, str]):
         return len(self._view.places)
 
 
-def _obstacle(view: NodeView) -> str:
+def _obstacle(view: NodeView) -> Obstacle:
     if not view.ready:
         return "not Ready"
     return "" if view.schedulable else "cordoned"

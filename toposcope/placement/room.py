@@ -8,7 +8,7 @@ groups in it the bound is exact.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.integrations.framework.node_affinity import Taint
@@ -22,6 +22,14 @@ Path = tuple[str, ...]
 """A domain: its values from the broadest level down. The empty one is the whole cluster."""
 
 
+Obstacle = Literal["", "not Ready", "cordoned"]
+_OBSTACLES: Final[Mapping[str, Taint]] = {
+    "not Ready": Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
+    "cordoned": Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"),
+}
+"""kube-scheduler takes an obstacle for this taint, which a pod can tolerate; KAI and Kueue leave such nodes out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node as placement sees it. `free` and `total` are amounts by resource; one that is not there is 0."""
@@ -31,8 +39,8 @@ class Node:
     free: Mapping[str, int]
     total: Mapping[str, int]
     taints: tuple[Taint, ...] = ()
-    obstacle: str = ""
-    """Why no new pod may go there: `not Ready`, `cordoned`."""
+    obstacle: Obstacle = ""
+    """Why no new pod may go there."""
     placeholders: frozenset[str] = BUILT_IN.placeholders
     """Label values that say "unknown"."""
 
@@ -111,15 +119,19 @@ class Room:
         asked = dict(pods.requests) | {PODS: 1}
         return tuple(asked.get(resource, 0) for resource in self.resources)
 
-    def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: str) -> None:
+    def _take_in(self, node: Node, offered: Mapping[str, int], obstacle: Obstacle) -> None:
         path, lacks = path_of(node, self.levels)
         if lacks and not self._partial:
             self.excluded.setdefault(f"lacks label {lacks}", []).append(node.name)
             return
+        taints = node.taints
         if obstacle:
-            self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
-            return
-        rejections = [node_filter.rejection(node.name, node.labels, node.taints) for _, node_filter in self._looks]
+            taint = _OBSTACLES[obstacle]
+            if not (self._partial and any(node_filter.tolerates(taint) for _, node_filter in self._looks)):
+                self.excluded.setdefault(f"is {obstacle}", []).append(node.name)
+                return
+            taints = (*taints, taint)
+        rejections = [node_filter.rejection(node.name, node.labels, taints) for _, node_filter in self._looks]
         if rejections and all(rejections):
             self.excluded.setdefault(rejections[0], []).append(node.name)
             return

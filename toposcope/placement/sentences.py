@@ -58,6 +58,8 @@ def _fits(verdict: Verdict) -> str:
 
 
 def _short(verdict: Verdict, shortage: Shortage | None) -> str:
+    if verdict.limitation:
+        return verdict.limitation
     if shortage is None:
         return "each group would fit alone, but not all of them together"
     level, what = shortage.level, unit(shortage.resource, shortage.needs)

@@ -82,6 +82,8 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     excluded: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Nodes that do not count, by the reason."""
+    limitation: str = ""
+    """Why the scheduler does not find a placement though there is one; empty where that is not so."""
     names: Mapping[Path, str] = field(default_factory=dict)
     """The names of the domains in this verdict."""
 

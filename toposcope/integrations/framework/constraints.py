@@ -90,6 +90,20 @@ def simplified(groups: Iterable[Group]) -> tuple[Group, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedPods:
+    """Pods that a scheduler assigns at once and for good, before it looks at the next ones."""
+
+    pods: Pods
+    level: Level | None
+    """None: none is asked for."""
+    required: bool = False
+    slices: tuple[tuple[Level, int], ...] = ()
+    """Level and size of each slice layer, the broadest first."""
+    group: str | None = None
+    """Pods of one group share a domain: those with the smaller count, a single pod, lead the others."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What one workload asks of one topology."""
 
@@ -106,6 +120,8 @@ class Workload:
     """False: too little is known to say whether it fits; the notes say what."""
     notes: tuple[str, ...] = ()
     """What the admin should know about how the workload was read."""
+    in_order: tuple[OrderedPods, ...] = ()
+    """Where the scheduler assigns pods in this order and takes none back; empty: nothing is known of an order."""
 
 
 PodGroupName = tuple[str, str]

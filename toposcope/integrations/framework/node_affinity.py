@@ -85,6 +85,10 @@ class NodeFilter:
     """`requiredDuringSchedulingIgnoredDuringExecution`: any one of these; empty: every node."""
     tolerations: tuple[Toleration, ...] = ()
 
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether the pods may use a node in spite of `taint`."""
+        return any(toleration.covers(taint) for toleration in self.tolerations)
+
     def rejection(self, name: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
         """Why the pods cannot use the node, in a few words; empty when they can."""
         for key, value in self.selector:
@@ -94,7 +98,7 @@ class NodeFilter:
         if self.terms and not any(term and all(one.holds(name, labels) for one in term) for term in self.terms):
             return "does not match the node affinity"
         for taint in taints:
-            if not any(toleration.covers(taint) for toleration in self.tolerations):
+            if not self.tolerates(taint):
                 return f"has taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect}"
         return ""
 

@@ -6,9 +6,10 @@ for the next broader one, and at last for none.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.framework.constraints import Group, OrderedPods, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean_key
 from toposcope.integrations.framework.pods import PodSet, Structure, chunks, pods_of, structure_of
@@ -71,6 +72,7 @@ def _reading(
             topology.name if topology else None,
             placeable=topology is not None or not any(_levels(requests)),
             notes=tuple(dict.fromkeys(notes)),
+            in_order=_in_order(structure, requests, topology),
         )
         for topology in topologies or (None,)
     ]
@@ -211,6 +213,24 @@ def _tree(name: str, structure: Structure, requests: list[Request], topology: To
         together = tuple(member.pod_set.some(member.pod_set.count) for member in members)
         below.append(_group(f"pod set group {group}", together, (), members[0], topology))
     return Group(name, groups=tuple(below), copies=structure.copies)
+
+
+def _in_order(
+    structure: Structure, requests: list[Request], topology: TopologyLevels | None
+) -> tuple[OrderedPods, ...]:
+    """The pod sets as Kueue assigns them; empty where it admits pods one by one, or several copies of the whole."""
+    if topology is None or structure.separate or structure.copies > 1:
+        return ()
+    return tuple(
+        OrderedPods(
+            replace(request.pod_set.some(request.pod_set.count), name=request.pod_set.name),
+            topology.by_key(request.level.key) if request.level else None,
+            request.required is not None,
+            tuple((level, layer.size) for layer in request.slices if (level := topology.by_key(layer.level.key))),
+            request.group,
+        )
+        for request in requests
+    )
 
 
 def _set(request: Request, count: int, topology: TopologyLevels | None) -> Group:
