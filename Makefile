@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo ui ui-test pictures test test-all lint format bench chaos lock rules chart reference docs fuzz uninstall clean
+.PHONY: help demo ui ui-test pictures test test-all schedulers lint format bench chaos lock rules chart reference docs fuzz uninstall clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,9 @@ test: $(VENV)/dev ## Run the tests, against a real kube-apiserver where Go can b
 test-all: $(VENV)/dev ## The same with those that take long: browsers, Prometheus, helm, the image, other projects' cases
 	@$(MAKE) --no-print-directory ui || echo "The page could not be built; its tests in a browser are skipped."
 	$(BIN)/python -m pytest -n logical --dist worksteal $(ARGS)
+
+schedulers: $(VENV)/dev ## Hold `toposcope check` to a real kube-scheduler and Kueue (CASES=1000 SEED=7 for more than CI does)
+	CASES=$(CASES) SEED=$(SEED) TOPOSCOPE_REQUIRE_SCHEDULERS=1 $(BIN)/python -m pytest tests/schedulers $(ARGS)
 
 lint: $(VENV)/dev $(PAGE)/node_modules/.ready ## Check style, types, the direction of imports, and the image's recipe
 	$(BIN)/ruff check .

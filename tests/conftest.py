@@ -33,10 +33,11 @@ THOROUGH = (
     "tests/docs/test_integrations.py",
     "tests/image",
     "tests/monitoring/test_live.py",
+    "tests/schedulers",
     "tests/ui/browser",
 )
-"""Whole programs, browsers, Prometheus, helm, images and other projects' cases: almost half of the time. A plain
-`make test` leaves them out, so that it is run often; CI runs them all."""
+"""Whole programs, browsers, schedulers, Prometheus, helm, images and other projects' cases: more than half of the time.
+A plain `make test` leaves them out, so that it is run often; CI runs them all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

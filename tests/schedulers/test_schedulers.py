@@ -1,0 +1,101 @@
+"""`check` never says that something fits which the scheduler leaves pending, nor that it cannot fit where it is placed.
+
+`make schedulers CASES=1000 SEED=7` for more than CI does: the seeds are printed, and each draws the same cluster and
+workloads everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from tests.schedulers import build, clusters, play, programs
+from tools.apiserver.build import BuildError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.api import ApiUnderTest
+
+SEED = int(os.environ.get("SEED") or "20261122")
+EACH = 10
+"""Workloads a cluster."""
+
+
+def _cases(default: int) -> int:
+    return int(os.environ.get("CASES") or default)
+
+
+def _unavailable(error: BuildError) -> NoReturn:
+    if os.environ.get("TOPOSCOPE_REQUIRE_SCHEDULERS") == "1":
+        pytest.fail(str(error), pytrace=False)
+    pytest.skip(f"no scheduler: {error}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schedulers")
+
+
+@pytest.fixture
+def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
+    try:
+        program = build.kube_scheduler()
+    except BuildError as error:
+        _unavailable(error)
+    with programs.api_server(folder) as api, programs.kube_scheduler(program, api, folder):
+        yield api
+
+
+@pytest.fixture
+def kueue(folder: Path) -> Iterator[ApiUnderTest]:
+    try:
+        installed = build.kueue()
+    except BuildError as error:
+        _unavailable(error)
+    with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
+        play.create(api, play.kueue_objects("queue"))
+        yield api
+
+
+def _judge(comparisons: Iterator[play.Comparison]) -> None:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    wrong = []
+    for comparison in comparisons:
+        counts["emptied" if comparison.emptied else "as it is", comparison.verdict, comparison.answer] += 1
+        if comparison.contradiction:
+            wrong.append(str(comparison))
+    assert not wrong, "\n\n".join([*wrong, str(counts)])
+    answers = {answer for _, _, answer in counts}
+    assert {"placed", "pending"} <= answers, counts
+
+
+def test_kube_scheduler(kube_scheduler: ApiUnderTest, folder: Path) -> None:
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed in range(SEED, SEED + -(-_cases(100) // EACH)):
+            rng = random.Random(seed)
+            cluster = clusters.cluster(rng)
+            workloads = [clusters.plain_job(rng, f"job-{seed}-{number}") for number in range(EACH)]
+            said = lambda workload, cluster=cluster: play.verdict(folder, cluster, [], workload)  # noqa: E731
+            yield from play.play(kube_scheduler, cluster, seed, workloads, play.on_kube_scheduler, said)
+
+    _judge(comparisons())
+
+
+def test_kueue(kueue: ApiUnderTest, folder: Path) -> None:
+    others = play.kueue_objects("queue")
+
+    def comparisons() -> Iterator[play.Comparison]:
+        for seed in range(SEED, SEED + -(-_cases(200) // EACH)):
+            rng = random.Random(seed)
+            cluster = clusters.cluster(rng)
+            workloads = [clusters.kueue_workload(rng, f"w-{seed}-{number}", "queue") for number in range(EACH)]
+            said = lambda workload, cluster=cluster: play.verdict(folder, cluster, others, workload)  # noqa: E731
+            yield from play.play(kueue, cluster, seed, workloads, play.on_kueue, said)
+
+    _judge(comparisons())
