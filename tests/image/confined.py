@@ -66,22 +66,8 @@ class Confinement:
         path = f"PATH={self._prefix}/bin:/usr/bin"
         user = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
         inside = ["setpriv", *user, "--bounding-set=-all", "env", "-i", path, *environment]
-        return [
-            *(
-                "unshare",
-                "--mount",
-                "sh",
-                "-c",
-                _ENTER,
-                "sh",
-                str(self._root),
-                self._closed,
-                self._interpreter,
-                *inside,
-            ),
-            str(self._prefix / "bin" / program),
-            *rest,
-        ]
+        enter = ["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(self._root), self._closed, self._interpreter]
+        return [*enter, *inside, str(self._prefix / "bin" / program), *rest]
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""

@@ -24,19 +24,9 @@ def packages() -> Path:
 
     def make(folder: Path) -> None:
         uv = Path(sys.executable).parent / "uv"
-        platform = ["--python-platform", "aarch64-manylinux_2_28", "--python-version", "3.13", "--only-binary", ":all:"]
-        command: list[str | Path] = [
-            uv,
-            "pip",
-            "install",
-            "--quiet",
-            "--require-hashes",
-            *platform,
-            "--target",
-            folder,
-            "-r",
-            LOCK,
-        ]
+        flags = ["--quiet", "--require-hashes", "--python-version", "3.13", "--only-binary", ":all:"]
+        flags += ["--python-platform", "aarch64-manylinux_2_28"]
+        command = [str(uv), "pip", "install", *flags, "--target", str(folder), "-r", str(LOCK)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr
 

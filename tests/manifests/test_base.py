@@ -34,13 +34,11 @@ def test_namespaced_objects_live_in_the_namespace_of_the_install_or_say_why_not(
 
 
 def test_every_object_carries_the_recommended_labels(base: Manifests) -> None:
+    wanted = dict.fromkeys(("name", "instance", "part-of"), "toposcope")
+    wanted |= {"managed-by": "kustomize", "version": __version__}
     for o in base:
         labels = o["metadata"]["labels"]
-        assert labels["app.kubernetes.io/name"] == "toposcope", o["kind"]
-        assert labels["app.kubernetes.io/instance"] == "toposcope", o["kind"]
-        assert labels["app.kubernetes.io/part-of"] == "toposcope", o["kind"]
-        assert labels["app.kubernetes.io/managed-by"] == "kustomize", o["kind"]
-        assert labels["app.kubernetes.io/version"] == __version__, o["kind"]
+        assert {name: labels[f"app.kubernetes.io/{name}"] for name in wanted} == wanted, o["kind"]
 
 
 @pytest.mark.parametrize(("kind", "program"), [("DaemonSet", "agent"), ("Deployment", "controller")])
@@ -192,14 +190,12 @@ def test_policies_speak_of_the_service_account_that_the_program_runs_as(
     workload = base.get(kind, f"toposcope-{program}")
     account = workload["spec"]["template"]["spec"]["serviceAccountName"]
     user = f"system:serviceaccount:{workload['metadata']['namespace']}:{account}"
-    about = [
-        o
-        for o in base
-        if o["kind"] == "ValidatingAdmissionPolicy" and o["metadata"]["name"].startswith(f"toposcope-{program}")
+    about = [o for o in base if o["kind"] == "ValidatingAdmissionPolicy"]
+    conditions = [
+        o["spec"]["matchConditions"] for o in about if o["metadata"]["name"].startswith(f"toposcope-{program}")
     ]
-    assert len(about) == policies
-    for policy in about:
-        (condition,) = policy["spec"]["matchConditions"]
+    assert len(conditions) == policies
+    for (condition,) in conditions:
         assert condition["expression"] == f"request.userInfo.username == '{user}'"
 
 

@@ -8,6 +8,10 @@ from tests.manifests.support import TOPOLOGIES
 from tests.support.api import ApiUnderTest
 
 SIXTEEN = tuple((f"l{i}", f"example.com/l{i}") for i in range(16))
+DOMAIN, KEY = "spec.levels[0].domain", "spec.levels[0].key"
+NOT_A_LEVEL = "'block' is not in spec.levels; add it there, or remove it here"
+SELECTOR = "spec.nodeSelector"
+EXPRESSION = f"{SELECTOR}.matchExpressions[0]"
 HOST = ("host", "kubernetes.io/hostname")
 RACK = ("rack", "example.com/rack")
 
@@ -16,8 +20,12 @@ def levels(*pairs: tuple[str, str]) -> dict[str, Any]:
     return {"levels": [{"domain": domain, "key": key} for domain, key in pairs]}
 
 
-def expressions(*items: dict[str, Any]) -> dict[str, Any]:
-    return {"nodeSelector": {"matchExpressions": list(items)}}
+def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
+
+
+def selecting(*expressions: dict[str, Any], **match_labels: str) -> dict[str, Any]:
+    return {"nodeSelector": {"matchExpressions": list(expressions)} if expressions else {"matchLabels": match_labels}}
 
 
 TAKEN: dict[str, dict[str, Any]] = {
@@ -40,9 +48,9 @@ TAKEN: dict[str, dict[str, Any]] = {
     "published nowhere": {"publish": {"grove": "Never", "kai": "Never", "kueue": "Never"}},
     "segments of their own": {"segments": "Auto"},
     "segments not wanted beside levels": {**levels(RACK), "segments": "Off"},
-    "selected by labels": {"nodeSelector": {"matchLabels": {"example.com/pool": "h100", "flag": ""}}},
-    "selected by expressions": expressions(
-        {"key": "pool", "operator": "In", "values": ["a", "b"]}, {"key": "example.com/old", "operator": "DoesNotExist"}
+    "selected by labels": selecting(**{"example.com/pool": "h100", "flag": ""}),
+    "selected by expressions": selecting(
+        expression("pool", "In", "a", "b"), expression("example.com/old", "DoesNotExist")
     ),
 }
 
@@ -53,27 +61,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "domain twice": (levels(RACK, ("rack", "example.com/r2")), "spec.levels", "a domain appears twice"),
     "key twice": (levels(RACK, ("row", RACK[1])), "spec.levels", "a key appears twice"),
     "hostname not last": (levels(HOST, RACK), "spec.levels", "make it the last one"),
-    "upper case": (levels(("Rack", "a/b")), "spec.levels[0].domain", "use lower-case letters, digits and '-'"),
-    "underscore": (levels(("rack_a", "a/b")), "spec.levels[0].domain", "use lower-case letters, digits and '-'"),
-    "dot": (levels(("rack.a", "a/b")), "spec.levels[0].domain", "use lower-case letters, digits and '-'"),
-    "hyphen at the end": (levels(("rack-", "a/b")), "spec.levels[0].domain", "ending with a letter or digit"),
-    "digit at the start": (levels(("1rack", "a/b")), "spec.levels[0].domain", "starting with a letter"),
-    "line end after a domain": (levels(("rack\n", "a/b")), "spec.levels[0].domain", "not a domain"),
-    "domain too long": (levels(("a" * 64, "a/b")), "spec.levels[0].domain", "may not be more than 63 bytes"),
+    "upper case": (levels(("Rack", "a/b")), DOMAIN, "use lower-case letters, digits and '-'"),
+    "underscore": (levels(("rack_a", "a/b")), DOMAIN, "use lower-case letters, digits and '-'"),
+    "dot": (levels(("rack.a", "a/b")), DOMAIN, "use lower-case letters, digits and '-'"),
+    "hyphen at the end": (levels(("rack-", "a/b")), DOMAIN, "ending with a letter or digit"),
+    "digit at the start": (levels(("1rack", "a/b")), DOMAIN, "starting with a letter"),
+    "line end after a domain": (levels(("rack\n", "a/b")), DOMAIN, "not a domain"),
+    "domain too long": (levels(("a" * 64, "a/b")), DOMAIN, "may not be more than 63 bytes"),
     "NUMA level": (levels(RACK, ("numa", "a/b")), "spec.levels[1].domain", "lies inside a node"),
-    "GPU level": (levels(("gpu", "a/b")), "spec.levels[0].domain", "end with 'host'"),
-    "key with upper-case prefix": (levels(("a", "Example.com/A")), "spec.levels[0].key", "lower-case DNS prefix"),
-    "key with underscore in prefix": (levels(("a", "my_co/rack")), "spec.levels[0].key", "lower-case DNS prefix"),
-    "key with empty prefix part": (levels(("a", "a..b/rack")), "spec.levels[0].key", "lower-case DNS prefix"),
-    "key with two slashes": (levels(("a", "a/b/c")), "spec.levels[0].key", "not a label key"),
-    "key without name": (levels(("a", "example.com/")), "spec.levels[0].key", "not a label key"),
-    "key too long for Grove": (levels(("a", "a/" + "k" * 62)), "spec.levels[0].key", "may not be more than 63 bytes"),
-    "level without key": ({"levels": [{"domain": "a"}]}, "spec.levels[0].key", "Required value"),
-    "required beside levels": (
-        {**levels(RACK), "required": ["rack", "block"]},
-        "spec.required",
-        "'block' is not in spec.levels; add it there, or remove it here",
-    ),
+    "GPU level": (levels(("gpu", "a/b")), DOMAIN, "end with 'host'"),
+    "key with upper-case prefix": (levels(("a", "Example.com/A")), KEY, "lower-case DNS prefix"),
+    "key with underscore in prefix": (levels(("a", "my_co/rack")), KEY, "lower-case DNS prefix"),
+    "key with empty prefix part": (levels(("a", "a..b/rack")), KEY, "lower-case DNS prefix"),
+    "key with two slashes": (levels(("a", "a/b/c")), KEY, "not a label key"),
+    "key without name": (levels(("a", "example.com/")), KEY, "not a label key"),
+    "key too long for Grove": (levels(("a", "a/" + "k" * 62)), KEY, "may not be more than 63 bytes"),
+    "level without key": ({"levels": [{"domain": "a"}]}, KEY, "Required value"),
+    "required beside levels": ({**levels(RACK), "required": ["rack", "block"]}, "spec.required", NOT_A_LEVEL),
     "required twice": ({"required": ["rack", "rack"]}, "spec.required[1]", "Duplicate value"),
     "required inside the node": ({"required": ["numa"]}, "spec.required[0]", "lies inside a node"),
     "required no domain": ({"required": ["Rack"]}, "spec.required[0]", "not a domain"),
@@ -85,52 +89,28 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "grace period beyond reason": ({"gracePeriod": "999999h999999h9h"}, "spec.gracePeriod", "longer than 168h"),
     "segments of given levels": ({**levels(RACK), "segments": "Auto"}, "spec.segments", "remove spec.levels"),
     "segments": ({"segments": "On"}, "spec.segments", 'supported values: "Auto", "Off"'),
-    "PCIe level": (levels(("pcie", "a/b")), "spec.levels[0].domain", "lies inside a node"),
+    "PCIe level": (levels(("pcie", "a/b")), DOMAIN, "lies inside a node"),
     "removal policy": ({"removalPolicy": "Delete"}, "spec.removalPolicy", 'supported values: "Remove", "Retain"'),
     "publish": ({"publish": {"kai": "Always"}}, "spec.publish.kai", 'supported values: "Auto", "Never", "DryRun"'),
-    "selector empty": ({"nodeSelector": {}}, "spec.nodeSelector", "leave nodeSelector out"),
-    "selector empty inside": ({"nodeSelector": {"matchLabels": {}}}, "spec.nodeSelector", "leave nodeSelector out"),
-    "selector label": ({"nodeSelector": {"matchLabels": {"a b": "c"}}}, "spec.nodeSelector.matchLabels", "label key"),
-    "selector label with a long name": (
-        {"nodeSelector": {"matchLabels": {"a/" + "k" * 64: "c"}}},
-        "spec.nodeSelector.matchLabels",
-        "label key",
-    ),
-    "selector value": (
-        {"nodeSelector": {"matchLabels": {"a": "-c"}}},
-        "spec.nodeSelector.matchLabels[a]",
-        "label value",
-    ),
-    "selector key": (
-        expressions({"key": "a/", "operator": "Exists"}),
-        "spec.nodeSelector.matchExpressions[0].key",
-        "not a label key",
-    ),
-    "selector operator": (
-        expressions({"key": "a", "operator": "Gt", "values": ["1"]}),
-        "spec.nodeSelector.matchExpressions[0].operator",
-        "Unsupported value",
-    ),
-    "selector without values": (
-        expressions({"key": "a", "operator": "In"}),
-        "spec.nodeSelector.matchExpressions[0].values",
-        "operator In needs values",
-    ),
+    "selector empty": ({"nodeSelector": {}}, SELECTOR, "leave nodeSelector out"),
+    "selector empty inside": (selecting(), SELECTOR, "leave nodeSelector out"),
+    "selector label": (selecting(**{"a b": "c"}), f"{SELECTOR}.matchLabels", "label key"),
+    "selector label with a long name": (selecting(**{"a/" + "k" * 64: "c"}), f"{SELECTOR}.matchLabels", "label key"),
+    "selector value": (selecting(a="-c"), f"{SELECTOR}.matchLabels[a]", "label value"),
+    "selector key": (selecting(expression("a/", "Exists")), f"{EXPRESSION}.key", "not a label key"),
+    "selector operator": (selecting(expression("a", "Gt", "1")), f"{EXPRESSION}.operator", "Unsupported value"),
+    "selector without values": (selecting(expression("a", "In")), f"{EXPRESSION}.values", "operator In needs values"),
     "selector with values": (
-        expressions({"key": "a", "operator": "Exists", "values": ["b"]}),
-        "spec.nodeSelector.matchExpressions[0].values",
+        selecting(expression("a", "Exists", "b")),
+        f"{EXPRESSION}.values",
         "operator Exists takes no values",
     ),
 }
 
 
 def create(api: ApiUnderTest, spec: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    body = {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "rules"},
-        "spec": spec,
-    }
+    kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
+    body = {**kind, "metadata": {"name": "rules"}, "spec": spec}
     return api.request("POST", f"{TOPOLOGIES}?dryRun=All&fieldValidation=Strict", body)
 
 

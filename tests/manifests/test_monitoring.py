@@ -1,45 +1,32 @@
 """The monitoring components, built into an overlay as an administrator writes it."""
 
 import json
-import re
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.manifests.support import Manifests, run_kubectl
+from tests.manifests.support import Manifests, built
+from tests.monitoring.support import documented
 from tests.support.paths import MANIFESTS
 
-DOCUMENT = MANIFESTS.parent / "docs" / "monitoring.md"
 
-
-def documented(word: str) -> dict[str, Any]:
-    """The one piece of YAML in the document that holds a word."""
-    blocks = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    (found,) = (textwrap.dedent(block) for block in blocks if word in block)
-    loaded: dict[str, Any] = yaml.safe_load(found)
-    return loaded
-
-
-def built(kubectl: str, folder: Path, document: dict[str, Any]) -> Manifests:
+def beside(kubectl: str, folder: Path, document: dict[str, Any]) -> Manifests:
     """What kustomize makes of an overlay that lies beside the manifests."""
     (folder / "manifests").symlink_to(MANIFESTS)
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(document))
-    done = run_kubectl(kubectl, "kustomize", folder)
-    assert done.stderr == ""
-    return Manifests(list(yaml.safe_load_all(done.stdout)))
+    return built(kubectl, folder)
 
 
 @pytest.fixture
 def overlay(kubectl: str, tmp_path: Path) -> Manifests:
     """Base and components, as the document says."""
-    return built(kubectl, tmp_path, documented("components:"))
+    return beside(kubectl, tmp_path, documented("components:"))
 
 
 def test_the_label_that_an_operator_selects_by(kubectl: str, tmp_path: Path) -> None:
-    labelled = built(kubectl, tmp_path, documented("components:") | documented("patches:"))
+    labelled = beside(kubectl, tmp_path, documented("components:") | documented("patches:"))
     kinds = [o["kind"] for o in labelled if o["metadata"]["labels"].get("release") == "kube-prometheus-stack"]
     assert sorted(kinds) == ["PodMonitor", "PodMonitor", "PrometheusRule"]
 

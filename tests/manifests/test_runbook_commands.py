@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.monitoring.troubled_cluster import topologies_crd
+from tests.manifests.rights import run_agent
 from tests.support.api import NODES, STRATEGIC, ApiUnderTest, node
 from tests.support.paths import DOCS, ROOT
+from tests.support.upstream_crds import stand_in
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.options import LEASE
 
@@ -27,32 +28,16 @@ pytestmark = pytest.mark.real_api("the commands use field selectors and discover
 def incident(installed: ApiUnderTest) -> ApiUnderTest:
     """An install with a node that its agent has labelled, a Lease, and the kinds of others that runbooks look at."""
     installed.create(NODES, node("gpu-1", labels={"kubernetes.io/hostname": "gpu-1"}))
-    agent = [
-        "agent",
-        "--once",
-        "--profile",
-        "dgx-h200",
-        "--node-name",
-        "gpu-1",
-        "--kubeconfig",
-        str(installed.kubeconfig),
-    ]
-    subprocess.run(
-        [sys.executable, "-m", "toposcope.cli.main", *agent], cwd=ROOT, check=True, capture_output=True, timeout=60
-    )
+    assert run_agent("gpu-1", installed.kubeconfig) == 0
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     code, answer = installed.request("PATCH", f"{NODES}/gpu-1/status", ready, content_type=STRATEGIC)
     assert code == 200, answer
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}}
     installed.create(f"/apis/coordination.k8s.io/v1/namespaces/{HOME_NAMESPACE}/leases", lease)
-    monitors = topologies_crd("monitoring.coreos.com", "v1", 1)
-    monitors["metadata"]["name"] = "podmonitors.monitoring.coreos.com"
-    monitors["spec"]["scope"] = "Namespaced"
-    monitors["spec"]["names"] = {"kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor"}
     for crd in (
-        monitors,
-        topologies_crd("kai.scheduler", "v1alpha1", 16),
-        topologies_crd("kueue.x-k8s.io", "v1beta2", 16),
+        stand_in("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors"),
+        stand_in("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False),
+        stand_in("kueue.x-k8s.io", "v1beta2", "Topology", "topologies", namespaced=False),
     ):
         installed.install_crd(crd)
     return installed
@@ -65,15 +50,8 @@ def test_every_command_works(incident: ApiUnderTest) -> None:
     assert len(tried) > len(COMMANDS) / 2
     failed = []
     for command in tried:
-        done = subprocess.run(
-            ["/bin/bash", "-c", command],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=60,
-        )
+        shell = ["/bin/bash", "-c", command]
+        done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, check=False, text=True, timeout=60)
         if done.returncode not in ((0, 1) if COMPARES.match(command) else (0,)):
             failed.append(f"{command}: {done.returncode} {done.stderr or done.stdout}")
     assert not failed, "\n".join(failed)

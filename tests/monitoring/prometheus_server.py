@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import yaml
 
-from tests.monitoring.support import documented_configuration, rule_groups
+from tests.monitoring.support import documented, rule_groups
 from tests.support.api import wait_until
 from tools.apiserver.client import HttpClient
 from tools.apiserver.server import free_port
@@ -67,7 +67,7 @@ class PrometheusServer:
             "scrape_timeout": "2s",
             "evaluation_interval": f"{_EVALUATION * 1000:.0f}ms",
         }
-        configuration = documented_configuration() | {"global": interval}
+        configuration = documented("scrape_configs") | {"global": interval}
         for job in configuration["scrape_configs"]:
             del job["kubernetes_sd_configs"]
             job["static_configs"] = [pod.target() for pod in pods]

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,10 @@ def documented_metrics() -> set[str]:
     return set(re.findall(r"^\| `(\w+)", text, re.MULTILINE))
 
 
-def documented_configuration() -> dict[str, Any]:
-    """The configuration in docs/monitoring.md for a Prometheus without the operator."""
+def documented(word: str) -> dict[str, Any]:
+    """The one piece of YAML in docs/monitoring.md that holds a word."""
     blocks = re.findall(r"```yaml\n(.*?)```", MONITORING.read_text(encoding="utf-8"), re.DOTALL)
-    (text,) = (block for block in blocks if "scrape_configs" in block)
+    (text,) = (textwrap.dedent(block) for block in blocks if word in block)
     loaded: dict[str, Any] = yaml.safe_load(text)
     return loaded
 

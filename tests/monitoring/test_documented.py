@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.monitoring.support import MONITORING, alerts, documented_configuration, parsed_by
+from tests.monitoring.support import MONITORING, alerts, documented, parsed_by
 
 TEXT = MONITORING.read_text(encoding="utf-8")
 ROW = re.compile(r"^\| \[(\w+)\]\(runbooks\.md#(\w+)\) \| (\w+) \| (\d+)m \|", re.MULTILINE)
@@ -35,6 +35,6 @@ def test_promtool_parses_every_query(promtool: str, name: str, tmp_path: Path) -
 
 def test_the_scrape_configuration_finds_pods_where_they_are_installed() -> None:
     """The rest of it is what the live test scrapes with; Debian's Prometheus is built without Kubernetes discovery."""
-    jobs = {job["job_name"]: job["kubernetes_sd_configs"] for job in documented_configuration()["scrape_configs"]}
+    jobs = {job["job_name"]: job["kubernetes_sd_configs"] for job in documented("scrape_configs")["scrape_configs"]}
     pods = [{"role": "pod", "namespaces": {"names": ["toposcope-system"]}}]
     assert jobs == {"toposcope-agent": pods, "toposcope-controller": pods}

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from tests.monitoring.prometheus_server import Pod
-from tests.support.api import MERGE, NODES, STRATEGIC, ApiUnderTest, node
+from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.cluster import ZONE, fabric
 from tests.support.paths import CRD, ROOT
+from tests.support.upstream_crds import stand_in
 from tools.apiserver.server import free_port
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRESENT, GPUS, HOSTNAME, NVLINK_DOMAIN
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RACK = "example.com/rack"
-CLUSTER = f"{PATH}/cluster"
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 SPEC = {
     "levels": [{"domain": "zone", "key": ZONE}, {"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}],
@@ -41,29 +41,13 @@ LONG_AGO = 3600.0
 
 def topologies_crd(group: str, version: str, most: int) -> dict[str, Any]:
     """A scheduler's Topology, as far as a publisher needs it, that takes `most` levels."""
-    spec = {
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-        "properties": {
-            "levels": {
-                "type": "array",
-                "maxItems": most,
-                "items": {"type": "object", "properties": {"nodeLabel": {"type": "string"}}},
-            }
-        },
-    }
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"topologies.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Cluster",
-            "names": {"kind": "Topology", "plural": "topologies", "singular": "topology"},
-            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
-        },
-    }
+    crd = stand_in(group, version, "Topology", "topologies", namespaced=False)
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    levels = {"type": "array", "maxItems": most, "items": anything}
+    spec = {**anything, "properties": {"levels": levels}}
+    schema = {**anything, "properties": {"spec": spec}}
+    crd["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    return crd
 
 
 class TroubledCluster:
@@ -80,11 +64,8 @@ class TroubledCluster:
     def __enter__(self) -> Self:
         ours = yaml.safe_load(CRD.read_text(encoding="utf-8"))
         # Kueue's has room for a Topology of somebody else, KAI's refuses three levels.
-        for crd in (
-            ours,
-            topologies_crd("kueue.x-k8s.io", "v1beta2", 16),
-            topologies_crd("kai.scheduler", "v1alpha1", 1),
-        ):
+        kueue, kai = topologies_crd("kueue.x-k8s.io", "v1beta2", 16), topologies_crd("kai.scheduler", "v1alpha1", 1)
+        for crd in (ours, kueue, kai):
             self._api.install_crd(crd)
         levels = {"levels": [{"nodeLabel": HOSTNAME}]}
         metadata = {"name": "cluster"}
@@ -153,9 +134,7 @@ class TroubledCluster:
         for name in ("tray-1", "tray-2", *AGENTS):
             self._label(name, {RACK: "r"})
         self._api.request("DELETE", f"{KUEUE}/cluster")
-        change = {"spec": {"publish": {"kai": "Never"}}}
-        code, answer = self._api.request("PATCH", CLUSTER, change, content_type=MERGE)
-        assert code == 200, answer
+        self._patch(f"{PATH}/cluster", {"spec": {"publish": {"kai": "Never"}}})
 
     def last_words(self) -> str:
         """The last lines that each program said."""
@@ -164,13 +143,13 @@ class TroubledCluster:
 
     def _add_node(self, name: str, labels: Mapping[str, str]) -> None:
         self._api.create(NODES, node(name, labels={HOSTNAME: name, **labels}))
-        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-        code, answer = self._api.request("PATCH", f"{NODES}/{name}/status", ready, content_type=STRATEGIC)
-        assert code == 200, answer
+        self._patch(f"{NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
 
     def _label(self, name: str, labels: Mapping[str, str]) -> None:
-        change = {"metadata": {"labels": dict(labels)}}
-        code, answer = self._api.request("PATCH", f"{NODES}/{name}", change, content_type=MERGE)
+        self._patch(f"{NODES}/{name}", {"metadata": {"labels": dict(labels)}})
+
+    def _patch(self, path: str, change: Mapping[str, Any]) -> None:
+        code, answer = self._api.request("PATCH", path, change, content_type=MERGE)
         assert code == 200, answer
 
     def _write_faults(self, name: str, faults: Mapping[str, Any]) -> Path:
@@ -180,18 +159,7 @@ class TroubledCluster:
 
     def _start_agent(self, name: str, faults: Mapping[str, Any]) -> None:
         file = self._write_faults(name, faults)
-        flags = [
-            "--node-name",
-            name,
-            "--interval",
-            "1",
-            "--spread",
-            "0",
-            "--profile",
-            "dgx-h200",
-            "--faults",
-            str(file),
-        ]
+        flags = f"--node-name {name} --interval 1 --spread 0 --profile dgx-h200 --faults {file}".split()
         self._start(name, "agent", self._api.kubeconfig, *flags)
 
     def _start_controller(self, name: str, kubeconfig: Path, *flags: str) -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from tests.support.workloads import HOST, RACK, ZONE, Object, job, jobset, leader_worker_set, replicated
+from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field
 from toposcope.placement.check import Checked, Checker
+from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.model import NodeView, Owner, PodView, Published, Snapshot
 from toposcope.topology.levels import Level
 
@@ -41,9 +43,18 @@ def check(document: Object, *topologies: Published, pods: tuple[PodView, ...] = 
     return found
 
 
-def kinds(checked: Checked) -> str:
+def verdict(checked: Checked) -> Verdict:
     assert checked.verdict is not None
-    return checked.verdict.kind
+    return checked.verdict
+
+
+def kinds(checked: Checked) -> str:
+    return verdict(checked).kind
+
+
+def workload(checked: Checked) -> Workload:
+    assert checked.reading.workload is not None
+    return checked.reading.workload
 
 
 def kai(level: str) -> Object:
@@ -70,16 +81,14 @@ def test_kueue_takes_the_topology_that_has_room() -> None:
     # Where the zone is no level, the racks called r1 are one.
     checked = check(document, narrow, wide)
     assert kinds(checked) == "fits"
-    assert checked.reading.workload is not None
-    assert checked.reading.workload.topology == "b"
+    assert workload(checked).topology == "b"
 
 
 def test_the_answer_counts_the_domains_that_one_pod_set_could_take() -> None:
     document = job(2, None, {"kueue.x-k8s.io/podset-required-topology": RACK.key})
-    checked = check(document, published("t", *LABELS))
-    assert checked.verdict is not None
-    assert checked.verdict.best is not None
-    assert (checked.verdict.roomy, checked.verdict.best.level.key) == (2, RACK.key)
+    found = verdict(check(document, published("t", *LABELS)))
+    assert found.best is not None
+    assert (found.roomy, found.best.level.key) == (2, RACK.key)
 
 
 def test_jobs_apart_compare_the_label_alone() -> None:
@@ -95,8 +104,7 @@ def test_racks_of_running_jobs_are_taken() -> None:
     running = pod("n0", **{"jobset.sigs.k8s.io/job-key": "x"})
     checked = check(document, pods=(running,))
     assert kinds(checked) == "fits"
-    assert checked.verdict is not None
-    assert {name for placed in checked.verdict.placed for name, _ in placed.nodes} == {"n4"}
+    assert {name for placed in verdict(checked).placed for name, _ in placed.nodes} == {"n4"}
     both = (running, pod("n4", **{"jobset.sigs.k8s.io/job-key": "y"}))
     assert kinds(check(document, pods=both)) != "fits"
 
@@ -168,8 +176,7 @@ def test_the_hardest_group_of_an_osmo_workflow_decides() -> None:
     assert kinds(answered(workflow(2, 1, 2, 1))) == "fits"
     checked = answered(workflow(2, 3, 1))
     assert kinds(checked) == "never"
-    assert checked.reading.workload is not None
-    assert checked.reading.workload.handle == "workflow/w, group g3"
+    assert workload(checked).handle == "workflow/w, group g3"
 
 
 def test_run_ais_preference_never_keeps_a_workload_out() -> None:
@@ -177,6 +184,5 @@ def test_run_ais_preference_never_keeps_a_workload_out() -> None:
     template = document["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     template["spec"]["schedulerName"] = "runai-scheduler"
     checked = check(document, published("t", *LABELS, group="kai.scheduler"))
-    assert checked.reading.workload is not None
-    assert (checked.reading.workload.system, checked.reading.workload.topology) == ("Run:ai", "t")
+    assert (workload(checked).system, workload(checked).topology) == ("Run:ai", "t")
     assert kinds(checked) == "fits"

@@ -28,6 +28,8 @@ def test_the_ports_of_a_card_are_one_card() -> None:
 
 ROOT = "pci0000:00"
 PORT = "0000:00:01.0"
+SWITCH = (ROOT, PORT, "0000:01:00.0")
+ELSEWHERE = (("pci0000:80", "0000:80:01.1", "0000:81:00.0"), ("pci0000:c0", "0000:c0:01.1", "0000:c1:00.0"))
 
 
 @pytest.mark.parametrize(
@@ -38,36 +40,21 @@ PORT = "0000:00:01.0"
         # Even on the root itself, where a virtual machine's devices sit.
         ((ROOT, "0000:00:05.0"), (ROOT, "0000:00:05.1"), (None, None), "PIX"),
         # Two downstream ports of one switch.
-        (
-            (ROOT, PORT, "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"),
-            (ROOT, PORT, "0000:01:00.0", "0000:02:01.0", "0000:04:00.0"),
-            (0, 0),
-            "PIX",
-        ),
+        ((*SWITCH, "0000:02:00.0", "0000:03:00.0"), (*SWITCH, "0000:02:01.0", "0000:04:00.0"), (0, 0), "PIX"),
         # Two switches below one.
         (
-            (ROOT, PORT, "0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0", "0000:05:00.0"),
-            (ROOT, PORT, "0000:01:00.0", "0000:02:01.0", "0000:06:00.0", "0000:07:00.0", "0000:08:00.0"),
+            (*SWITCH, "0000:02:00.0", "0000:03:00.0", "0000:04:00.0", "0000:05:00.0"),
+            (*SWITCH, "0000:02:01.0", "0000:06:00.0", "0000:07:00.0", "0000:08:00.0"),
             (0, 0),
             "PXB",
         ),
         # Two root ports of one root complex.
         ((ROOT, PORT, "0000:01:00.0"), (ROOT, "0000:00:03.0", "0000:02:00.0"), (None, None), "PHB"),
         # Two root complexes.
-        (
-            ("pci0000:80", "0000:80:01.1", "0000:81:00.0"),
-            ("pci0000:c0", "0000:c0:01.1", "0000:c1:00.0"),
-            (0, 0),
-            "NODE",
-        ),
-        (("pci0000:80", "0000:80:01.1", "0000:81:00.0"), ("pci0000:c0", "0000:c0:01.1", "0000:c1:00.0"), (0, 1), "SYS"),
+        (*ELSEWHERE, (0, 0), "NODE"),
+        (*ELSEWHERE, (0, 1), "SYS"),
         # Unknown twice is not the same.
-        (
-            ("pci0000:80", "0000:80:01.1", "0000:81:00.0"),
-            ("pci0000:c0", "0000:c0:01.1", "0000:c1:00.0"),
-            (None, None),
-            "SYS",
-        ),
+        (*ELSEWHERE, (None, None), "SYS"),
     ],
 )
 def test_levels(a: tuple[str, ...], b: tuple[str, ...], numa: tuple[int | None, int | None], level: str) -> None:

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.topology.hierarchy import Coverage, cover, crossings, fully_covered, level_value
+from toposcope.topology.hierarchy import Coverage, LevelSize, cover, crossings, fully_covered, level_sizes, level_value
 from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts, node_facts
+from toposcope.topology.node import Hardware, NodeFacts, node_facts
 from toposcope.topology.table import Table, totals
 
 KEYS = ("x/zone", "x/block", "x/rack", "x/nvlink", HOSTNAME)
@@ -49,6 +49,17 @@ def plain_crossings(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> list
     return found
 
 
+def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[LevelSize, ...]:
+    found = []
+    for depth, level in enumerate(levels, 1):
+        domains: Counter[tuple[str | None, ...]] = Counter()
+        for node in nodes:
+            if level_value(node, level.key) is not None:
+                domains[tuple(level_value(node, above.key) for above in levels[:depth])] += node.hardware.gpus
+        found.append(LevelSize(level, domains.total(), max(domains.values(), default=0)))
+    return tuple(found)
+
+
 def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
     """Anything from a tidy tree to labels at random; some keys in another order, some missing, some without truth."""
     chaos = rng.choice((0.0, 0.0, 0.01, 0.3))
@@ -68,19 +79,22 @@ def any_nodes(rng: random.Random, count: int) -> list[NodeFacts]:
         if rng.random() < gaps:
             labels = dict(rng.sample(sorted(labels.items()), len(labels)))
         ready, schedulable = rng.random() >= gaps, rng.random() >= gaps
-        nodes.append(node_facts(f"n{i}", f"u{i}", tuple(labels), tuple(labels.values()), ready, schedulable, gpus=8))
+        hardware = Hardware(gpus=rng.choice((8, 8, 4, 16, 0)) if rng.random() < gaps else 8)
+        keys, values = tuple(labels), tuple(labels.values())
+        nodes.append(node_facts(f"n{i}", f"u{i}", keys, values, ready, schedulable, gpus=8, hardware=hardware))
     if rng.random() < 0.5:
         rng.shuffle(nodes)
     return nodes
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(20))
 def test_columns_find_what_nodes_say(seed: int) -> None:
     rng = random.Random(seed)
     for count in (0, 1, 2, 3, *(rng.randrange(4, 200) for _ in range(6)), 1023, 1024, 1025, 2500):
         nodes = any_nodes(rng, count)
         levels = rng.choice((LEVELS, LEVELS[::2], tuple(rng.sample(LEVELS, rng.randrange(1, 6)))))
         assert cover(levels, nodes) == plain_cover(levels, nodes)
+        assert level_sizes(levels, Table(nodes)) == plain_sizes(levels, nodes)
         for sentence, (beginning, word) in zip(crossings(levels, nodes), plain_crossings(levels, nodes), strict=True):
             assert sentence.startswith(beginning)
             assert word in sentence

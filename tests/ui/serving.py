@@ -111,8 +111,7 @@ class Served:
     def check(self, text: str) -> tuple[int, Any]:
         """Have a workload checked."""
         body = json.dumps({"workload": text}).encode()
-        status, _, found = self.ask("/api/check", "POST", body, Content_Type="application/json")
-        return status, found
+        return self.ask("/api/check", "POST", body, Content_Type="application/json")[::2]
 
 
 def facts_of(nodes: Iterable[NodeView], *topologies: dict[str, Any], clock: Ticks | None = None) -> Facts:

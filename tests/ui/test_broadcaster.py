@@ -14,10 +14,26 @@ from tests.ui.serving import Page, Ticks, broadcaster_of, decoded, facts_of, fet
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import read
 from toposcope.ui import broadcaster as module
+from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.facts import Facts
 from toposcope.ui.views import views_of
 
 CONDITION = {"type": "LevelsCovered", "status": "False", "reason": "NodesMissingLevels", "message": "n0 lacks rack"}
+
+
+@pytest.fixture
+def facts() -> Facts:
+    return facts_of(rack_nodes())
+
+
+@pytest.fixture
+def broadcaster(facts: Facts) -> Broadcaster:
+    return broadcaster_of(facts)
+
+
+@pytest.fixture
+def page(broadcaster: Broadcaster) -> Page:
+    return Page(broadcaster)
 
 
 def _put(facts: Facts, name: str, rack: str | None = "r0", **other: Any) -> None:
@@ -68,11 +84,7 @@ def test_open_pages_know_what_new_ones_know() -> None:
     assert all(page.resets < 60 for page in pages)
 
 
-def test_changes_are_described_and_kept() -> None:
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
-    page = Page(broadcaster)
-
+def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
     _put(facts, "n1", state="degraded")
     broadcaster.tick()
     _put(facts, "n1")
@@ -90,8 +102,9 @@ def test_changes_are_described_and_kept() -> None:
         "rack z/b1/r1 is gone with 2 nodes: n2, n3",
         "1 node moved from rack r0 to r7: n0",
     ]
-    assert [change["text"] for change in fetched(broadcaster)["changes"]] == page.changes[::-1]
-    assert [change["bad"] for change in fetched(broadcaster)["changes"]] == [False, True, False, True]
+    shown = fetched(broadcaster)["changes"]
+    assert [change["text"] for change in shown] == page.changes[::-1]
+    assert [change["bad"] for change in shown] == [False, True, False, True]
     assert broadcaster.since("n1") == "2026-01-02T03:04:05Z"
 
 
@@ -153,9 +166,7 @@ def test_a_changed_selector_recounts_the_nodes() -> None:
     assert [(view["nodes"], view["gpus"]) for view in page.views] == [(1, 8)]
 
 
-def test_unchanged_objects_publish_nothing() -> None:
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
+def test_unchanged_objects_publish_nothing(facts: Facts, broadcaster: Broadcaster) -> None:
     for i in range(4):
         facts.put_node(view(f"n{i}", f"r{i // 2}"), "")
     facts.put_pod("train/p", None)
@@ -164,9 +175,7 @@ def test_unchanged_objects_publish_nothing() -> None:
     assert broadcaster.number == 0
 
 
-def test_a_pod_without_gpus_publishes_nothing() -> None:
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
+def test_a_pod_without_gpus_publishes_nothing(facts: Facts, broadcaster: Broadcaster) -> None:
     facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
     broadcaster.tick()
     assert broadcaster.number == 0
@@ -176,10 +185,7 @@ def test_a_pod_without_gpus_publishes_nothing() -> None:
     assert broadcaster.number == 1
 
 
-def test_losing_access_to_pods_resets_the_pages() -> None:
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
-    page = Page(broadcaster)
+def test_losing_access_to_pods_resets_the_pages(facts: Facts, broadcaster: Broadcaster, page: Page) -> None:
     facts.replace_pods(None)
     broadcaster.tick()
     page.follow()
@@ -188,11 +194,10 @@ def test_losing_access_to_pods_resets_the_pages() -> None:
     assert {row["free"] for row in page.rows.values()} == {None}
 
 
-def test_many_changes_at_once_reset_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_changes_at_once_reset_the_pages(
+    facts: Facts, broadcaster: Broadcaster, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MAX_ROWS", 3)
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
-    page = Page(broadcaster)
     for i in range(4):
         _put(facts, f"n{i}", state="degraded")
     broadcaster.tick()
@@ -202,10 +207,10 @@ def test_many_changes_at_once_reset_the_pages(monkeypatch: pytest.MonkeyPatch) -
     assert page.rows == decoded(fetched(broadcaster))
 
 
-def test_the_ring_is_bounded_and_slow_listeners_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ring_is_bounded_and_slow_listeners_notice(
+    facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MAX_EVENTS", 5)
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
     for turn in range(12):
         _put(facts, "n1", state="degraded" if turn % 2 else "unknown")
         broadcaster.tick()
@@ -251,9 +256,9 @@ def test_stale_says_since_when_and_why() -> None:
     assert broadcaster.health == 2
 
 
-def test_a_snapshot_is_built_once_for_each_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = facts_of(rack_nodes())
-    broadcaster = broadcaster_of(facts)
+def test_a_snapshot_is_built_once_for_each_state(
+    facts: Facts, broadcaster: Broadcaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = broadcaster.packed()
     monkeypatch.setattr(broadcaster, "snapshot", lambda: pytest.fail("made again"))
     assert broadcaster.packed() is not first

@@ -21,6 +21,7 @@ from toposcope.snapshot.model import Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.bundle import Bundle, PageNotBuiltError
 from toposcope.ui.export import DATA, document, escaped, export
+from toposcope.ui.program import listening
 
 HOSTILE = "</script><script>alert(1)</script><!--<svg onload=alert(1)>\u2028\u2029&'\"`${x}"
 
@@ -157,8 +158,6 @@ def test_errors_of_the_command(arguments: list[str], words: str, capsys: pytest.
 
 
 def test_a_port_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from toposcope.ui.program import listening  # noqa: PLC0415 - for the one test that listens
-
     source = tmp_path / "cluster.json"
     source.write_text(saved(demo_nodes(most=1)))
     with listening("127.0.0.1", 0) as taken:

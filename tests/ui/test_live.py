@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.api import MERGE, NODES, ApiUnderTest, create_service_account, node, wait_until
+from tests.support.saved import pod
 from tests.ui.serving import Page, decoded, fetched
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import PATH
@@ -89,23 +90,13 @@ def test_pods_take_gpus_until_they_finish(api: ApiUnderTest, watching: Watching)
         return watching.facts.free_gpus(found)
 
     watching.until(lambda: free() == 8, "the node offers its GPUs")
-    limits = {"limits": {"nvidia.com/gpu": "3"}, "requests": {"nvidia.com/gpu": "3"}}
-    container = {"name": "c", "image": "example.invalid/c", "resources": limits}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p"},
-        "spec": {"containers": [container], "nodeName": "n1", "automountServiceAccountToken": False},
-    }
-    api.create("/api/v1/namespaces/default/serviceaccounts", _account()) if api.is_real else None
-    api.create(POD, body)
+    body = pod("p", "n1", 3, automountServiceAccountToken=False)
+    if api.is_real:
+        create_service_account(api, "default", "default")
+    api.create(POD, body | {"metadata": {"name": "p"}})
     watching.until(lambda: free() == 5, "the pod takes three")
     api.request("PATCH", f"{POD}/p/status", {"status": {"phase": "Succeeded"}}, content_type=MERGE)
     watching.until(lambda: free() == 8, "it has finished")
-
-
-def _account() -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
 
 
 @pytest.mark.embedded_api("counts requests")

@@ -70,12 +70,8 @@ Not called for a request that is not sent.
 
 
 def unobserved(_request: Request) -> Callable[[int], None]:
-    """Ignore the request."""
-    return _unheard
-
-
-def _unheard(_code: int) -> None:
-    """Ignore its answer."""
+    """Ignore the request and its answer."""
+    return lambda _code: None
 
 
 class ApiClient:

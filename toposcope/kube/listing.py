@@ -7,15 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.client import METADATA_LIST, ApiClient, Request
 from toposcope.kube.errors import ResourceExpiredError, UnreachableError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for text that is not JSON, not UTF-8, or nested too deeply."""
 
 
-METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-"""An Accept header that asks for the metadata of many objects."""
 _PAGE: Final = 500
 _TRIES: Final = 3
 

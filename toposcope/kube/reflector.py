@@ -46,13 +46,6 @@ class Backoff:
         self.pause = 0.0
 
 
-class Follower(Protocol):
-    """A reflector, as `EtcdRestores` sees it."""
-
-    def relist(self, reason: str) -> None:
-        """List the whole collection again; called from another thread."""
-
-
 class EtcdRestores:
     """Has all reflectors list again when one of them notices that etcd was restored from a backup.
 
@@ -62,10 +55,10 @@ class EtcdRestores:
     """
 
     def __init__(self) -> None:
-        self._followers: WeakSet[Follower] = WeakSet()
+        self._followers: WeakSet[Reflector[Any]] = WeakSet()
         self._lock = threading.Lock()
 
-    def register(self, follower: Follower) -> None:
+    def register(self, follower: "Reflector[Any]") -> None:
         """Notify this reflector for as long as it lives."""
         with self._lock:
             self._followers.add(follower)

@@ -1,6 +1,6 @@
 """One node in full: its devices, how they are connected, what is wrong with it and since when."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, cast
 
 from toposcope.api import label_keys
@@ -144,16 +144,6 @@ def _numa(devices: Sequence[Device]) -> list[protocol.Numa]:
     ]
 
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    SELF: "self",
-    "PIX": "pix",
-    "PXB": "pxb",
-    "PHB": "phb",
-    "NODE": "node",
-    "SYS": "sys",
-}
-
-
 def _classes(links: LinkMatrix) -> list[protocol.CellClass]:
     """Each different cell with its meaning: NVLinks first, most links first, then PCIe paths, nearest first."""
     cells = {cell for row in links.cells for cell in row}
@@ -173,7 +163,8 @@ def _class(cell: str) -> protocol.CellClass:
     count = nv_links(cell)
     if count:
         return protocol.CellClass(cell, "nvlink", count, f"{count} active NVLink{'' if count == 1 else 's'}")
-    return protocol.CellClass(cell, _KINDS[cell], 0, LEGEND[cell])
+    kind = cast("_Kind", "self" if cell == SELF else cell.lower())
+    return protocol.CellClass(cell, kind, 0, LEGEND[cell])
 
 
 def _number(text: str | None) -> int | None:

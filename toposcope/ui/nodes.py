@@ -21,7 +21,7 @@ FACTS: Final[Mapping[str, str]] = {
     "nvlinkDomainSize": label_keys.NVLINK_DOMAIN_SIZE,
     "nvlinkLinks": label_keys.NVLINK_LINKS,
 }
-"""Name in the protocol to label key."""
+"""Key of `protocol.Nodes.facts` to label key."""
 
 NO_AGENT: Final = (
     f"no agent has labelled it (no label {label_keys.GPUS}): check that the agent's DaemonSet has a pod on this node, "

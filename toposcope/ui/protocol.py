@@ -47,17 +47,13 @@ class Nodes(_Struct):
     views: ListColumn
     """The ids of the views that the node is in; empty: in none, see `apart`."""
     facts: dict[str, Column]
-    """Hardware, by fact: see `FACTS`."""
+    """Hardware, by fact: the keys are those of `toposcope.ui.nodes.FACTS`."""
     labels: dict[str, Column]
     """Domain values, by label key: one column for each key that is a level of any view."""
     reasons: dict[str, list[str]]
     """Index (as a string) to why the node is degraded, in its agent's words; only for nodes that are."""
     apart: dict[str, str]
     """Index (as a string) to why the node is in no view."""
-
-
-FACTS: Final = ("product", "shape", "interconnect", "fabric", "railAligned", "nvlinkDomainSize", "nvlinkLinks")
-"""Keys of `Nodes.facts`: the labels gpu.topology/gpu-product, shape, interconnect, fabric, rail-aligned, ..."""
 
 
 class LevelView(_Struct):

@@ -43,19 +43,11 @@ _CHECK_BODY: Final = msgspec.json.Decoder(_CheckBody)
 class Routes:
     """Routes for one cluster."""
 
-    def __init__(
-        self,
-        broadcaster: Broadcaster,
-        source: Source,
-        bundle: Bundle,
-        stream: Stream,
-        body_seconds: float | None = None,
-    ) -> None:
+    def __init__(self, broadcaster: Broadcaster, source: Source, bundle: Bundle, stream: Stream) -> None:
         self._broadcaster = broadcaster
         self._source = source
         self._bundle = bundle
         self._stream = stream
-        self._body_seconds = BODY_SECONDS if body_seconds is None else body_seconds
         self._checks = Checks(broadcaster.facts.snapshot, source.published)
         self._searcher = Searcher(broadcaster.facts)
         # Requests that wait for an API server that does not answer must not use up all threads.
@@ -167,7 +159,7 @@ class Routes:
         """The text to check. Raises HTTPException where the body is too large, incomplete or malformed."""
         body = bytearray()
         try:
-            async with asyncio.timeout(self._body_seconds):
+            async with asyncio.timeout(BODY_SECONDS):
                 async for part in request.stream():
                     body += part
                     if len(body) > MAX_BYTES:
@@ -175,7 +167,7 @@ class Routes:
                         raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text, {"connection": "close"})
             return _CHECK_BODY.decode(body).workload
         except TimeoutError:
-            text = f"the request was not complete after {self._body_seconds:.0f} s"
+            text = f"the request was not complete after {BODY_SECONDS:.0f} s"
             raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, text, {"connection": "close"}) from None
         except ClientDisconnect:
             raise HTTPException(HTTPStatus.BAD_REQUEST) from None

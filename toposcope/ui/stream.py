@@ -32,15 +32,11 @@ class Stream:
         self._max_streams = max_streams
         self._status_seconds = status_seconds
         self._send_seconds = send_seconds
-        self._open = 0
+        self.open = 0
+        """How many streams are open."""
         self.ending = False
         """Set when the server shuts down: streams end too."""
         self._wakes: set[Callable[[], None]] = set()
-
-    @property
-    def open(self) -> int:
-        """How many streams are open."""
-        return self._open
 
     def end(self) -> None:
         """End all streams."""
@@ -50,13 +46,13 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the page disconnects or stops reading, or the server shuts down."""
-        if self._open >= self._max_streams:
+        if self.open >= self._max_streams:
             busy = problem(503, f"{self._max_streams} pages are open already; close one, then reload this one")
             await busy(scope, receive, send)
             return
         request = Request(scope)
         identity = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        self._open += 1
+        self.open += 1
         loop = asyncio.get_running_loop()
         updated = asyncio.Event()
 
@@ -87,7 +83,7 @@ class Stream:
             gone.cancel()
             self._broadcaster.listeners.discard(wake)
             self._wakes.discard(wake)
-            self._open -= 1
+            self.open -= 1
 
     async def _send_events(self, send: Send, identity: str, updated: asyncio.Event, gone: "asyncio.Task[None]") -> None:
         broadcaster = self._broadcaster
