@@ -245,13 +245,8 @@ def test_where_a_link_ends(profile: str, end: LinkEnd, *, named: bool, tmp_path:
 )
 def test_a_driver_without_remote_device_types(profile: str, path: str, end: LinkEnd, tmp_path: Path) -> None:
     """The address decides: a GPU's, or a switch's in sysfs. All F is a switch only if some link leads to one."""
-
-    class Older(SimulatedNvml):
-        def nvmlDeviceGetNvLinkRemoteDeviceType(self, handle: Any, link: int) -> int:  # noqa: N802 - NVML's name
-            del handle, link
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-
-    topology = discovered(load_profile(profile), tmp_path, kind=Older)
+    absent = CallFault("nvmlDeviceGetNvLinkRemoteDeviceType", pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+    topology = discovered(load_profile(profile), tmp_path, Faults(calls=(absent,)))
     assert topology.matrix.cells[1][0] == path
     assert {link.remote for link in topology.gpus[0].links if link.up} == {end}
 

@@ -13,7 +13,7 @@ from toposcope.agent.labels import labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
-from toposcope.simulator.faults import Faults
+from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Ancestor
 from toposcope.simulator.nvml import SimulatedNvml
 from toposcope.simulator.profile import load_profile
@@ -90,13 +90,9 @@ def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
 
 
 def test_without_nvmls_ancestor_the_sysfs_rule_decides(tmp_path: Path) -> None:
-    class Silent(SimulatedNvml):
-        def nvmlDeviceGetTopologyCommonAncestor(self, a: Any, b: Any) -> int:  # noqa: N802 - NVML's name
-            del a, b
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
     machine = load_profile("l40s-4")
-    topology = discovered(machine, tmp_path, kind=Silent)
+    unsupported = CallFault("nvmlDeviceGetTopologyCommonAncestor", pynvml.NVML_ERROR_NOT_SUPPORTED)
+    topology = discovered(machine, tmp_path, Faults(calls=(unsupported,)))
     assert topology.matrix == discovered(machine, tmp_path).matrix
     assert topology.pci_levels.nvml[1] == (None, "X", None, None)
 

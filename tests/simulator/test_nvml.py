@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,17 @@ def started(machine: str | Machine, faults: Faults | None = None, **options: Any
     return nvml
 
 
+def with_gpu(machine: str | Machine) -> tuple[SimulatedNvml, Any]:
+    """A library that was started, and the handle of its first GPU."""
+    nvml = started(machine)
+    return nvml, nvml.nvmlDeviceGetHandleByIndex(0)
+
+
+def refused(error: type[pynvml.NVMLError], call: Callable[..., Any], *arguments: Any) -> None:
+    with pytest.raises(error):
+        call(*arguments)
+
+
 def fields(nvml: SimulatedNvml, gpu: Any, *wanted: int | tuple[int, int]) -> list[tuple[int, int]]:
     values = nvml.nvmlDeviceGetFieldValues(gpu, list(wanted))
     return [(value.nvmlReturn, value.value.uiVal) for value in values]
@@ -37,15 +49,13 @@ def with_driver(name: str, driver: str) -> Machine:
 
 def test_nothing_is_answered_before_init_and_after_the_last_shutdown() -> None:
     nvml = SimulatedNvml(load_profile("t4-1"))
-    with pytest.raises(pynvml.NVMLError_Uninitialized):
-        nvml.nvmlDeviceGetCount()
+    refused(pynvml.NVMLError_Uninitialized, nvml.nvmlDeviceGetCount)
     nvml.nvmlInit()
     nvml.nvmlInitWithFlags(0)
     nvml.nvmlShutdown()
     assert nvml.nvmlDeviceGetCount() == 1
     nvml.nvmlShutdown()
-    with pytest.raises(pynvml.NVMLError_Uninitialized):
-        nvml.nvmlSystemGetDriverVersion()
+    refused(pynvml.NVMLError_Uninitialized, nvml.nvmlSystemGetDriverVersion)
 
 
 def test_identity() -> None:
@@ -71,12 +81,9 @@ def test_a_handle_is_found_by_any_spelling_of_its_address_and_by_uuid() -> None:
     for spelling in (bus_id, bus_id.lower()[4:], bus_id.encode()):
         assert nvml.nvmlDeviceGetHandleByPciBusId(spelling) == gpu
     assert nvml.nvmlDeviceGetHandleByUUID(nvml.nvmlDeviceGetUUID(gpu)) == gpu
-    with pytest.raises(pynvml.NVMLError_NotFound):
-        nvml.nvmlDeviceGetHandleByPciBusId("0000:ff:00.0")
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetHandleByPciBusId("GPU 3")
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetHandleByIndex(8)
+    refused(pynvml.NVMLError_NotFound, nvml.nvmlDeviceGetHandleByPciBusId, "0000:ff:00.0")
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetHandleByPciBusId, "GPU 3")
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetHandleByIndex, 8)
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
         nvml.nvmlDeviceGetName("no handle")  # type: ignore[arg-type]
 
@@ -84,18 +91,15 @@ def test_a_handle_is_found_by_any_spelling_of_its_address_and_by_uuid() -> None:
 def test_a_geforce_has_no_serial_no_modules_and_no_p2p_over_pcie() -> None:
     nvml = started("rtx4090-8")
     a, b = (nvml.nvmlDeviceGetHandleByIndex(i) for i in (0, 1))
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetSerial(a)
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetMigMode(a)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetSerial, a)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetMigMode, a)
     assert nvml.nvmlDeviceGetMaxMigDeviceCount(a) == 0
     assert nvml.nvmlDeviceGetModuleId(a) == 0
     assert nvml.nvmlDeviceGetP2PStatus(a, b, 0) == pynvml.NVML_P2P_STATUS_GPU_NOT_SUPPORTED
 
 
 def test_links_of_an_h100_end_in_switches_with_an_address() -> None:
-    nvml = started("hgx-h100-8")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("hgx-h100-8")
     switches = {switch.address for switch in nvml.machine.nvswitches}
     ends = [nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link) for link in range(18)]
     assert {end.busId.lower()[4:] for end in ends} == switches
@@ -111,8 +115,7 @@ def test_links_of_an_h100_end_in_switches_with_an_address() -> None:
 
 
 def test_links_of_a_gb200_end_out_of_sight() -> None:
-    nvml = started("gb200-nvl72-tray")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("gb200-nvl72-tray")
     assert nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, 17).busId == "FFFFFFFF:FF:FF.0"
     assert nvml.nvmlDeviceGetNvLinkRemoteDeviceType(gpu, 17) == Remote.SWITCH
     assert nvml.nvmlDeviceGetNumaNodeId(gpu) == 2
@@ -132,25 +135,19 @@ def test_direct_links_name_each_other() -> None:
 
 
 def test_links_beyond_the_count_and_of_other_kinds() -> None:
-    nvml = started("power9-v100")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("power9-v100")
     assert fields(nvml, gpu, COUNT, SWITCH_LINKS) == [(0, 6), (0, 0)]
     assert [nvml.nvmlDeviceGetNvLinkState(gpu, link) for link in range(6)] == [1, 1, 1, 0, 0, 0]
-    with pytest.raises(pynvml.NVMLError_FunctionNotFound):
-        nvml.nvmlDeviceGetNvLinkRemoteDeviceType(gpu, 0)
+    refused(pynvml.NVMLError_FunctionNotFound, nvml.nvmlDeviceGetNvLinkRemoteDeviceType, gpu, 0)
     assert nvml.nvmlDeviceGetNvLinkCapability(gpu, 0, pynvml.NVML_NVLINK_CAP_P2P_SUPPORTED) == 0
     assert nvml.nvmlDeviceGetNvLinkCapability(gpu, 0, pynvml.NVML_NVLINK_CAP_SYSMEM_ACCESS) == 1
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetNvLinkState(gpu, 6)
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, 5)
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetNvLinkCapability(gpu, 0, 6)
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetNvLinkState, gpu, 6)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetNvLinkRemotePciInfo, gpu, 5)
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetNvLinkCapability, gpu, 0, 6)
 
 
 def test_a_gpu_without_nvlink_supports_nothing_of_it() -> None:
-    nvml = started("l40s-4")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("l40s-4")
     unsupported = (pynvml.NVML_ERROR_NOT_SUPPORTED, 0)
     assert fields(nvml, gpu, COUNT, (STATE, 0), C2C_COUNT) == [unsupported] * 3
     assert fields(nvml, gpu, 4711) == [(pynvml.NVML_ERROR_INVALID_ARGUMENT, 0)]
@@ -160,8 +157,12 @@ def test_a_gpu_without_nvlink_supports_nothing_of_it() -> None:
     for absent in (nvml.nvmlDeviceGetNumaNodeId, nvml.nvmlDeviceGetMigMode):
         with pytest.raises(pynvml.NVMLError_NotSupported):
             absent(gpu)
-    with pytest.raises(pynvml.NVMLError_FunctionNotFound):
-        nvml.nvmlDeviceGetPlatformInfo(gpu, ctypes.byref(pynvml.c_nvmlPlatformInfo_v2_t()))
+    refused(
+        pynvml.NVMLError_FunctionNotFound,
+        nvml.nvmlDeviceGetPlatformInfo,
+        gpu,
+        ctypes.byref(pynvml.c_nvmlPlatformInfo_v2_t()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,13 +176,12 @@ def test_an_old_driver_lacks_young_calls(driver: str, call: str) -> None:
 
 
 def test_an_old_driver_lacks_young_fields() -> None:
-    nvml = started(with_driver("hgx-h100-8", "515.65.01"))
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu(with_driver("hgx-h100-8", "515.65.01"))
     assert fields(nvml, gpu, (STATE, 0), COUNT) == [(pynvml.NVML_ERROR_INVALID_ARGUMENT, 0), (0, 18)]
 
 
 def test_fabric_versions_follow_the_driver() -> None:
-    for driver, refused in (("580.1", []), ("570.1", [3]), ("549.1", [3, 2]), ("524.1", [3, 2, 1])):
+    for driver, mismatched in (("580.1", []), ("570.1", [3]), ("549.1", [3, 2]), ("524.1", [3, 2, 1])):
         nvml = started(with_driver("gb200-nvl72-tray", driver))
         gpu = nvml.nvmlDeviceGetHandleByIndex(0)
         failed = []
@@ -200,34 +200,35 @@ def test_fabric_versions_follow_the_driver() -> None:
             assert bytes(info.clusterUuid).hex() == "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
             if version > 1:
                 assert info.healthMask == 0x1AA
-        assert failed == refused
+        assert failed == mismatched
 
 
 def test_the_fabric_state_is_one_byte_and_the_version_is_checked() -> None:
-    nvml = started("gb200-nvl72-tray")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("gb200-nvl72-tray")
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
     info.state = 0xFFFFFFFF
     nvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
     assert info.state == 0xFFFFFF03
     info.version = 7
-    with pytest.raises(pynvml.NVMLError_ArgumentVersionMismatch):
-        nvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
+    refused(pynvml.NVMLError_ArgumentVersionMismatch, nvml.nvmlDeviceGetGpuFabricInfoV, gpu, ctypes.byref(info))
 
 
 def test_fabric_of_products_without_one() -> None:
     nvml = started("l40s-4")
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetGpuFabricInfoV(nvml.nvmlDeviceGetHandleByIndex(0), ctypes.byref(info))
+    refused(
+        pynvml.NVMLError_NotSupported,
+        nvml.nvmlDeviceGetGpuFabricInfoV,
+        nvml.nvmlDeviceGetHandleByIndex(0),
+        ctypes.byref(info),
+    )
     nvml = started("h100-nvl-2")
     nvml.nvmlDeviceGetGpuFabricInfoV(nvml.nvmlDeviceGetHandleByIndex(0), ctypes.byref(info))
     assert info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 
 def test_platform_info_is_laid_out_as_in_the_header() -> None:
-    nvml = started("gb200-nvl72-tray")
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu("gb200-nvl72-tray")
     info = pynvml.c_nvmlPlatformInfo_v2_t()
     nvml.nvmlDeviceGetPlatformInfo(gpu, ctypes.byref(info))
     version, guid, chassis, *numbers = struct.unpack_from("<I16s16s5B", bytes(info))
@@ -236,8 +237,7 @@ def test_platform_info_is_laid_out_as_in_the_header() -> None:
     assert chassis == b"1821025193108\0\0\0"
     assert numbers == [1, 0, 1, 1, 2]
     info.version = 9
-    with pytest.raises(pynvml.NVMLError_ArgumentVersionMismatch):
-        nvml.nvmlDeviceGetPlatformInfo(gpu, ctypes.byref(info))
+    refused(pynvml.NVMLError_ArgumentVersionMismatch, nvml.nvmlDeviceGetPlatformInfo, gpu, ctypes.byref(info))
 
 
 def test_two_dies_of_one_board_share_it() -> None:
@@ -253,8 +253,7 @@ def test_p2p_status() -> None:
     assert nvml.nvmlDeviceGetP2PStatus(gpus[0], gpus[5], 2) == pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
     with pytest.raises(ctypes.ArgumentError):
         nvml.nvmlDeviceGetP2PStatus(gpus[0], gpus[1], pynvml.NVML_P2P_CAPS_INDEX_READ)
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetP2PStatus(gpus[0], gpus[1], 5)
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetP2PStatus, gpus[0], gpus[1], 5)
     switched = started("hgx-h100-8")
     pair = [switched.nvmlDeviceGetHandleByIndex(i) for i in (0, 7)]
     assert switched.nvmlDeviceGetP2PStatus(pair[0], pair[1], 2) == pynvml.NVML_P2P_STATUS_OK
@@ -270,12 +269,9 @@ def test_mig_devices_hang_below_their_parent() -> None:
     assert nvml.nvmlDeviceGetMaxMigDeviceCount(parent) == 7
     part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, 1)
     assert nvml.nvmlDeviceGetUUID(part) == "MIG-b"
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetNvLinkState(part, 0)
-    with pytest.raises(pynvml.NVMLError_NotFound):
-        nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, 2)
-    with pytest.raises(pynvml.NVMLError_InvalidArgument):
-        nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, 7)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetNvLinkState, part, 0)
+    refused(pynvml.NVMLError_NotFound, nvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, 2)
+    refused(pynvml.NVMLError_InvalidArgument, nvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, 7)
 
 
 def test_events_never_come_and_a_lost_gpu_ends_the_wait() -> None:
@@ -284,15 +280,14 @@ def test_events_never_come_and_a_lost_gpu_ends_the_wait() -> None:
     gpu, events = nvml.nvmlDeviceGetHandleByIndex(0), nvml.nvmlEventSetCreate()
     supported = nvml.nvmlDeviceGetSupportedEventTypes(gpu)
     assert supported & pynvml.nvmlEventTypeXidCriticalError
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceRegisterEvents(gpu, pynvml.nvmlEventTypeGpuRecoveryAction, events)
+    refused(
+        pynvml.NVMLError_NotSupported, nvml.nvmlDeviceRegisterEvents, gpu, pynvml.nvmlEventTypeGpuRecoveryAction, events
+    )
     nvml.nvmlDeviceRegisterEvents(gpu, supported, events)
-    with pytest.raises(pynvml.NVMLError_Timeout):
-        nvml.nvmlEventSetWait_v2(events, 1500)
+    refused(pynvml.NVMLError_Timeout, nvml.nvmlEventSetWait_v2, events, 1500)
     assert waited == [1.5]
     nvml.faults = Faults(lost=frozenset({0}))
-    with pytest.raises(pynvml.NVMLError_GpuIsLost):
-        nvml.nvmlEventSetWait_v2(events, 1500)
+    refused(pynvml.NVMLError_GpuIsLost, nvml.nvmlEventSetWait_v2, events, 1500)
     nvml.nvmlEventSetFree(events)
 
 
@@ -329,8 +324,7 @@ def test_a_vanished_gpu_lowers_the_count_and_closes_the_gap() -> None:
     third = nvml.nvmlDeviceGetHandleByIndex(2)
     assert nvml.nvmlDeviceGetUUID(third) == nvml.machine.gpus[3].uuid
     assert nvml.nvmlDeviceGetIndex(third) == 2
-    with pytest.raises(pynvml.NVMLError_NotFound):
-        nvml.nvmlDeviceGetHandleByPciBusId(nvml.machine.gpus[2].function.address)
+    refused(pynvml.NVMLError_NotFound, nvml.nvmlDeviceGetHandleByPciBusId, nvml.machine.gpus[2].function.address)
 
 
 def test_a_dead_link_is_dead_at_both_ends() -> None:
@@ -355,10 +349,8 @@ def test_a_call_fails_for_one_gpu_or_for_all() -> None:
     nvml = started("dgx-h200", faults)
     first, second = (nvml.nvmlDeviceGetHandleByIndex(i) for i in (0, 1))
     assert nvml.nvmlDeviceGetName(first) == "NVIDIA H200"
-    with pytest.raises(pynvml.NVMLError_Unknown):
-        nvml.nvmlDeviceGetName(second)
-    with pytest.raises(pynvml.NVMLError_NoPermission):
-        nvml.nvmlDeviceGetSerial(first)
+    refused(pynvml.NVMLError_Unknown, nvml.nvmlDeviceGetName, second)
+    refused(pynvml.NVMLError_NoPermission, nvml.nvmlDeviceGetSerial, first)
 
 
 def test_a_call_hangs_or_crashes() -> None:
@@ -397,13 +389,9 @@ def test_a_machine_of_unknown_make_invents_nothing() -> None:
         replace(gpu, name=None, architecture=None, nvlink_version=None, link_mbps=None, fabric=Fabric(0))
         for gpu in machine.gpus
     )
-    nvml = started(replace(machine, gpus=bare, driver=None))
-    gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+    nvml, gpu = with_gpu(replace(machine, gpus=bare, driver=None))
     assert nvml.nvmlDeviceGetArchitecture(gpu) == pynvml.NVML_DEVICE_ARCH_UNKNOWN
     assert fields(nvml, gpu, (SPEED, 0)) == [(pynvml.NVML_ERROR_NOT_SUPPORTED, 0)]
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetName(gpu)
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceGetNvLinkVersion(gpu, 0)
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlSystemGetDriverVersion()
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetName, gpu)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetNvLinkVersion, gpu, 0)
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlSystemGetDriverVersion)

@@ -84,15 +84,3 @@ def create_service_account(api: ApiUnderTest, namespace: str, name: str) -> None
     """Create a service account, `default` too where a pod needs it: no controller does."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
     api.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
-
-
-def create_pod(api: ApiUnderTest, namespace: str, name: str, *, service_account: str, node_name: str) -> dict[str, Any]:
-    """Create a pod that is bound to a node."""
-    spec = {
-        "nodeName": node_name,
-        "serviceAccountName": service_account,
-        "containers": [{"name": "main", "image": "example.invalid/main"}],
-    }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    created: dict[str, Any] = api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
-    return created

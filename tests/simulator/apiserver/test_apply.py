@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import APPLY, JSON_PATCH, MERGE, METADATA, NODES, ApiUnderTest, node
+from tests.support.api import APPLY, MERGE, METADATA, NODES, ApiUnderTest, node
 
 NODE = f"{NODES}/n1"
 KEY = "gpu.topology/nvlink-domain"
@@ -54,14 +54,6 @@ def test_apply_adds_labels_and_owns_them(api: ApiUnderTest) -> None:
     assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {f"f:{KEY}": {}}}}
 
 
-@pytest.mark.usefixtures("made")
-def test_identical_apply_writes_nothing(api: ApiUnderTest) -> None:
-    _, first = apply(api, "agent", {KEY: "a"})
-    code, second = apply(api, "agent", {KEY: "a"})
-    assert code == 200
-    assert second == first
-
-
 def test_no_op_apply_makes_no_watch_event(api: ApiUnderTest, made: dict[str, Any]) -> None:
     apply(api, "agent", {KEY: "a"})
     apply(api, "agent", {KEY: "a"})
@@ -76,14 +68,9 @@ def test_no_op_apply_makes_no_watch_event(api: ApiUnderTest, made: dict[str, Any
 
 
 @pytest.mark.usefixtures("made")
-@pytest.mark.parametrize("kind", ["merge patch", "JSON patch"])
-def test_another_writer_takes_the_key_over(api: ApiUnderTest, kind: str) -> None:
+def test_another_writer_takes_the_key_over(api: ApiUnderTest) -> None:
     apply(api, "agent", {KEY: "a"})
-    if kind == "merge patch":
-        merge(api, "other", {KEY: "b"})
-    else:
-        patch = [{"op": "replace", "path": "/metadata/labels/gpu.topology~1nvlink-domain", "value": "b"}]
-        assert api.request("PATCH", f"{NODE}?fieldManager=other", patch, content_type=JSON_PATCH)[0] == 200
+    merge(api, "other", {KEY: "b"})
     assert owners(api, KEY) == {("other", "Update")}
 
 
@@ -155,12 +142,6 @@ def test_two_appliers_share_a_value_and_the_last_one_removes_it(api: ApiUnderTes
     assert KEY not in labels(api)
 
 
-def test_apply_to_a_missing_node_makes_one(api: ApiUnderTest) -> None:
-    code, answer = api.apply(f"{NODES}/ghost", node("ghost", labels={KEY: "a"}), "agent")
-    assert code == 201
-    assert answer["metadata"]["uid"]
-
-
 def test_uid_in_the_body_guards_against_another_node_of_the_name(api: ApiUnderTest, made: dict[str, Any]) -> None:
     code, answer = api.apply(NODE, node("n1", uid="0000", labels={KEY: "a"}), "agent")
     assert (code, answer["reason"]) == (422, "Invalid")
@@ -187,16 +168,6 @@ def test_reply_can_be_metadata_only(api: ApiUnderTest) -> None:
     assert (answer["kind"], answer["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
     assert answer["metadata"]["labels"][KEY] == "a"
     assert "status" not in answer
-
-
-@pytest.mark.usefixtures("made")
-def test_dry_run_answers_and_stores_nothing(api: ApiUnderTest) -> None:
-    path = f"{NODE}?fieldManager=agent&dryRun=All"
-    before = api.get(NODE)
-    code, answer = api.request("PATCH", path, node("n1", labels={KEY: "a"}), content_type=APPLY)
-    assert code == 200
-    assert answer["metadata"]["labels"][KEY] == "a"
-    assert api.get(NODE) == before
 
 
 @pytest.mark.usefixtures("made")

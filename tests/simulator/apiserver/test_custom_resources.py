@@ -129,16 +129,6 @@ def test_status_has_its_own_endpoint(served: ApiUnderTest) -> None:
     assert code == 422
 
 
-def test_replace_needs_the_version(served: ApiUnderTest) -> None:
-    made = served.create(WIDGETS, widget())
-    code, answer = served.request("PUT", W1, widget(count=4))
-    assert (code, answer["reason"]) == (422, "Invalid")
-    assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in answer["message"]
-    made["spec"]["count"] = 4
-    code, answer = served.request("PUT", W1, made)
-    assert (code, answer["spec"]["count"]) == (200, 4)
-
-
 def test_lists_and_watches_carry_the_type(served: ApiUnderTest) -> None:
     served.create(WIDGETS, widget())
     listed = served.get(WIDGETS)

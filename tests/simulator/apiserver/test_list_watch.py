@@ -111,15 +111,6 @@ def test_metadata_only_list(api: ApiUnderTest, version: str) -> None:
     assert "spec" not in listed["items"][0]
 
 
-def test_exact_version_shows_the_past(api: ApiUnderTest, version: str) -> None:
-    api.request("DELETE", f"{NODES}/a")
-    exact = api.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=Exact")
-    assert names(exact["items"]) == ["a", "b", "c", "d", "e"]
-    assert exact["metadata"]["resourceVersion"] == version
-    newer = api.get(f"{NODES}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
-    assert names(newer["items"]) == ["b", "c", "d", "e"]
-
-
 def test_version_of_the_future_asks_to_retry(api: ApiUnderTest) -> None:
     answer = api.ask("GET", f"{NODES}?resourceVersion=999999999")
     assert (answer.code, answer.body["reason"]) == (504, "Timeout")
@@ -176,12 +167,6 @@ def test_streaming_list_of_metadata(api: ApiUnderTest, version: str) -> None:
     assert {event["object"]["kind"] for event in seen} == {"PartialObjectMetadata"}
     assert seen[-1]["type"] == "BOOKMARK"
     assert seen[-1]["object"]["metadata"]["annotations"] == {END_MARK: "true"}
-
-
-def test_streaming_list_needs_its_version_match(api: ApiUnderTest) -> None:
-    code, answer = api.request("GET", f"{NODES}?watch=1&sendInitialEvents=true")
-    assert (code, answer["reason"]) == (422, "Invalid")
-    assert "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan" in answer["message"]
 
 
 def test_too_old_a_version_is_an_error_event_under_http_200(api: ApiUnderTest) -> None:

@@ -36,7 +36,6 @@ from toposcope.simulator.apiserver.views import View, typed
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-_JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Kept from the live object; clients cannot change them.
@@ -56,13 +55,12 @@ class Api:
         clock: Callable[[], datetime],
         new_uid: Callable[[], str],
         bookmark_interval: float,
-        max_watch: float,
     ) -> None:
         self.catalog = Catalog()
         self._store = store
         self._clock = clock
         self._new_uid = new_uid
-        self._watching = {"bookmark_interval": bookmark_interval, "max_watch": max_watch}
+        self._bookmark_interval = bookmark_interval
         self.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES)
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -103,7 +101,7 @@ class Api:
         view = View.negotiate(request.headers.get("accept", ""), self._clock())
         match request.method, bool(route.name):
             case "GET", _ if request.flag("watch"):
-                return reads.open_watch(self._store, request, route, view, **self._watching)
+                return reads.open_watch(self._store, request, route, view, bookmark_interval=self._bookmark_interval)
             case "GET", True:
                 return _respond(route, view, self._existing(route))
             case "GET", False:
@@ -159,9 +157,7 @@ class Api:
         metadata = obj.setdefault("metadata", {})
         if metadata.get("namespace", route.namespace) != route.namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        name = metadata.get("name") or ""
-        if not name and metadata.get("generateName"):
-            name = metadata["generateName"] + self._new_uid()[:5]
+        name = metadata.get("name")
         if not name:
             raise invalid(route.resource, "", [("metadata.name", "Required value: name or generateName is required")])
         if self._store.get(route.resource.storage, (route.namespace, name)):
@@ -209,19 +205,16 @@ class Api:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind == _APPLY:
             return self._apply(request, route, view)
-        patch = _PATCHES.get(kind)
-        if patch is None:
-            accepted = ", ".join((*_PATCHES, _APPLY))
+        if kind not in (_MERGE, _STRATEGIC):
+            accepted = f"{_MERGE}, {_STRATEGIC}, {_APPLY}"
             message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
             raise StatusError(415, "UnsupportedMediaType", message)
         try:
-            change = msgspec.json.decode(request.body)
+            change = msgspec.json.decode(request.body, type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
-        obj = patch(typed(route.resource, item), change)
-        if not isinstance(obj, dict):
-            raise bad_request("error decoding patch: the result is not an object")
+        obj = _merge_patch(typed(route.resource, item), change)
         return self._update(request, route, view, item.decode(), obj)
 
     def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
@@ -309,9 +302,6 @@ class Api:
             for item in list(self._store.collection(gone).objects.values()):
                 self._store.remove(gone, item.decode())
             self._serve_crds()
-        elif resource.storage == "namespaces":
-            for storage, item in self._store.in_namespace(obj["metadata"]["name"]):
-                self._store.remove(storage, item.decode())
 
     def _save(self, request: Request, route: Route, obj: Object, live: Object | None = None) -> Stored:
         """Check and store an object if it differs from the live one; a deleted one goes with its last finalizer."""
@@ -429,70 +419,3 @@ def _merge_patch(target: Any, patch: Any) -> Any:
         elif not key.startswith("$"):
             result[key] = _merge_patch(result.get(key), value)
     return result
-
-
-def _json_patch(target: Any, patch: Any) -> Any:
-    """RFC 6902. Raises `StatusError`: 400 for a malformed patch, 422 for one that does not fit the object."""
-    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
-        raise bad_request("error decoding patch: a JSON patch is a list of operations")
-    root: dict[str, Any] = {"": copy.deepcopy(target)}
-    for step in patch:
-        try:
-            _apply_step(root, step)
-        except (KeyError, IndexError, ValueError, TypeError):
-            raise StatusError(
-                422, "Invalid", "the server rejected our request due to an error in our request"
-            ) from None
-    return root[""]
-
-
-def _apply_step(root: dict[str, Any], step: Object) -> None:
-    parent, token = _locate(root, step["path"])
-    operation = step["op"]
-    if operation == "test":
-        if _read(parent, token) != step["value"]:
-            raise ValueError(step["path"])
-    elif operation == "remove":
-        _remove(parent, token)
-    elif operation == "replace":
-        _read(parent, token)
-        parent[_index(parent, token)] = step["value"]
-    elif operation == "add":
-        _add(parent, token, step["value"])
-    else:
-        raise ValueError(operation)
-
-
-def _locate(root: dict[str, Any], pointer: str) -> tuple[Any, str]:
-    """Container and last token of a JSON pointer; the root is the entry `""` of a map."""
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")]
-    node: Any = root
-    for token in tokens[:-1]:
-        node = _read(node, token)
-    return node, tokens[-1]
-
-
-def _index(parent: Any, token: str) -> Any:
-    return int(token) if isinstance(parent, list) else token
-
-
-def _read(parent: Any, token: str) -> Any:
-    return parent[_index(parent, token)]
-
-
-def _remove(parent: Any, token: str) -> None:
-    del parent[_index(parent, token)]
-
-
-def _add(parent: Any, token: str, value: Any) -> None:
-    if isinstance(parent, list):
-        parent.insert(len(parent) if token == "-" else int(token), value)  # noqa: S105 - a JSON pointer's token
-    else:
-        parent[token] = value
-
-
-_PATCHES: dict[str, Callable[[Any, Any], Any]] = {
-    _MERGE: _merge_patch,
-    _STRATEGIC: _merge_patch,
-    _JSON_PATCH: _json_patch,
-}

@@ -20,7 +20,6 @@ from toposcope.simulator.apiserver.requests import (
     Response,
     Route,
     StatusError,
-    bad_options,
     bad_request,
     expired,
 )
@@ -39,6 +38,8 @@ _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 _CHUNK = 256 * 1024
 # How long the stream stays silent at most, in seconds: the chance to notice that the client went away.
 _IDLE = 1.0
+# How long a watch lasts whose client names no time, in seconds.
+_MAX_WATCH = 1800
 # The last bookmark comes this long before the time limit, in seconds (cacher's cache_watcher.go).
 _BEFORE_END = 2.0
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -123,7 +124,8 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
             raise expired(_EXPIRED_TOKEN) from None
         items = [item for item in items if item.key > start]
     else:
-        revision, items = store.snapshot(route.resource.storage, _wanted_revision(store, request))
+        store.check_reached(request.number("resourceVersion"))
+        revision, items = store.snapshot(route.resource.storage)
     if route.namespace:
         items = [item for item in items if item.key[0] == route.namespace]
     selects = predicate(route.resource, request.query)
@@ -139,26 +141,9 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     return Response(200, view.many(route.resource, items, metadata))
 
 
-def _wanted_revision(store: Store, request: Request) -> int | None:
-    """Return the revision a list must show exactly, None for the newest."""
-    match = request.query.get("resourceVersionMatch", "")
-    revision = request.number("resourceVersion")
-    if match and not request.query.get("resourceVersion"):
-        raise bad_options(
-            "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
-    store.check_reached(revision)
-    return revision if match == "Exact" else None
-
-
-def open_watch(
-    store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float, max_watch: float
-) -> Response:
+def open_watch(store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     initial_events = request.flag("sendInitialEvents")
-    if initial_events and request.query.get("resourceVersionMatch") != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise bad_options("resourceVersionMatch", why)
     query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
     wanted = _Watch(
         route.resource,
@@ -168,7 +153,7 @@ def open_watch(
         initial_events=initial_events,
         bookmarks=request.flag("allowWatchBookmarks"),
         bookmark_interval=bookmark_interval,
-        timeout=request.number("timeoutSeconds") or max_watch,
+        timeout=request.number("timeoutSeconds") or _MAX_WATCH,
     )
     revision = request.number("resourceVersion")
     storage = route.resource.storage
@@ -216,7 +201,7 @@ class _Watch:
     initial_events: bool = False
     bookmarks: bool = False
     bookmark_interval: float = 60.0
-    timeout: float = 1800.0
+    timeout: float = _MAX_WATCH
 
     def sees(self, item: Stored | None) -> bool:
         """Whether the object is part of what is watched."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import yaml
 
 from toposcope.errors import ToposcopeError
 
@@ -18,16 +17,6 @@ Object = dict[str, Any]
 
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _YES = ("1", "true", "t", "TRUE", "True", "T")
-
-
-class _YamlLoader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a timestamp stays text."""
-
-
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
-    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +47,11 @@ class Request:
         return int(text)
 
     def object(self) -> Object:
-        """Read the object in the body, JSON or YAML; raises `StatusError` (400)."""
+        """Read the object in the body, as JSON; raises `StatusError` (400)."""
         try:
-            obj = msgspec.json.decode(self.body)
-        except msgspec.DecodeError:
-            try:
-                obj = yaml.load(self.body, _YamlLoader)  # noqa: S506 - a SafeLoader without timestamps
-            except yaml.YAMLError as error:
-                raise bad_request(f"the object provided is unrecognized: {error}") from None
-        if not isinstance(obj, dict):
-            raise bad_request("the object provided is unrecognized: it is not a map")
-        return obj
+            return msgspec.json.decode(self.body, type=Object)
+        except msgspec.DecodeError as error:
+            raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 
 @dataclass(slots=True)
@@ -162,11 +145,6 @@ def invalid(resource: Resource, name: str, causes: Iterable[tuple[str, str]]) ->
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=_details(resource, name))
-
-
-def bad_options(name: str, why: str) -> StatusError:
-    """422 for an option that must not be there, or must be."""
-    return StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {name}: {why}')
 
 
 def expired(message: str) -> StatusError:

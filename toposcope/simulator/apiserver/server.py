@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
-# Pieces of a list are joined to about this size before they are sent.
-_SEND = 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -66,7 +63,8 @@ class Faults:
     _rejections: list[_Rejection] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _thawed: threading.Event = field(default_factory=threading.Event)
-    _cuts: int = 0
+    # How often watches were cut so far; a stream compares it with the count at its start.
+    cuts: int = 0
 
     def __post_init__(self) -> None:
         self._thawed.set()
@@ -94,7 +92,7 @@ class Faults:
 
     def cut_watches(self) -> None:
         """Break every running watch in the middle of a line."""
-        self._cuts += 1
+        self.cuts += 1
         self.store.wake_watches()
 
     def freeze(self) -> None:
@@ -104,11 +102,6 @@ class Faults:
     def thaw(self) -> None:
         """Undo `freeze`."""
         self._thawed.set()
-
-    @property
-    def cuts(self) -> int:
-        """How often watches were cut so far; a stream compares it with the count at its start."""
-        return self._cuts
 
     def wait_while_frozen(self) -> None:
         """Block as long as the server is frozen."""
@@ -140,8 +133,8 @@ class _DisconnectedError(ToposcopeError):
 class EmbeddedApiServer:
     """One API server in this process; a context manager that stops it and closes its connections.
 
-    `history` is how many changes of each resource stay available to watches, `bookmark_interval` and
-    `max_watch` are in seconds. `clock` gives the time that objects carry.
+    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is in seconds, and
+    `clock` gives the time that objects carry.
     """
 
     def __init__(
@@ -151,7 +144,6 @@ class EmbeddedApiServer:
         *,
         history: int = 10_000,
         bookmark_interval: float = 60.0,
-        max_watch: float = 1800.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = Store(history)
@@ -161,7 +153,6 @@ class EmbeddedApiServer:
             clock=clock,
             new_uid=lambda: str(uuid.uuid4()),
             bookmark_interval=bookmark_interval,
-            max_watch=max_watch,
         )
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
@@ -299,28 +290,13 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - names the base class looks for
 
     def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
-            body = b""
-            while size := int(self.rfile.readline().partition(b";")[0], 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return body
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def _send(self, response: Response) -> None:
-        chunks = list(response.chunks)
-        self.send_header("Content-Length", str(sum(map(len, chunks))))
+        body = b"".join(response.chunks)
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        gathered: list[bytes] = []
-        size = 0
-        for chunk in chunks:
-            gathered.append(chunk)
-            size += len(chunk)
-            if size >= _SEND:
-                self.wfile.write(b"".join(gathered))
-                gathered, size = [], 0
-        self.wfile.write(b"".join(gathered))
+        self.wfile.write(body)
         self.wfile.flush()
 
     def _stream(self, response: Response) -> None:

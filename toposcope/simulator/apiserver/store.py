@@ -114,16 +114,6 @@ class Store:
         """Return the latest state of one object."""
         return self.collection(storage).objects.get(key)
 
-    def in_namespace(self, namespace: str) -> list[tuple[str, Stored]]:
-        """Return everything that lives in a namespace, each with its storage."""
-        with self.lock:
-            return [
-                (storage, item)
-                for storage, collection in self._collections.items()
-                for item in collection.objects.values()
-                if item.key[0] == namespace
-            ]
-
     def put(self, storage: str, obj: Mapping[str, Any]) -> Stored:
         """Create or replace an object at the next revision."""
         with self.lock:
