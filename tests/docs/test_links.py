@@ -11,19 +11,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
-PAGES = sorted(
-    page
-    for folder in (
-        ".",
-        ".github",
-        "docs",
-        "docs/integrations",
-        "docs/maintainers",
-        "manifests/components",
-        "tests/recordings",
-    )
-    for page in (ROOT / folder).glob("*.md")
-)
+FOLDERS = [".", ".github", "docs", "docs/integrations", "docs/maintainers", "manifests/components", "tests/recordings"]
+PAGES = sorted(page for folder in FOLDERS for page in (ROOT / folder).glob("*.md"))
 FENCE = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]*`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -95,17 +95,12 @@ class Waits:
         return self.ended or len(self.waits) >= self._most
 
 
-class Impatient:
+class Impatient(threading.Event):
     """A `Stop` that never waits."""
 
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.set = self._event.set
-        self.is_set = self._event.is_set
-
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         del timeout
-        return self._event.is_set()
+        return self.is_set()
 
 
 Answer = bytes | KubeError | Iterable[bytes | KubeError]

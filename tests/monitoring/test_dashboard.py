@@ -40,14 +40,9 @@ def test_no_variable_is_left_unfilled() -> None:
 def test_panels_have_numbers_and_places_of_their_own() -> None:
     every = dashboard()["panels"]
     assert len({panel["id"] for panel in every}) == len(every)
-    taken = [
-        cell
-        for panel in every
-        for cell in itertools.product(
-            range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"]),
-            range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"]),
-        )
-    ]
+    taken: list[tuple[int, int]] = []
+    for at in (panel["gridPos"] for panel in every):
+        taken += itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"]))
     assert len(set(taken)) == len(taken)
     assert max(x for x, _ in taken) < WIDTH
 

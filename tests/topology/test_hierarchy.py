@@ -13,11 +13,6 @@ def node(name: str, *, ready: bool = True, gpus: int = 8, **labels: Any) -> Node
     return node_facts(name, name, tuple(labels), tuple(labels.values()), ready, schedulable=True, gpus=gpus)
 
 
-def test_rack_names_reused_in_two_blocks_are_two_racks() -> None:
-    nodes = [node(f"n{b}{r}", block=f"b{b}", rack=f"r{r}") for b in (1, 2) for r in (1, 2)]
-    assert [c.domains for c in cover([BLOCK, RACK, HOST], nodes)] == [2, 4, 4]
-
-
 def test_dotted_values_do_not_run_together() -> None:
     """Joined by dots, ("a.b", "c") and ("a", "b.c") would be one domain."""
     nodes = [node("n1", block="a.b", rack="c"), node("n2", block="a", rack="b.c")]
@@ -25,24 +20,10 @@ def test_dotted_values_do_not_run_together() -> None:
     assert len(tree([BLOCK, RACK], nodes).children) == 2
 
 
-def test_coverage_counts_and_names_at_most_ten_nodes() -> None:
-    nodes = [node(f"n{i:02}", block="b") for i in range(25)] + [node("z", block="b", rack="r", ready=False)]
-    block, rack = cover([BLOCK, RACK], nodes)
-    assert (block.nodes, block.missing, block.missing_nodes) == (26, 0, ())
-    assert (rack.nodes, rack.usable, rack.missing) == (1, 0, 25)
-    assert rack.missing_nodes == tuple(f"n{i:02}" for i in range(10))
-
-
 def test_a_placeholder_is_no_domain() -> None:
     nodes = [node("n1", rack="no-topology"), node("n2", rack="")]
     assert cover([RACK], nodes)[0].missing == 2
     assert fully_covered(["x/rack"], nodes) == frozenset()
-
-
-def test_full_coverage_needs_every_node_and_at_least_one() -> None:
-    assert fully_covered(["x/rack"], []) == frozenset()
-    nodes = [node("n1", rack="r", block="b"), node("n2", rack="r")]
-    assert fully_covered(["x/rack", "x/block", "x/other"], nodes) == {"x/rack"}
 
 
 def test_the_tree_counts_nodes_and_gpus_at_every_level() -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
@@ -79,23 +80,10 @@ class LiveSource:
             facts.put_pod(name, None)
 
         self._watch(NODES, node, _Handler(facts, "nodes", facts.replace_nodes, put_node, facts.delete_node))
-        self._watch(
-            PODS,
-            pod,
-            _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, lambda: facts.replace_pods(None)),
-        )
-        self._watch(
-            PATH,
-            _topology,
-            _Handler(
-                facts,
-                _TOPOLOGIES,
-                facts.replace_topologies,
-                put_topology,
-                facts.delete_topology,
-                lambda: facts.replace_topologies({}),
-            ),
-        )
+        no_pods, no_topologies = partial(facts.replace_pods, None), partial(facts.replace_topologies, {})
+        self._watch(PODS, pod, _Handler(facts, "pods", facts.replace_pods, facts.put_pod, delete_pod, no_pods))
+        replace, delete = facts.replace_topologies, facts.delete_topology
+        self._watch(PATH, _topology, _Handler(facts, _TOPOLOGIES, replace, put_topology, delete, no_topologies))
 
     def _watch(self, path: str, decode: Callable[[Raw], Any], handler: "_Handler") -> None:
         # A client of its own for each: one that reads pages for minutes must not keep the others waiting.

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
+import msgspec
+
 from toposcope.api.cluster_topology import Topology, read
 from toposcope.api.conditions import ADVISORY
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS
@@ -150,20 +152,7 @@ def _summary(
         kind=kind,
         parent=parent,
         origin=selected.origin.value,
-        levels=[
-            protocol.LevelView(
-                domain=level.domain,
-                key=level.key,
-                domains=level.domains,
-                nodes=level.nodes,
-                missing=level.missing,
-                required=level.required,
-                workloads=level.workloads,
-                problem=level.problem,
-                in_topology=level.in_topology,
-            )
-            for level in level_views(selected, sized=False)
-        ],
+        levels=msgspec.convert(level_views(selected, sized=False), list[protocol.LevelView], from_attributes=True),
         nodes=len(selected.nodes),
         gpus=sum(node.gpus for node in selected.nodes) if gpus is None else gpus,
         conditions=list(_conditions(topology)) if topology else [],
