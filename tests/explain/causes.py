@@ -156,10 +156,7 @@ def _dynamo() -> list[Object]:
 
 
 def _kai_job() -> list[Object]:
-    annotations = {
-        "kai.scheduler/topology": "cluster",
-        "kai.scheduler/topology-required-placement": "rack",
-    }
+    annotations = {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": "rack"}
     root = job("train", annotations)
     words = (
         "topology constraint error: workload specified 'rack' as the required topology constraint level, "

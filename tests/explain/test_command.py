@@ -88,8 +88,7 @@ def test_grove_has_not_reported_yet(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("name", "who"),
-    [("theirs", "its author has to"), ("cluster", "Toposcope does, unless spec.publish.kai is")],
+    ("name", "who"), [("theirs", "its author has to"), ("cluster", "Toposcope does, unless spec.publish.kai is")]
 )
 def test_a_binding_that_names_a_missing_kai_topology(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, who: str

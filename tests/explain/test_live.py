@@ -35,15 +35,7 @@ UPSTREAM = (
     "dynamo-dynamographdeployments-v1beta1-reduced",
 )
 OURS = CRD
-STAND_INS = {
-    "PodClique",
-    "PodGang",
-    "Workload",
-    "LocalQueue",
-    "ClusterQueue",
-    "JobSet",
-    "LeaderWorkerSet",
-}
+STAND_INS = {"PodClique", "PodGang", "Workload", "LocalQueue", "ClusterQueue", "JobSet", "LeaderWorkerSet"}
 """Kinds whose CRDs are not at hand: these take any spec."""
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 KINDS = {kind.key: kind for kind in (POD, *SUBJECTS, *AROUND)}

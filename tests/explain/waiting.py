@@ -9,11 +9,7 @@ from tests.support.saved import demo_nodes
 
 Object = dict[str, Any]
 
-ZONE, RACK, HOST = (
-    "topology.kubernetes.io/zone",
-    "cloud.google.com/gce-topology-subblock",
-    "kubernetes.io/hostname",
-)
+ZONE, RACK, HOST = ("topology.kubernetes.io/zone", "cloud.google.com/gce-topology-subblock", "kubernetes.io/hostname")
 LEVELS = (("zone", ZONE), ("rack", RACK), ("host", HOST))
 GPU = "nvidia.com/gpu"
 SUBJECT = "podcliqueset/llm"
@@ -117,10 +113,7 @@ def busy(*names: str, gpus: int = 8) -> list[Object]:
 
 
 ALL_LEVELS_AVAILABLE = condition(
-    "TopologyLevelsUnavailable",
-    "False",
-    "AllClusterTopologyLevelsAvailable",
-    "All topology levels are available",
+    "TopologyLevelsUnavailable", "False", "AllClusterTopologyLevelsAvailable", "All topology levels are available"
 )
 
 
@@ -160,9 +153,6 @@ def created_by_grove(root: Object, on: Iterable[str] = (), *, constrained: bool 
 
 def job(name: str, annotations: Object, on_pods: Object | None = None, **labels: str) -> Object:
     """Four pods of eight GPUs."""
-    template = {
-        "metadata": {"annotations": on_pods or {}},
-        "spec": {**pod_spec(), "restartPolicy": "Never"},
-    }
+    template = {"metadata": {"annotations": on_pods or {}}, "spec": {**pod_spec(), "restartPolicy": "Never"}}
     spec = {"parallelism": 4, "completions": 4, "template": template}
     return named("batch/v1", "Job", name, spec, annotations=annotations, labels=labels)

@@ -151,13 +151,7 @@ def level_error(text: str, how: str = "required", who: str = "workload") -> str:
             "KAI does not schedule these pods, so its annotations have no effect",
             "set schedulerName: kai-scheduler (or the name that KAI was installed with)",
         ),
-        (
-            job(4, placed(8)),
-            "error",
-            f"{OWN}[{REQUIRED}]",
-            "is 8, expected a string",
-            "put it in quotes",
-        ),
+        (job(4, placed(8)), "error", f"{OWN}[{REQUIRED}]", "is 8, expected a string", "put it in quotes"),
     ],
 )
 def test_rules(document: Object, severity: str, field: str, message: str, fix: str) -> None:
@@ -257,11 +251,7 @@ def test_segments_of_pytorch_workers() -> None:
     ("on_workers", "rule", "message"),
     [
         ({SIZE: "two", SEGMENT: HOST.key}, "kai/segment-size", "invalid segment size two"),
-        (
-            {SIZE: "1", SEGMENT: HOST.key},
-            "kai/segment-size",
-            "segmentSize 1 is not valid. It must be greater than 1",
-        ),
+        ({SIZE: "1", SEGMENT: HOST.key}, "kai/segment-size", "segmentSize 1 is not valid. It must be greater than 1"),
         ({SIZE: "6", SEGMENT: HOST.key}, "kai/segment-size", "segmentSize 6 is greater than replicasSize 5"),
         ({SIZE: "2"}, "kai/segment-level", "segments without a level are placed anywhere"),
         ({SEGMENT: HOST.key}, "kai/segment-size-missing", "has no effect without a segment size"),

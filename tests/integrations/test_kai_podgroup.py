@@ -60,11 +60,7 @@ def test_whether_there_is_room_stays_open() -> None:
 @pytest.mark.parametrize(
     ("document", "field", "message"),
     [
-        (
-            pod_group(subgroup("a"), subgroup("a")),
-            "spec.subGroups[1].name",
-            "duplicate subgroup name a",
-        ),
+        (pod_group(subgroup("a"), subgroup("a")), "spec.subGroups[1].name", "duplicate subgroup name a"),
         (pod_group(subgroup("A")), "spec.subGroups[0].name", "must be a DNS label (RFC 1123)"),
         (pod_group(subgroup("a", parent="b")), "spec.subGroups[0].parent", "parent b of a was not found"),
         (

@@ -65,11 +65,7 @@ def tree(document: Object) -> Group:
 
 @pytest.mark.parametrize(
     ("annotations", "required", "preferred"),
-    [
-        ({REQUIRED: RACK.key}, RACK, None),
-        ({PREFERRED: RACK.key}, None, RACK),
-        ({UNCONSTRAINED: "true"}, None, None),
-    ],
+    [({REQUIRED: RACK.key}, RACK, None), ({PREFERRED: RACK.key}, None, RACK), ({UNCONSTRAINED: "true"}, None, None)],
 )
 def test_a_pod_set_as_a_whole(annotations: Object, required: Any, preferred: Any) -> None:
     (pod_set,) = tree(job(annotations)).groups
@@ -174,11 +170,7 @@ ONE = (
             ),
         ),
         ({REQUIRED: "rack"}, REQUIRED, "no requested topology level: rack"),
-        (
-            {SLICE: "example.com/rak", SIZE: "2"},
-            SLICE,
-            "no requested topology level for slices: example.com/rak",
-        ),
+        ({SLICE: "example.com/rak", SIZE: "2"}, SLICE, "no requested topology level for slices: example.com/rak"),
         ({SLICE: RACK.key}, SIZE, f"must be set when '{SLICE}' is specified"),
         ({REQUIRED: RACK.key, SIZE: "2"}, SIZE, f"may not be set when '{SLICE}' is not specified"),
         ({SLICE: RACK.key, SIZE: "two"}, SIZE, "must be a numeric value"),
@@ -218,11 +210,7 @@ ONE = (
             f"podset slice topology {ZONE.key} is above the podset topology {RACK.key}",
         ),
         ({GROUP: "7", REQUIRED: RACK.key}, GROUP, "must not be a number"),
-        (
-            {GROUP: "g"},
-            GROUP,
-            f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified",
-        ),
+        ({GROUP: "g"}, GROUP, f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified"),
         (
             {GROUP: "g", REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"},
             GROUP,

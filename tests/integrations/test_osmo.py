@@ -70,12 +70,7 @@ def test_what_a_resource_takes() -> None:
     }
     workload = accepted(read(document))
     (pods,) = workload.groups[0].pods
-    assert dict(pods.requests) == {
-        "cpu": 4000,
-        "memory": 16 << 30,
-        "ephemeral-storage": 1 << 30,
-        "nvidia.com/gpu": 2,
-    }
+    assert dict(pods.requests) == {"cpu": 4000, "memory": 16 << 30, "ephemeral-storage": 1 << 30, "nvidia.com/gpu": 2}
     assert pods.node_filter.terms == ((Expression("metadata.name", "NotIn", ("bad-1",), field=True),),)
 
 
@@ -102,18 +97,8 @@ AVAILABLE = (
 @pytest.mark.parametrize(
     ("requirement", "rule", "at", "message"),
     [
-        (
-            asks("rak"),
-            "osmo/key-available",
-            ".key",
-            f'Topology key "rak" {AVAILABLE}',
-        ),
-        (
-            asks("example.com/rack"),
-            "osmo/key-available",
-            ".key",
-            f'Topology key "example.com/rack" {AVAILABLE}',
-        ),
+        (asks("rak"), "osmo/key-available", ".key", f'Topology key "rak" {AVAILABLE}'),
+        (asks("example.com/rack"), "osmo/key-available", ".key", f'Topology key "example.com/rack" {AVAILABLE}'),
         ({"group": "g"}, "osmo/topology-key", ".key", "Field required"),
         (
             asks("rack", kind="Required"),

@@ -37,10 +37,7 @@ def test_limits_count_where_nothing_is_requested() -> None:
 def test_init_containers_run_before_and_sidecars_beside() -> None:
     spec = {
         "containers": [container({"cpu": "1", "memory": "1Gi"})],
-        "initContainers": [
-            container({"cpu": "200m"}, restartPolicy="Always"),
-            container({"cpu": "3"}),
-        ],
+        "initContainers": [container({"cpu": "200m"}, restartPolicy="Always"), container({"cpu": "3"})],
         "overhead": {"cpu": "100m"},
     }
     assert requested(spec)[0] == {"cpu": 3300, "memory": 1 << 30}
@@ -174,11 +171,7 @@ def test_kinds_without_pods(document: Any) -> None:
             "spec.replicatedJobs[0]",
             "is 7, expected an object",
         ),
-        (
-            leader_worker_set(1, 0),
-            "spec.leaderWorkerTemplate.size",
-            "is 0, expected a whole number of at least 1",
-        ),
+        (leader_worker_set(1, 0), "spec.leaderWorkerTemplate.size", "is 0, expected a whole number of at least 1"),
         (workload("ray.io/v1", "RayCluster", "x"), "spec", "is 'x', expected an object"),
     ],
 )

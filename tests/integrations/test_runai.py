@@ -219,12 +219,7 @@ def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
         ),
         (network(HOST.key, name=""), "error", "name", "a network topology needs a name"),
         (network(HOST.key, clusterId=None), "advice", "clusterId", "the API takes no topology without the cluster"),
-        (
-            network(*(f"example.com/l{number}" for number in range(17))),
-            "error",
-            "levels",
-            "must have at most 16 items",
-        ),
+        (network(*(f"example.com/l{number}" for number in range(17))), "error", "levels", "must have at most 16 items"),
     ],
 )
 def test_what_is_wrong_with_a_network_topology(

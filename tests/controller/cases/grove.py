@@ -134,11 +134,7 @@ CASES: Final = (
                 {
                     "topologyConstraint": _NEEDS_RACK,
                     "podCliqueScalingGroups": [
-                        {
-                            "name": "workers",
-                            "cliqueNames": ["worker"],
-                            "topologyConstraint": {"packDomain": "host"},
-                        }
+                        {"name": "workers", "cliqueNames": ["worker"], "topologyConstraint": {"packDomain": "host"}}
                     ],
                 },
                 _OLD,

@@ -223,11 +223,7 @@ CASES: Final = (
                     told={"tas-topology-condition": (_WARNING,)},
                 ),
             ),
-            Step(
-                "and it comes back",
-                _find_racks,
-                _tas20(told={"tas-topology-condition": (_NORMAL, _WARNING)}),
-            ),
+            Step("and it comes back", _find_racks, _tas20(told={"tas-topology-condition": (_NORMAL, _WARNING)})),
         ),
     ),
     Case(

@@ -35,12 +35,7 @@ def cluster(count: int) -> tuple[Machine, ...]:
     return tuple(
         Machine(
             f"worker-{i:02}",
-            {
-                ZONE: f"zone-{i // 28}",
-                BLOCK: f"block-{i // 20}",
-                RACK: f"rack-{i // 7}",
-                HOSTNAME: f"worker-{i:02}",
-            },
+            {ZONE: f"zone-{i // 28}", BLOCK: f"block-{i // 20}", RACK: f"rack-{i // 7}", HOSTNAME: f"worker-{i:02}"},
         )
         for i in range(count)
     )

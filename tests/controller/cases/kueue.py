@@ -97,13 +97,7 @@ CASES: Final = (
         {"default": SPEC},
         racks(required_by={"block": 1}),
         (workload("wl", required=BLOCK),),
-        (
-            Step(
-                "somebody deletes it: it is made again",
-                lambda at: at.delete(OURS),
-                racks(required_by={"block": 1}),
-            ),
-        ),
+        (Step("somebody deletes it: it is made again", lambda at: at.delete(OURS), racks(required_by={"block": 1})),),
     ),
     Case(
         "Kueue hostname the lowest level, preferred",
@@ -146,13 +140,7 @@ CASES: Final = (
         {"default": SPEC},
         {"default": Says(conditions=_NOTHING, required_by={"rack": 1})},
         (workload("wl1", required=RACK),),
-        (
-            Step(
-                "the first node comes",
-                lambda at: at.add_nodes((HOSTS[0],)),
-                one(required_by={"rack": 1}),
-            ),
-        ),
+        (Step("the first node comes", lambda at: at.add_nodes((HOSTS[0],)), one(required_by={"rack": 1})),),
         beyond=QUOTA,
     ),
     # Whether a taint matters depends on who tolerates it: the level is there for those who do.
@@ -192,10 +180,7 @@ CASES: Final = (
     ),
     Case(
         "Kueue several flavors: nodes without GPUs are not of the topology",
-        (
-            Machine("cpu-node", {RACK: "cpu-rack"}, gpus=None),
-            Machine("gpu-node", {RACK: "gpu-rack"}),
-        ),
+        (Machine("cpu-node", {RACK: "cpu-rack"}, gpus=None), Machine("gpu-node", {RACK: "gpu-rack"})),
         {"default": SPEC},
         {"default": Says("rack", (1,), {"rack": 1}, kueue=(RACK,))},
         (pod_sets("wl1", {"manager": {"required": RACK}, "worker": {"required": RACK}}),),
@@ -207,11 +192,7 @@ CASES: Final = (
         {"default": SPEC},
         racks(),
         steps=(
-            Step(
-                "a label is added",
-                lambda at: at.patch(OURS, {"metadata": {"labels": {"alpha": "beta"}}}),
-                racks(),
-            ),
+            Step("a label is added", lambda at: at.patch(OURS, {"metadata": {"labels": {"alpha": "beta"}}}), racks()),
         ),
     ),
     Case(

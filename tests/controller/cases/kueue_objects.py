@@ -62,12 +62,7 @@ def pod_sets(name: str, sets: Mapping[str, Mapping[str, Any]]) -> Workload:
 def flavor(name: str) -> Workload:
     """A ResourceFlavor that uses the topology."""
     spec = {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"}
-    body = {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": "ResourceFlavor",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
     return Workload(f"{_GROUP}/resourceflavors", body)
 
 

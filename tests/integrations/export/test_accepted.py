@@ -122,10 +122,7 @@ CLUSTERS = {
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_every_suggestion_is_taken_and_becomes_ready(
-    api: ApiUnderTest,
-    clients: Callable[[], ApiClient],
-    capsys: pytest.CaptureFixture[str],
-    cluster: str,
+    api: ApiUnderTest, clients: Callable[[], ApiClient], capsys: pytest.CaptureFixture[str], cluster: str
 ) -> None:
     api.share_crd(cluster_topology_crd())
     api.install_crd(kai_topology_crd())

@@ -21,7 +21,7 @@ DEPLOYMENT_GRAPH: Final = Kind(
 MEANINGS: Final[Meanings] = {
     r'Node "([^"]*)" does not have required topology label "([^"]*)"': (
         "node {0} lacks the label {1}, so Dynamo cannot tell its pods where they run; label it"
-    ),
+    )
 }
 """Messages of Dynamo 1.4."""
 

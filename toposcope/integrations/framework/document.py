@@ -30,11 +30,7 @@ class Field:
     __slots__ = ("_name", "_parent", "findings", "value")
 
     def __init__(
-        self,
-        value: Any,
-        path: str | int = "",
-        findings: list[Finding] | None = None,
-        parent: "Field | None" = None,
+        self, value: Any, path: str | int = "", findings: list[Finding] | None = None, parent: "Field | None" = None
     ) -> None:
         self.value = value
         self.findings: list[Finding] = [] if findings is None else findings

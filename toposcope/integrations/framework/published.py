@@ -69,12 +69,7 @@ class Target:
 
     def body(self, topology: Topology, spec: Mapping[str, Any]) -> dict[str, Any]:
         """The object to write."""
-        return {
-            "apiVersion": self.api_version,
-            "kind": self.kind,
-            "metadata": owned_metadata(topology),
-            "spec": spec,
-        }
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": owned_metadata(topology), "spec": spec}
 
     def in_sync(self, message: str = "") -> Published:
         """The object has the levels of its ClusterTopology."""

@@ -39,12 +39,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         tree.placeable = False
         tree.notes["its Jobs are exclusive over different node labels: room is not checked"] = None
     workload = Workload(
-        "JobSet",
-        handle_of(root),
-        groups,
-        levels=tuple(tree.levels),
-        placeable=tree.placeable,
-        notes=tuple(tree.notes),
+        "JobSet", handle_of(root), groups, levels=tuple(tree.levels), placeable=tree.placeable, notes=tuple(tree.notes)
     )
     return Reading(workload)
 

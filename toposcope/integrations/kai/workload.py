@@ -48,12 +48,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     constraints = Constraints(cluster)
     group = _Tree(root, structure_of(root) or Structure(()), constraints).group()
     workload = Workload(
-        "KAI",
-        handle_of(root),
-        (group,),
-        constraints.topology,
-        placeable=constraints.placeable,
-        notes=constraints.notes,
+        "KAI", handle_of(root), (group,), constraints.topology, placeable=constraints.placeable, notes=constraints.notes
     )
     return Reading(workload)
 

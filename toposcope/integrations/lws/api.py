@@ -16,7 +16,7 @@ GROUP_KEY: Final = _PREFIX + "group-key"
 SUBGROUP_KEY: Final = _PREFIX + "subgroup-key"
 """The same for an exclusive sub-group."""
 MEANINGS: Final = {
-    r"node does not have topology label: ?(\S*)": "the leader's node lacks the label that exclusive placement uses",
+    r"node does not have topology label: ?(\S*)": "the leader's node lacks the label that exclusive placement uses"
 }
 """Messages of its controller, as regular expressions, to their meaning."""
 

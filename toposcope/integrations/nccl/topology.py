@@ -133,12 +133,7 @@ def _joined(positions: Sequence[int], links: LinkMatrix, near: Collection[str]) 
 
 class _Writer:
     def __init__(
-        self,
-        root: ET.Element,
-        devices: Sequence[Device],
-        links: LinkMatrix,
-        interconnect: str | None,
-        pcie: int | None,
+        self, root: ET.Element, devices: Sequence[Device], links: LinkMatrix, interconnect: str | None, pcie: int | None
     ) -> None:
         self._root = root
         self._devices = devices

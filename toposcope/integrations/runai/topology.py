@@ -10,13 +10,7 @@ import msgspec
 
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.integrations.framework.document import Field
-from toposcope.integrations.framework.levels import (
-    TopologyLevels,
-    decoded,
-    did_you_mean_key,
-    exportable,
-    named_levels,
-)
+from toposcope.integrations.framework.levels import TopologyLevels, decoded, did_you_mean_key, exportable, named_levels
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.framework.topologies import HOSTNAME_LAST, NOT_A_KEY, check_count, check_order
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
