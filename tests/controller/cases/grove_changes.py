@@ -1,10 +1,10 @@
 """Those of Grove's cases with two kinds of hardware, with levels and bindings that come and go."""
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from tests.controller.cases.grove_objects import (
-    BINDINGS,
     FOUR,
     NVL_BLOCK,
     NVL_DOMAIN,
@@ -12,12 +12,17 @@ from tests.controller.cases.grove_objects import (
     PLACEMENT,
     RACK,
     THREE,
-    TOPOLOGIES,
     TWO,
+    Levels,
     cluster,
+    label_racks,
     pcs,
+    published,
 )
-from tests.controller.cases.model import Case, Machine, Says, Step, gone, levels
+from tests.controller.cases.model import NO_NODES, Case, Machine, Status, Step, gone, levels
+from tests.support.api import NODES
+from tests.support.publishing import BINDINGS
+from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 
 
@@ -56,23 +61,13 @@ _WARNING: Final = ("Warning", "Topology level 'rack' is no longer available in t
 _NORMAL: Final = ("Normal", "Topology level 'rack' is available again in the cluster topology")
 
 
-def _tas20(path: Sequence[tuple[str, str]] = THREE, **says: Any) -> Mapping[str, Says]:
-    """What is said of tas20-topology, whose nodes are two."""
-    published = {"grove": path, "kai": tuple(key for _, key in path)}
-    settled: dict[str, Any] = {"path": "zone > rack > host", "domains": (1, 1, 2), "required_by": {"rack": 1}}
-    return {"tas20-topology": Says(**{**settled, **published, **says})}
+def _three(name: str, path: Levels = THREE, **status: Any) -> dict[str, Status]:
+    """The status of a topology of three levels over two nodes, of which those in `path` are published."""
+    return {name: replace(published(path, (1, 1, 2)), path="zone > rack > host", **status)}
 
 
-def _lose_racks(at: Any) -> None:
-    for node in ("worker-00", "worker-01"):
-        at.label(node, **{RACK: None})
-
-
-def _find_racks(at: Any) -> None:
-    for node in ("worker-00", "worker-01"):
-        at.label(node, **{RACK: "rack-0"})
-
-
+_lose_racks: Final = partial(label_racks, rack=None)
+_restore_racks: Final = partial(label_racks, rack="rack-0")
 _NO_RACKS: Final = (
     "False",
     "NodesMissingLevels",
@@ -91,18 +86,18 @@ _MISSED: Final[dict[str, Any]] = {
     "domains": (1, 0, 2),
     "missed": ("rack",),
     "conditions": {"LevelsCovered": _NO_RACKS},
-    "told": {"tas-preferred-pack": (_WARNING,)},
+    "events": {"tas-preferred-pack": (_WARNING,)},
 }
-_NOTHING: Final = ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels")
-_NO_NODES: Final = dict.fromkeys(("TopologyLevelsAvailable", "LevelsCovered", "HierarchyConsistent"), _NOTHING)
-
-
-def _tas23(path: Sequence[tuple[str, str]] = THREE, **says: Any) -> Mapping[str, Says]:
-    """What is said of grove-topology, whose nodes are two, when a workload requires a zone and prefers a rack."""
-    published = {"grove": path, "kai": tuple(key for _, key in path)}
-    asked = {"required_by": {"zone": 1}, "preferred_by": {"rack": 1}}
-    settled: dict[str, Any] = {"path": "zone > rack > host", "domains": (1, 1, 2), **asked}
-    return {"grove-topology": Says(**{**settled, **published, **says})}
+_drift: Final = partial(_three, "drift-detect-topo")
+_tas20: Final = partial(_three, "tas20-topology", required_by={"rack": 1})
+_tas23: Final = partial(_three, "grove-topology", required_by={"zone": 1}, preferred_by={"rack": 1})
+_TAS20_GONE: Final = _tas20(
+    TWO,
+    domains=(1, 0, 2),
+    conditions={"LevelsCovered": _NO_RACKS, "TopologyLevelsAvailable": gone("rack")},
+    events={"tas-topology-condition": (_WARNING,)},
+)
+_NAMED: Final = {"schedulerName": "kai-scheduler", "topologyReference": "non-existent-kai-topo"}
 
 
 CASES: Final = (
@@ -114,12 +109,8 @@ CASES: Final = (
             "gb200-topology": {"levels": levels(*_GB200), "nodeSelector": _having(NVL_BLOCK), "publish": ONLY_GROVE},
         },
         {
-            "h100-topology": Says(
-                "block > host", (2, 14), {"block": 1}, grove=_H100, kai=tuple(key for _, key in _H100)
-            ),
-            "gb200-topology": Says(
-                "block > rack > host", (2, 14, 14), {"block": 1}, grove=_GB200, kai=tuple(key for _, key in _GB200)
-            ),
+            "h100-topology": published(_H100, (2, 14), required_by={"block": 1}),
+            "gb200-topology": published(_GB200, (2, 14, 14), required_by={"block": 1}),
         },
         _TAS17_ASKERS,
         beyond=PLACEMENT,
@@ -128,43 +119,18 @@ CASES: Final = (
         "TAS17 two kinds of hardware, one topology: half of the nodes would leave it",
         _segments(),
         {"grove-topology": {"levels": levels(*FOUR), "publish": ONLY_GROVE}},
-        {
-            "grove-topology": Says(
-                "zone > block > rack > host",
-                (1, 2, 2, 28),
-                conditions={"LevelsCovered": _MIXED},
-                grove=FOUR,
-                kai=tuple(key for _, key in FOUR),
-            )
-        },
+        {"grove-topology": published(FOUR, (1, 2, 2, 28), conditions={"LevelsCovered": _MIXED})},
     ),
     Case(
         "TAS18 a binding that names a KAI Topology which is not there",
         cluster(2),
         {"drift-detect-topo": {"levels": levels(*THREE), "publish": ONLY_GROVE}},
-        {"drift-detect-topo": Says("zone > rack > host", (1, 1, 2), grove=THREE, kai=tuple(k for _, k in THREE))},
+        _drift(),
         steps=(
             Step(
-                "an administrator names another KAI Topology: his entry stays, ours is written by us from then on",
-                lambda at: at.patch(
-                    f"{BINDINGS}/drift-detect-topo",
-                    {
-                        "spec": {
-                            "schedulerTopologyBindings": [
-                                {"schedulerName": "kai-scheduler", "topologyReference": "non-existent-kai-topo"}
-                            ]
-                        }
-                    },
-                ),
-                {
-                    "drift-detect-topo": Says(
-                        "zone > rack > host",
-                        (1, 1, 2),
-                        conditions={"Published": _TAKEN},
-                        grove=THREE,
-                        kai=tuple(key for _, key in THREE),
-                    )
-                },
+                "an administrator names another KAI Topology: the entry stays, and Toposcope writes ours from then on",
+                lambda at: at.patch(f"{BINDINGS}/drift-detect-topo", {"spec": {"schedulerTopologyBindings": [_NAMED]}}),
+                _drift(conditions={"Published": _TAKEN}),
             ),
         ),
         beyond="SchedulerTopologyDrift, which Grove writes about what administrators name",
@@ -173,12 +139,12 @@ CASES: Final = (
         "TAS19 levels are added to a binding",
         cluster(2),
         {"lifecycle-topo": {"levels": levels(*TWO), "publish": ONLY_GROVE}},
-        {"lifecycle-topo": Says("zone > host", (1, 2), grove=TWO, kai=tuple(key for _, key in TWO))},
+        {"lifecycle-topo": published(TWO, (1, 2))},
         steps=(
             Step(
                 "rack is added: Grove makes the KAI Topology anew",
-                lambda at: at.patch(f"{TOPOLOGIES}/lifecycle-topo", {"spec": {"levels": levels(*THREE)}}),
-                {"lifecycle-topo": Says("zone > rack > host", (1, 1, 2), grove=THREE, kai=tuple(k for _, k in THREE))},
+                lambda at: at.patch(f"{PATH}/lifecycle-topo", {"spec": {"levels": levels(*THREE)}}),
+                _three("lifecycle-topo"),
             ),
         ),
     ),
@@ -203,27 +169,9 @@ CASES: Final = (
                 _lose_racks,
                 _tas20(domains=(1, 0, 2), conditions={"LevelsCovered": _NO_RACKS}),
             ),
-            Step(
-                "which ends: the level leaves the binding and the workload hears of it",
-                lambda at: at.pass_time(601),
-                _tas20(
-                    TWO,
-                    domains=(1, 0, 2),
-                    conditions={"LevelsCovered": _NO_RACKS, "TopologyLevelsAvailable": gone("rack")},
-                    told={"tas-topology-condition": (_WARNING,)},
-                ),
-            ),
-            Step(
-                "another look says nothing twice",
-                lambda at: at.pass_time(601),
-                _tas20(
-                    TWO,
-                    domains=(1, 0, 2),
-                    conditions={"LevelsCovered": _NO_RACKS, "TopologyLevelsAvailable": gone("rack")},
-                    told={"tas-topology-condition": (_WARNING,)},
-                ),
-            ),
-            Step("and it comes back", _find_racks, _tas20(told={"tas-topology-condition": (_NORMAL, _WARNING)})),
+            Step("which ends: the level leaves the binding, with an Event", lambda at: at.pass_time(601), _TAS20_GONE),
+            Step("another pass repeats nothing", lambda at: at.pass_time(601), _TAS20_GONE),
+            Step("it comes back", _restore_racks, _tas20(events={"tas-topology-condition": (_NORMAL, _WARNING)})),
         ),
     ),
     Case(
@@ -239,16 +187,16 @@ CASES: Final = (
                 _tas23(domains=(1, 0, 2), conditions={"LevelsCovered": _NO_RACKS}),
             ),
             Step("which ends", lambda at: at.pass_time(601), _tas23(TWO, **_MISSED)),
-            Step("another look says nothing twice", lambda at: at.pass_time(601), _tas23(TWO, **_MISSED)),
+            Step("another pass repeats nothing", lambda at: at.pass_time(601), _tas23(TWO, **_MISSED)),
             Step(
-                "no nodes are no news",
-                lambda at: at.delete("/api/v1/nodes"),
-                _tas23(TWO, **{**_MISSED, "domains": (0, 0, 0), "conditions": _NO_NODES}),
+                "without nodes nothing changes",
+                lambda at: at.delete(NODES),
+                _tas23(TWO, **{**_MISSED, "domains": (0, 0, 0), "conditions": NO_NODES}),
             ),
             Step(
-                "and it comes back",
+                "it comes back",
                 lambda at: at.add_nodes(cluster(2)),
-                _tas23(told={"tas-preferred-pack": (_NORMAL, _WARNING)}),
+                _tas23(events={"tas-preferred-pack": (_NORMAL, _WARNING)}),
             ),
         ),
     ),

@@ -7,15 +7,14 @@ and rack-2 of 28 nodes is two racks to every scheduler.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.controller.cases.model import Case, Machine, Says, Workload, levels
+from tests.controller.cases.model import Case, Cluster, Machine, Status, Workload, levels
 from toposcope.api.label_keys import HOSTNAME
 
 ZONE, BLOCK, RACK = "kubernetes.io/zone", "kubernetes.io/block", "kubernetes.io/rack"
 NVL_BLOCK, NVL_DOMAIN = "example.com/nvl-block", "example.com/nvlink-domain"
 PODCLIQUESETS: Final = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
-BINDINGS: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"
-TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 
+Levels = Sequence[tuple[str, str]]
 FOUR: Final = (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))
 THREE: Final = (("zone", ZONE), ("rack", RACK), ("host", HOSTNAME))
 TWO: Final = (("zone", ZONE), ("host", HOSTNAME))
@@ -39,6 +38,12 @@ def cluster(count: int) -> tuple[Machine, ...]:
         )
         for i in range(count)
     )
+
+
+def label_racks(at: Cluster, rack: str | None) -> None:
+    """Give the two nodes of `cluster(2)` a rack, or take it away."""
+    for node in ("worker-00", "worker-01"):
+        at.label(node, **{RACK: rack})
 
 
 def constraint(text: str, topology: str | None) -> dict[str, Any]:
@@ -88,31 +93,33 @@ def _clique(role: str) -> dict[str, Any]:
 
 def _podcliqueset(name: str, template: Mapping[str, Any], refused: str = "") -> Workload:
     metadata = {"name": name, "namespace": "default"}
-    body = {
-        "apiVersion": "grove.io/v1alpha1",
-        "kind": "PodCliqueSet",
-        "metadata": metadata,
-        "spec": {"replicas": 1, "template": template},
-    }
+    spec = {"replicas": 1, "template": template}
+    body = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": metadata, "spec": spec}
     return Workload(PODCLIQUESETS, body, refused)
 
 
-def standard(nodes: int = 28, **says: Any) -> Says:
-    """What is said of grove-topology over so many of Grove's nodes."""
+def published(path: Levels, domains: Sequence[int], **status: Any) -> Status:
+    """The status of a topology whose levels Grove and KAI have."""
+    names = " > ".join(domain for domain, _ in path)
+    return Status(names, domains, grove=path, kai=tuple(key for _, key in path), **status)
+
+
+def standard(nodes: int = 28, **status: Any) -> Status:
+    """The status of grove-topology over so many of Grove's nodes."""
     crossing = {"HierarchyConsistent": _CROSSING} if nodes > 20 else {}
-    domains = (1, 2, 5, 28) if nodes > 20 else (1, 1, 2, nodes)
-    conditions = crossing | says.pop("conditions", {})
-    keys = tuple(key for _, key in FOUR)
-    return Says("zone > block > rack > host", domains, conditions=conditions, grove=FOUR, kai=keys, **says)
+    conditions = crossing | status.pop("conditions", {})
+    return published(FOUR, (1, 2, 5, 28) if nodes > 20 else (1, 1, 2, nodes), conditions=conditions, **status)
 
 
-def workload_case(name: str, workload: Workload | None, nodes: int = 28, beyond: str = PLACEMENT, **says: Any) -> Case:
+def workload_case(
+    name: str, workload: Workload | None, nodes: int = 28, beyond: str = PLACEMENT, **status: Any
+) -> Case:
     """One PodCliqueSet on the standard cluster."""
     return Case(
         name,
         cluster(nodes),
         {"grove-topology": {"levels": levels(*FOUR), "publish": ONLY_GROVE}},
-        {"grove-topology": standard(nodes, **says)},
+        {"grove-topology": standard(nodes, **status)},
         (workload,) if workload else (),
         beyond=beyond,
     )

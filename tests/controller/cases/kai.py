@@ -6,7 +6,7 @@ Its racks and zones cross: each zone has a node in each rack. Crossing labels ar
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.controller.cases.model import Case, Machine, Says, Workload, levels
+from tests.controller.cases.model import Case, Machine, Status, Workload, levels
 
 RACK, ZONE = "topology.test/rack-domain", "topology.test/zone-domain"
 BLOCK, SLOT = "topology.test/block", "topology.test/slot"
@@ -41,8 +41,8 @@ def pod_group(name: str, *groups: dict[str, Any], **spec: Any) -> Workload:
 
 
 _EACH: Final = {
-    "rack-topology": Says("rack", (3,), {"rack": 1}, kai=(RACK,)),
-    "zone-topology": Says("zone", (2,), {"zone": 1}, kai=(ZONE,)),
+    "rack-topology": Status("rack", (3,), {"rack": 1}, kai=(RACK,)),
+    "zone-topology": Status("zone", (2,), {"zone": 1}, kai=(ZONE,)),
 }
 
 
@@ -81,11 +81,11 @@ CASES: Final = (
         beyond=_PLACEMENT,
     ),
     Case(
-        "KAI both in one topology: said to cross, and published as the administrator wrote it",
+        "KAI both in one topology: reported as crossing, and published as the administrator wrote it",
         _NODES,
         {"both": {"levels": levels(("zone", ZONE), ("rack", RACK)), "publish": _ONLY_KAI}},
         {
-            "both": Says(
+            "both": Status(
                 "zone > rack",
                 (2, 6),
                 {"rack": 1},
@@ -112,7 +112,7 @@ CASES: Final = (
         dotted(("a.b", "c"), ("a", "b.c"), ("a", "b.c")),
         {"dotted": {"levels": levels(("block", BLOCK), ("slot", SLOT)), "publish": _ONLY_KAI}},
         {
-            "dotted": Says(
+            "dotted": Status(
                 "block > slot",
                 (2, 2),
                 conditions={

@@ -1,26 +1,91 @@
-"""Kueue's cases of topology-aware scheduling, from its integration suite, where they concern levels."""
+"""Kueue's cases of topology-aware scheduling, from its integration suite, where they concern levels.
 
-from typing import Final
+Its nodes are two blocks whose racks have the same names: a rack is known by its path.
+"""
 
-from tests.controller.cases.kueue_objects import (
-    BLOCK,
-    HOSTS,
-    OURS,
-    QUOTA,
-    RACK,
-    RACKS,
-    REUSED,
-    SPEC,
-    flavor,
-    hosts,
-    machine,
-    one,
-    pod_sets,
-    racks,
-    workload,
-)
-from tests.controller.cases.model import Case, Invalid, Machine, Says, Step
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.controller.cases.model import NO_NODES, Case, Invalid, Machine, Status, Step, Workload, levels
+from tests.support.api import NODES
+from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
+
+BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+_GROUP: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_WORKLOADS: Final = f"{_GROUP}/namespaces/default/workloads"
+OURS: Final = f"{_GROUP}/topologies/default"
+SPEC: Final = {"publish": {"grove": "Never", "kai": "Never"}}
+REUSED: Final = {
+    "HierarchyConsistent": (
+        "False",
+        "LevelsDoNotNest",
+        (
+            "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so); "
+            "schedulers treat it as one rack domain in each; right where each block uses the same names; where the "
+            "two levels cut across each other, give each a ClusterTopology of its own"
+        ),
+    )
+}
+QUOTA: Final = "what Kueue admits, which is room and quota"
+
+
+def machine(name: str, block: str, rack: str, *, host: bool = False, **more: Any) -> Machine:
+    return Machine(name, {BLOCK: block, RACK: rack} | ({HOSTNAME: name} if host else {}), **more)
+
+
+RACKS: Final = tuple(machine(f"{block}-{rack}", block, rack) for block in ("b1", "b2") for rack in ("r1", "r2"))
+HOSTS: Final = tuple(
+    machine(f"x{i}", block, rack, host=True)
+    for i, (block, rack) in enumerate((("b1", "r1"), ("b1", "r2"), ("b2", "r1"), ("b2", "r2")), 1)
+)
+
+
+def workload(name: str, **request: Any) -> Workload:
+    """A Workload with one pod set; `request` is its topologyRequest."""
+    return pod_sets(name, {"worker": request})
+
+
+def pod_sets(name: str, sets: Mapping[str, Mapping[str, Any]]) -> Workload:
+    body = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "podSets": [
+                {"name": name, "count": 2, **({"topologyRequest": dict(request)} if request else {})}
+                for name, request in sets.items()
+            ]
+        },
+    }
+    return Workload(_WORKLOADS, body)
+
+
+def flavor(name: str) -> Workload:
+    """A ResourceFlavor that uses the topology."""
+    spec = {"nodeLabels": {"node-group": "tas"}, "topologyName": "default"}
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+    return Workload(f"{_GROUP}/resourceflavors", body)
+
+
+def racks(**status: Any) -> dict[str, Status]:
+    return {
+        "default": Status(
+            **{"path": "block > rack", "domains": (2, 4), "conditions": REUSED, "kueue": (BLOCK, RACK), **status}
+        )
+    }
+
+
+def hosts(**status: Any) -> dict[str, Status]:
+    keys = (BLOCK, RACK, HOSTNAME)
+    return {"default": Status("block > rack > host", (2, 4, 4), conditions=REUSED, kueue=keys, **status)}
+
+
+def one(**status: Any) -> dict[str, Status]:
+    """The status over one node with block, rack and host."""
+    settled = {"path": "block > rack > host", "domains": (1, 1, 1), "kueue": (BLOCK, RACK, HOSTNAME)}
+    return {"default": Status(**{**settled, **status})}
+
 
 _HELD: Final = (
     "False",
@@ -30,194 +95,142 @@ _HELD: Final = (
         "still held by ResourceFlavor tas-flavor"
     ),
 )
-_NO_NODES: Final = ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels")
-_NOTHING: Final = {
-    "TopologyLevelsAvailable": _NO_NODES,
-    "LevelsCovered": _NO_NODES,
-    "HierarchyConsistent": _NO_NODES,
-    "Published": ("Unknown", "NoLevels", "There is no level to publish yet"),
-}
+_NOTHING: Final = {**NO_NODES, "Published": ("Unknown", "NoLevels", "There is no level to publish yet")}
 _WAITING: Final = {
     "TopologyLevelsAvailable": ("Unknown", "NoNodes", "Waiting for a Ready, schedulable node with level 'rack'")
 }
 _TAINT: Final = {"key": "maintenance", "value": "true", "effect": "NoSchedule"}
+_TOPOLOGY: Final = f"{PATH}/default"
+_NODE: Final = f"{NODES}/x1"
 
+
+def _case(
+    name: str, nodes: Sequence[Machine], expected: Mapping[str, Status], *workloads: Workload, **more: Any
+) -> Case:
+    """A case of one inferred topology; `more`: its steps, and what lies beyond it."""
+    return Case(f"Kueue {name}", nodes, {"default": SPEC}, expected, workloads, **more)
+
+
+def _patch(what: str, path: str, change: Mapping[str, Any], expected: Mapping[str, Status]) -> Step:
+    return Step(what, lambda at: at.patch(path, change), expected)
+
+
+def _never(expected: Mapping[str, Status]) -> Step:
+    return _patch("publishing is turned off", _TOPOLOGY, {"spec": {"publish": {"kueue": "Never"}}}, expected)
+
+
+_ONE_USED: Final = one(required_by={"rack": 1})
 CASES: Final = (
-    Case(
-        "Kueue a Topology that no flavor uses may go",
+    _case("a Topology that no flavor uses may go", RACKS, racks(), steps=[_never(racks(kueue=None))]),
+    _case(
+        "a Topology that a flavor uses may not",
         RACKS,
-        {"default": SPEC},
         racks(),
-        steps=(
-            Step(
-                "publishing is turned off",
-                lambda at: at.patch(
-                    "/apis/gpu.topology/v1alpha1/clustertopologies/default", {"spec": {"publish": {"kueue": "Never"}}}
-                ),
-                racks(kueue=None),
-            ),
-        ),
+        flavor("tas-flavor"),
+        steps=[_never(racks(conditions={**REUSED, "Published": _HELD}))],
     ),
-    Case(
-        "Kueue a Topology that a flavor uses may not",
+    _case(
+        "rack the lowest level, required",
         RACKS,
-        {"default": SPEC},
-        racks(),
-        (flavor("tas-flavor"),),
-        (
-            Step(
-                "publishing is turned off",
-                lambda at: at.patch(
-                    "/apis/gpu.topology/v1alpha1/clustertopologies/default", {"spec": {"publish": {"kueue": "Never"}}}
-                ),
-                racks(conditions={**REUSED, "Published": _HELD}),
-            ),
-        ),
-    ),
-    Case(
-        "Kueue rack the lowest level, required",
-        RACKS,
-        {"default": SPEC},
         racks(required_by={"block": 1, "rack": 2}),
-        (workload("wl1", required=BLOCK), workload("wl2", required=RACK), workload("wl3", required=RACK)),
+        *(workload("wl1", required=BLOCK), workload("wl2", required=RACK), workload("wl3", required=RACK)),
         beyond=QUOTA,
     ),
     # It fits into no rack. The level is there.
-    Case(
-        "Kueue a workload that does not fit a required level",
+    _case(
+        "a workload that does not fit a required level",
         RACKS,
-        {"default": SPEC},
         racks(required_by={"rack": 1}),
-        (workload("wl1-inadmissible", required=RACK),),
+        workload("wl1-inadmissible", required=RACK),
         beyond=QUOTA,
     ),
-    Case(
-        "Kueue a Topology that is deleted under a workload",
+    _case(
+        "a Topology that is deleted under a workload",
         RACKS,
-        {"default": SPEC},
         racks(required_by={"block": 1}),
-        (workload("wl", required=BLOCK),),
-        (Step("somebody deletes it: it is made again", lambda at: at.delete(OURS), racks(required_by={"block": 1})),),
+        workload("wl", required=BLOCK),
+        steps=[Step("it is created again", lambda at: at.delete(OURS), racks(required_by={"block": 1}))],
     ),
-    Case(
-        "Kueue hostname the lowest level, preferred",
+    _case(
+        "hostname the lowest level, preferred",
         HOSTS,
-        {"default": SPEC},
         hosts(preferred_by={"block": 1, "rack": 1}),
-        (workload("wl1", preferred=BLOCK), workload("wl2", preferred=RACK)),
+        *(workload("wl1", preferred=BLOCK), workload("wl2", preferred=RACK)),
         beyond=QUOTA,
     ),
-    Case(
-        "Kueue a workload without a request uses no level of ours",
+    _case(
+        "a workload without a request uses no level of ours",
         HOSTS,
-        {"default": SPEC},
         hosts(),
-        (workload("wl1"), workload("wl2", unconstrained=True)),
+        *(workload("wl1"), workload("wl2", unconstrained=True)),
         beyond=QUOTA,
     ),
-    Case(
-        "Kueue slices ask for levels of their own",
+    _case(
+        "slices ask for levels of their own",
         HOSTS,
-        {"default": SPEC},
         hosts(required_by={"block": 1, "host": 2, "rack": 2}, preferred_by={"block": 1}),
-        (
-            workload("wl1", preferred=BLOCK, podSetSliceRequiredTopology=RACK, podSetSliceSize=2),
-            workload("wl2", required=HOSTNAME),
-            workload(
-                "wl3",
-                required=BLOCK,
-                podsetSliceRequiredTopologyConstraints=[
-                    {"topology": RACK, "size": 4},
-                    {"topology": HOSTNAME, "size": 2},
-                ],
-            ),
+        workload("wl1", preferred=BLOCK, podSetSliceRequiredTopology=RACK, podSetSliceSize=2),
+        workload("wl2", required=HOSTNAME),
+        workload(
+            "wl3",
+            required=BLOCK,
+            podsetSliceRequiredTopologyConstraints=[{"topology": RACK, "size": 4}, {"topology": HOSTNAME, "size": 2}],
         ),
         beyond=QUOTA,
     ),
-    Case(
-        "Kueue nodes become available",
+    _case(
+        "nodes become available",
         (),
-        {"default": SPEC},
-        {"default": Says(conditions=_NOTHING, required_by={"rack": 1})},
-        (workload("wl1", required=RACK),),
-        (Step("the first node comes", lambda at: at.add_nodes((HOSTS[0],)), one(required_by={"rack": 1})),),
+        {"default": Status(conditions=_NOTHING, required_by={"rack": 1})},
+        workload("wl1", required=RACK),
+        steps=[Step("the first node comes", lambda at: at.add_nodes(HOSTS[:1]), _ONE_USED)],
         beyond=QUOTA,
     ),
     # Whether a taint matters depends on who tolerates it: the level is there for those who do.
-    Case(
-        "Kueue a tainted node carries its levels",
+    _case(
+        "a tainted node carries its levels",
         (machine("x1", "b1", "r1", host=True, taints=(_TAINT,)),),
-        {"default": SPEC},
-        one(required_by={"rack": 1}),
-        (workload("wl1", required=RACK),),
-        (
-            Step(
-                "the taint goes",
-                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"taints": None}}),
-                one(required_by={"rack": 1}),
-            ),
-        ),
+        _ONE_USED,
+        workload("wl1", required=RACK),
+        steps=[_patch("the taint goes", _NODE, {"spec": {"taints": None}}, _ONE_USED)],
         beyond=QUOTA,
     ),
-    Case(
-        "Kueue only schedulable nodes count for a level that never was seen on one",
+    _case(
+        "only schedulable nodes count for a level that never was seen on one",
         (machine("x1", "b1", "r1", host=True, cordoned=True),),
-        {"default": SPEC},
         one(required_by={"rack": 1}, conditions=_WAITING),
-        (workload("wl1", required=RACK),),
-        (
-            Step(
-                "it is uncordoned",
-                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"unschedulable": None}}),
-                one(required_by={"rack": 1}),
-            ),
-            Step(
-                "and cordoned again: what was there stays",
-                lambda at: at.patch("/api/v1/nodes/x1", {"spec": {"unschedulable": True}}),
-                one(required_by={"rack": 1}),
-            ),
-        ),
+        workload("wl1", required=RACK),
+        steps=[
+            _patch("it is uncordoned", _NODE, {"spec": {"unschedulable": None}}, _ONE_USED),
+            _patch("it is cordoned again: the level stays", _NODE, {"spec": {"unschedulable": True}}, _ONE_USED),
+        ],
     ),
-    Case(
-        "Kueue several flavors: nodes without GPUs are not of the topology",
+    _case(
+        "several flavors: nodes without GPUs are not of the topology",
         (Machine("cpu-node", {RACK: "cpu-rack"}, gpus=None), Machine("gpu-node", {RACK: "gpu-rack"})),
-        {"default": SPEC},
-        {"default": Says("rack", (1,), {"rack": 1}, kueue=(RACK,))},
-        (pod_sets("wl1", {"manager": {"required": RACK}, "worker": {"required": RACK}}),),
+        {"default": Status("rack", (1,), {"rack": 1}, kueue=(RACK,))},
+        pod_sets("wl1", {"manager": {"required": RACK}, "worker": {"required": RACK}}),
         beyond="which pod set gets which flavor",
     ),
-    Case(
-        "Kueue what others write on a Topology stays",
+    _case(
+        "what others write on a Topology stays",
         RACKS,
-        {"default": SPEC},
         racks(),
-        steps=(
-            Step("a label is added", lambda at: at.patch(OURS, {"metadata": {"labels": {"alpha": "beta"}}}), racks()),
-        ),
+        steps=[_patch("a label is added", OURS, {"metadata": {"labels": {"alpha": "beta"}}}, racks())],
     ),
     Case(
         "Kueue levels that change: a new Topology",
         HOSTS,
-        {"default": {**SPEC, "levels": [{"domain": "rack", "key": RACK}, {"domain": "host", "key": HOSTNAME}]}},
-        {"default": Says("rack > host", (2, 4), kueue=(RACK, HOSTNAME))},
-        steps=(
-            Step(
+        {"default": {**SPEC, "levels": levels(("rack", RACK), ("host", HOSTNAME))}},
+        {"default": Status("rack > host", (2, 4), kueue=(RACK, HOSTNAME))},
+        steps=[
+            _patch(
                 "the administrator adds one",
-                lambda at: at.patch(
-                    "/apis/gpu.topology/v1alpha1/clustertopologies/default",
-                    {
-                        "spec": {
-                            "levels": [
-                                {"domain": "block", "key": BLOCK},
-                                {"domain": "rack", "key": RACK},
-                                {"domain": "host", "key": HOSTNAME},
-                            ]
-                        }
-                    },
-                ),
+                _TOPOLOGY,
+                {"spec": {"levels": levels(("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))}},
                 hosts(),
-            ),
-        ),
+            )
+        ],
     ),
 )
 
@@ -253,7 +266,7 @@ INVALID: Final = (
 PLACEMENT_ONLY: Final = {
     "Kueue preemption within a ClusterQueue": "priorities decide who is evicted; no level changes",
     "Kueue borrowing and reclaiming within a cohort": "quota decides; no level changes",
-    "Kueue a ResourceFlavor that goes and comes back": "FlavorNotFound is said of queues; the Topology stays as it is",
+    "Kueue a ResourceFlavor that goes and comes back": "queues report FlavorNotFound; the Topology stays as it is",
     "Kueue TopologyName in the status of LocalQueues": "Kueue copies the levels that stand in the Topology",
     "Kueue TAS with MultiKueue or ProvisioningRequest": "admission checks of queues",
     "Kueue ResourceFlavors with a bad name, without node labels, or changed": "a kind that Toposcope never writes",
@@ -262,4 +275,4 @@ PLACEMENT_ONLY: Final = {
     "Kueue second passes, skipped flavors, slices that are refilled, groups of no pods": "the order of its own work",
     "Kueue cold start and metrics": "what Kueue remembers and counts of itself",
 }
-"""Upstream's cases in which nothing is said or written that Toposcope says or writes."""
+"""Upstream's cases that change no status and no topology."""

@@ -1,4 +1,4 @@
-"""What one row of the table says: nodes, ClusterTopologies, workloads, and what must be said and published then."""
+"""One case: nodes, ClusterTopologies and workloads, and the status, Events and topologies that must result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,15 @@ Verdict = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 LEVELS_AVAILABLE = "All required topology levels are available in the cluster topology"
+NO_NODES = dict.fromkeys(
+    ("TopologyLevelsAvailable", "LevelsCovered", "HierarchyConsistent"),
+    ("Unknown", "NoNodes", "No node is selected; an empty cluster says nothing about its levels"),
+)
+"""The conditions of a ClusterTopology that selects no node."""
 
 
 class Cluster(Protocol):
-    """What a row may do to the cluster between two looks."""
+    """What a case may do to the cluster between two passes."""
 
     def label(self, node: str, **changes: Any) -> None: ...
     def patch(self, path: str, change: Spec) -> None: ...
@@ -34,7 +39,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Workload:
-    """One object as its users write it; `refused`: what a server with upstream's rules says instead of taking it."""
+    """One object as its users write it; `refused`: the error of a server with upstream's rules."""
 
     path: str
     body: Spec
@@ -47,8 +52,8 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Says:
-    """What the status of one ClusterTopology says, and what is published from it. Conditions not named are True."""
+class Status:
+    """The status of one ClusterTopology and what is published from it; conditions not named are True."""
 
     path: str = ""
     domains: Sequence[int] = ()
@@ -56,34 +61,34 @@ class Says:
     required_by: Mapping[str, int] = field(default_factory=dict)
     preferred_by: Mapping[str, int] = field(default_factory=dict)
     missed: Sequence[str] = ()
-    """Preferred levels that are said to be unavailable."""
+    """Preferred levels that are reported as unavailable."""
     conditions: Mapping[str, Verdict] = field(default_factory=dict)
     grove: Sequence[tuple[str, str]] | None = None
     kai: Sequence[str] | None = None
     kueue: Sequence[str] | None = None
     """Levels of the published objects; None: there is none."""
-    told: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    events: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
     """Type and note of the Events on each workload, by its name."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something happens, then the controller looks again."""
+    """A change, after which the controller reconciles again."""
 
     what: str
     do: Any
     """Called with the `Cluster`."""
-    says: Mapping[str, Says]
+    expected: Mapping[str, Status]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One upstream case, reduced to what concerns levels; `beyond` says what of it only a scheduler decides."""
+    """One upstream case, reduced to what concerns levels; `beyond`: what of it only a scheduler decides."""
 
     name: str
     nodes: Sequence[Machine]
     topologies: Mapping[str, Spec]
-    says: Mapping[str, Says]
+    expected: Mapping[str, Status]
     workloads: Sequence[Workload] = ()
     steps: Sequence[Step] = ()
     beyond: str = ""

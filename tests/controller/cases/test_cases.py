@@ -15,19 +15,19 @@ INVALID = (*grove.INVALID, *kueue.INVALID)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_said_and_published(at: World, case: Case) -> None:
+def test_status_events_and_published_topologies(at: World, case: Case) -> None:
     at.begin(case.nodes, case.workloads)
     for name, spec in case.topologies.items():
         code, answer = at.make_topology(name, spec)
         assert code == 201, answer
-    at.look()
-    for name, says in case.says.items():
-        assert at.said(name, says) == says
+    at.reconcile()
+    for name, expected in case.expected.items():
+        assert at.status_of(name, expected.events) == expected
     for step in case.steps:
         step.do(at)
-        at.look()
-        for name, says in step.says.items():
-            assert (step.what, at.said(name, says)) == (step.what, says)
+        at.reconcile()
+        for name, expected in step.expected.items():
+            assert (step.what, at.status_of(name, expected.events)) == (step.what, expected)
 
 
 @pytest.mark.parametrize("case", INVALID, ids=lambda case: case.name)

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.controller.cases import grove_objects as grove
-from tests.controller.cases import kueue_objects as kueue
-from tests.controller.cases.model import Says, gone, levels
+from tests.controller.cases import kueue
+from tests.controller.cases.model import Machine, gone, levels
 from tests.controller.cases.world import KUEUE, World
 from tests.support.api import CRDS, crd_conditions
 from tests.support.publishing import BINDINGS, KAI, binding, found, kai_topology, kueue_topology
 from tools.apiserver.grove_operator import GroveExitError, start_grove
+from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.topology.levels import Level, level_problems
 
@@ -32,26 +33,24 @@ def test_grove_starts_beside_a_kai_topology_of_somebody_else(at: World) -> None:
         start_grove(at.api)
     at.delete(f"{BINDINGS}/{made['metadata']['name']}")
     at.make_topology("cluster", HERE)
-    at.look()  # in which Grove starts
+    at.reconcile()  # in which Grove starts
     assert found(at.api, f"{BINDINGS}/cluster") is None
     assert at.api.get(f"{KAI}/cluster") == theirs
-    status, reason, text = at.said("cluster", Says()).conditions["Published"]
+    status, reason, text = at.status_of().conditions["Published"]
     assert (status, reason) == ("False", "Conflict")
     assert "Grove's operator does not start while a binding has that name" in text
 
 
 def test_a_kai_topology_of_ours_is_there_all_the_time_when_grove_comes(at: World) -> None:
-    at.begin(grove.cluster(2))
-    at.make_topology("cluster", {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
-    at.look()
+    at.start(grove.cluster(2), {**HERE, "publish": {"kueue": "Never", "grove": "Never"}})
     before = at.api.get(f"{KAI}/cluster")
-    at.patch("/apis/gpu.topology/v1alpha1/clustertopologies/cluster", {"spec": {"publish": {"grove": "Auto"}}})
-    at.look()  # in which Grove starts
+    at.patch(f"{PATH}/cluster", {"spec": {"publish": {"grove": "Auto"}}})
+    at.reconcile()  # in which Grove starts
     assert at.api.get(f"{KAI}/cluster") == before
-    said = at.said("cluster", Says())
-    assert (said.grove, said.conditions) == (grove.THREE, {})
+    status = at.status_of()
+    assert (status.grove, status.conditions) == (grove.THREE, {})
     at.restart()
-    at.look()
+    at.reconcile()
     assert at.api.get(f"{KAI}/cluster") == before
 
 
@@ -74,8 +73,8 @@ def test_grove_starts_after_levels_that_its_binding_takes_and_kai_refuses(
         start_grove(at.api)
     at.delete(f"{BINDINGS}/cluster")
     if at.make_topology("cluster", {"levels": levels(*pairs), "publish": {"kueue": "Never"}})[0] == 201:
-        at.look()
-        assert at.said("cluster", Says()).conditions["Published"][1] == "InvalidSpec"
+        at.reconcile()
+        assert at.status_of().conditions["Published"][1] == "InvalidSpec"
     assert at.api.get(BINDINGS)["items"] == []
     assert level_problems([Level(*pair) for pair in pairs])
 
@@ -119,74 +118,57 @@ def test_what_we_take_everybody_takes_and_what_we_refuse_somebody_refuses(at: Wo
 
 def test_one_node_without_a_label_costs_no_other_node(at: World) -> None:
     """Schedulers drop a node that lacks a level, so a level is published when every node carries it."""
-    bare = kueue.machine("x9", "b1", "r9", host=True)
-    at.begin((kueue.machine("x1", "b1", "r1", host=True), bare))
-    at.label("x9", **{kueue.RACK: None})
-    at.make_topology("cluster", INFERRED)
-    at.look()
-    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, HOSTNAME)
+    bare = Machine("x9", {kueue.BLOCK: "b1", HOSTNAME: "x9"})
+    at.start((kueue.machine("x1", "b1", "r1", host=True), bare), INFERRED)
+    assert at.status_of().kueue == (kueue.BLOCK, HOSTNAME)
     at.label("x9", **{kueue.RACK: "r9"})
     at.pass_time(31)
-    at.look()
-    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    at.reconcile()
+    assert at.status_of().kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
     # A node that joins before its labels takes the level from nobody either; it is named.
     at.label("x9", **{kueue.RACK: None})
     at.pass_time(100_000)
-    at.look()
-    said = at.said("cluster", Says())
-    assert said.kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
-    assert "1 of 2 nodes lacks level 'rack'" in said.conditions["LevelsCovered"][2]
+    at.reconcile()
+    status = at.status_of()
+    assert status.kueue == (kueue.BLOCK, kueue.RACK, HOSTNAME)
+    assert "1 of 2 nodes lacks level 'rack'" in status.conditions["LevelsCovered"][2]
 
 
 def test_a_value_that_says_unknown_is_no_label(at: World) -> None:
-    at.begin((kueue.machine("x1", "b1", "r1", host=True), kueue.machine("x2", "b1", "no-topology", host=True)))
-    at.make_topology("cluster", INFERRED)
-    at.look()
-    assert at.said("cluster", Says()).kueue == (kueue.BLOCK, HOSTNAME)
+    nodes = kueue.machine("x1", "b1", "r1", host=True), kueue.machine("x2", "b1", "no-topology", host=True)
+    at.start(nodes, INFERRED)
+    assert at.status_of().kueue == (kueue.BLOCK, HOSTNAME)
 
 
 def test_labels_that_flap_replace_nothing(at: World) -> None:
-    at.begin((kueue.machine("x1", "b1", "r1", host=True),))
-    at.make_topology("cluster", INFERRED)
-    at.look()
+    at.start((kueue.machine("x1", "b1", "r1", host=True),), INFERRED)
     made = at.api.get(f"{KUEUE}/cluster")
     for _ in range(3):
         at.label("x1", **{kueue.RACK: None})
-        at.look()
+        at.reconcile()
         at.pass_time(599)
         at.label("x1", **{kueue.RACK: "r1"})
-        at.look()
+        at.reconcile()
         at.pass_time(599)
     assert at.api.get(f"{KUEUE}/cluster") == made
 
 
 def test_another_project_s_condition_is_not_the_truth(at: World) -> None:
-    """Grove compares names only, and Dynamo reads a missing binding as available: nodes and binding are looked at."""
+    """Grove compares names only, and Dynamo takes a missing binding for available; Toposcope looks itself."""
     asks = grove.pcs("llm", "rack", topology="cluster")
-    at.begin(grove.cluster(2), (asks,))
-    at.make_topology("cluster", HERE)
-    at.look()
-    moment = "2026-01-01T00:00:00Z"
-    for status, reason in (
-        ("True", "ClusterTopologyLevelsUnavailable"),
-        ("False", "AllClusterTopologyLevelsAvailable"),
-    ):
-        condition = {
-            "type": "TopologyLevelsUnavailable",
-            "status": status,
-            "reason": reason,
-            "message": "said by Grove",
-        }
-        theirs = {"status": {"conditions": [{**condition, "lastTransitionTime": moment}]}}
-        at.patch(f"{asks.path}/llm/status", theirs)
-        at.look()
-        assert at.said("cluster", Says()).conditions == {}
-    for node in ("worker-00", "worker-01"):
-        at.label(node, **{grove.RACK: None})
-    at.look()
+    at.start(grove.cluster(2), HERE, (asks,))
+    reports = (("True", "ClusterTopologyLevelsUnavailable"), ("False", "AllClusterTopologyLevelsAvailable"))
+    for status, reason in reports:
+        reported = {"type": "TopologyLevelsUnavailable", "status": status, "reason": reason, "message": "by Grove"}
+        conditions = [{**reported, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+        at.patch(f"{asks.path}/llm/status", {"status": {"conditions": conditions}})
+        at.reconcile()
+        assert at.status_of().conditions == {}
+    grove.label_racks(at, None)
+    at.reconcile()
     at.pass_time(601)
-    at.look()
-    assert at.said("cluster", Says()).conditions["TopologyLevelsAvailable"] == gone("rack")
+    at.reconcile()
+    assert at.status_of().conditions["TopologyLevelsAvailable"] == gone("rack")
     assert at.api.get(f"{asks.path}/llm")["status"]["conditions"][0]["status"] == "False"
 
 
@@ -202,11 +184,11 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
     at.patch(f"{CRDS}/{name}", {"spec": {"versions": newer}})
     try:
         at.make_topology("cluster", HERE)
-        at.look()
+        at.reconcile()
         intra = [{"domain": "numa", "type": "NUMA"}]
         at.patch(f"{BINDINGS}/cluster", {"spec": {"intraNodeLevels": intra}})
-        at.patch("/apis/gpu.topology/v1alpha1/clustertopologies/cluster", {"spec": {"levels": levels(*grove.TWO)}})
-        at.look()
+        at.patch(f"{PATH}/cluster", {"spec": {"levels": levels(*grove.TWO)}})
+        at.reconcile()
         spec = at.api.get(f"{BINDINGS}/cluster")["spec"]
         assert (spec["levels"], spec.get("intraNodeLevels")) == (levels(*grove.TWO), intra)
     finally:
@@ -215,12 +197,10 @@ def test_fields_of_a_newer_grove_stay(at: World) -> None:
 
 @pytest.mark.parametrize("where", ["grove", "kai", "kueue"])
 def test_never_is_kept_where_everything_is_served(at: World, where: str) -> None:
-    at.begin(grove.cluster(2))
     never = {target: "Never" for target in ("grove", "kai", "kueue") if target != where}
-    at.make_topology("cluster", {"levels": levels(*grove.THREE), "publish": never})
-    at.look()
-    said = at.said("cluster", Says())
+    at.start(grove.cluster(2), {"levels": levels(*grove.THREE), "publish": never})
+    status = at.status_of()
     keys = tuple(key for _, key in grove.THREE)
     # Grove makes KAI's Topology of every binding.
     expected = {"grove": (grove.THREE, keys, None), "kai": (None, keys, None), "kueue": (None, None, keys)}
-    assert (said.grove, said.kai, said.kueue) == expected[where]
+    assert (status.grove, status.kai, status.kueue) == expected[where]

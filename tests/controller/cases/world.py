@@ -1,13 +1,13 @@
 """A cluster in which the rows are played: an API server with upstream's CRDs, the controller, Grove's part."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 from prometheus_client import CollectorRegistry
 
-from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Says, Spec, Workload
+from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
@@ -33,12 +33,11 @@ UPSTREAM: Final = (
     "kueue-topologies-v0.19",
     "kueue-resourceflavors-v0.19",
 )
-_OURS: Final = CRD
 _WORKLOADS: Final = stand_in("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
 _OPTIONS: Final = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 _ROUNDS: Final = 3
-"""Looks until all is settled: a deleted binding costs one to see its KAI Topology go, one to write, one to see both."""
+"""A deleted binding costs one pass to see its KAI Topology go, one to write, one to see both."""
 
 
 class World:
@@ -51,7 +50,7 @@ class World:
         self._made: list[str] = []
         self._uids: dict[str, str] = {}
         install(api, *UPSTREAM)
-        for crd in (_WORKLOADS, yaml.load(_OURS.read_bytes(), yaml.CSafeLoader)):
+        for crd in (_WORKLOADS, yaml.load(CRD.read_bytes(), yaml.CSafeLoader)):
             api.install_crd(crd)
         self._controller = self._new_controller()
 
@@ -60,17 +59,23 @@ class World:
         self._controller = self._new_controller()
 
     def begin(self, nodes: Sequence[Machine], workloads: Sequence[Workload] = ()) -> None:
-        """Make what is there before the first look, except the ClusterTopologies."""
+        """Create what exists before the first pass, except the ClusterTopologies."""
         self.restart()
         self.add_nodes(nodes)
         for workload in workloads:
             self._offer(workload)
 
+    def start(self, nodes: Sequence[Machine], spec: Spec, workloads: Sequence[Workload] = ()) -> None:
+        """Begin with a ClusterTopology `cluster`, and reconcile."""
+        self.begin(nodes, workloads)
+        self.make_topology("cluster", spec)
+        self.reconcile()
+
     def topology(self, name: str) -> Any:
         """One ClusterTopology."""
         return self.api.get(f"{PATH}/{name}")
 
-    def told(self, workload: str) -> tuple[tuple[str, str], ...]:
+    def events_on(self, workload: str) -> tuple[tuple[str, str], ...]:
         """Type and note of the Events on a workload."""
         events = self.api.get(_EVENTS)["items"]
         about = [event for event in events if event["regarding"].get("uid") == self._uids[workload]]
@@ -81,8 +86,8 @@ class World:
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": dict(spec)}
         return self.api.request("POST", PATH, body)
 
-    def look(self) -> None:
-        """Let the controller and Grove look until nothing is left to do; Grove never has a reason to exit."""
+    def reconcile(self) -> None:
+        """Run the controller and Grove until nothing is left to do; Grove never has a reason to exit."""
         for _ in range(_ROUNDS):
             self._controller.once()
             start_grove(self.api)
@@ -105,18 +110,13 @@ class World:
 
     def add_nodes(self, nodes: Sequence[Machine]) -> None:
         for node in nodes:
-            labels = {**node.labels, **({"gpu.topology/gpus": str(node.gpus)} if node.gpus else {})}
+            gpus = str(node.gpus) if node.gpus else ""
+            labels = {**node.labels, **({"gpu.topology/gpus": gpus} if gpus else {})}
             ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
-            body = {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": node.name, "labels": labels},
-                "spec": {"unschedulable": node.cordoned, "taints": list(node.taints)},
-                "status": {
-                    "conditions": [ready],
-                    "allocatable": {"nvidia.com/gpu": str(node.gpus)} if node.gpus else {},
-                },
-            }
+            metadata = {"name": node.name, "labels": labels}
+            spec = {"unschedulable": node.cordoned, "taints": list(node.taints)}
+            status = {"conditions": [ready], "allocatable": {"nvidia.com/gpu": gpus} if gpus else {}}
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
             self.api.create(NODES, body)
 
     def label(self, node: str, **changes: Any) -> None:
@@ -133,15 +133,13 @@ class World:
     def pass_time(self, seconds: float) -> None:
         self._time.seconds += seconds
 
-    # What is said
-
-    def said(self, name: str, expected: Says) -> Says:
-        """What the API server holds about one ClusterTopology, in the form of `expected`."""
+    def status_of(self, name: str = "cluster", workloads: Iterable[str] = ()) -> Status:
+        """What the API server holds about one ClusterTopology, with the Events on some workloads."""
         topology = self.topology(name)
         status = topology["status"]
         assert status["observedGeneration"] == topology["metadata"]["generation"]
         binding = found(self.api, f"{BINDINGS}/{name}")
-        return Says(
+        return Status(
             path=status["levelPath"],
             domains=tuple(level["domains"] for level in status["levels"]),
             required_by=_counts(status.get("requiredBy")),
@@ -151,7 +149,7 @@ class World:
             grove=None if binding is None else tuple((x["domain"], x["key"]) for x in binding["spec"]["levels"]),
             kai=self._node_labels(f"{KAI}/{name}"),
             kueue=self._node_labels(f"{KUEUE}/{name}"),
-            told={workload: self.told(workload) for workload in expected.told},
+            events={workload: self.events_on(workload) for workload in workloads},
         )
 
     def _node_labels(self, path: str) -> tuple[str, ...] | None:
