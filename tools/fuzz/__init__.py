@@ -1,6 +1,5 @@
-"""Bad input, made up without end: `make fuzz`. Nothing may crash or hang, and what is refused is refused in words.
+"""Bad input, made up without end: `make fuzz`. Nothing may crash or hang, and every refusal is a sentence.
 
-`subject` says what a subject is; `subjects/` has one a file; `engine` draws cases and makes the ones that fail small;
-`guided` lets coverage choose them; `child` keeps each subject in a process of its own; `sizes` are inputs that are
-bad by being large.
+`subject` says what a subject is; `subjects/` has them; `run` draws cases and makes the ones that fail small, each
+subject in a process of its own; `guided` lets coverage choose the cases; `sizes` are inputs that are too large.
 """

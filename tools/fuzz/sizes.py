@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, Final, cast
 
@@ -22,6 +22,8 @@ from tools.bench.usage import peak_memory
 from tools.fuzz.subject import held, refusal
 
 _MIB: Final = 1 << 20
+_NODE: Final = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}'
+"""The beginning of a Node."""
 _BUSY: Final = 300
 """Seconds of processor time, after which a row counts as hung; a busy machine is no finding."""
 _ASLEEP: Final = 1_800.0
@@ -76,13 +78,7 @@ def _manifests() -> str:
     from toposcope.snapshot.documents import documents  # noqa: PLC0415
     from toposcope.snapshot.files import load_files  # noqa: PLC0415
 
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n"},
-        "status": {"allocatable": {"nvidia.com/gpu": "8"}},
-    }
-    checker = Checker(load_files(["-"], io.BytesIO(msgspec.json.encode(node))))
+    checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
     one = b"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: w\nspec:\n  parallelism: 1\n---\n"
     problems: list[Any] = []
     read = 0
@@ -142,7 +138,7 @@ def _laughs() -> str:
     from toposcope.snapshot.files import load_files  # noqa: PLC0415
 
     problems: list[Any] = []
-    checker = Checker(load_files(["-"], io.BytesIO(b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}}')))
+    checker = Checker(load_files(["-"], io.BytesIO(_NODE + b"}")))
     for document in documents(["-"], problems.append, io.BytesIO(bomb)):
         for checked in checker.check(document.read(dict)):
             for finding in checked.reading.findings[:3]:
@@ -195,12 +191,7 @@ def _line() -> str:
 
 
 def _number() -> str:
-    digits = b"9" * 1_000_000
-    return _refused_from_file(
-        b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"},"status":{"allocatable":{"nvidia.com/gpu":"'
-        + digits
-        + b'"}}}'
-    )
+    return _refused_from_file(_NODE + b',"status":{"allocatable":{"nvidia.com/gpu":"%b"}}}' % (b"9" * 1_000_000))
 
 
 SIZES: Final = (
@@ -246,17 +237,12 @@ def _in_child(index: int) -> tuple[str, float, float]:
     return str(outcome), float(seconds), float(peak)
 
 
-def _rows() -> Iterator[Size]:
-    yield SIZES[int(sys.argv[1])]
-
-
 def main() -> int:
     """One row, in the child."""
     resource.setrlimit(resource.RLIMIT_CPU, (_BUSY, 2 * _BUSY))
-    for size in _rows():
-        outcome = size.attempt()
-        used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
-        json.dump((outcome, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
+    outcome = SIZES[int(sys.argv[1])].attempt()
+    used = resource.getrusage(resource.RUSAGE_SELF)  # its memory would count the parent's
+    json.dump((outcome, used.ru_utime + used.ru_stime, peak_memory(os.getpid()) / _MIB), sys.stdout)
     return 0
 
 

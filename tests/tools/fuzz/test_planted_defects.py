@@ -20,8 +20,8 @@ import toposcope.snapshot.documents
 import toposcope.snapshot.packed
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.subjects import SUBJECTS
-from tools.fuzz.subjects.captures import _TABS
-from tools.fuzz.subjects.hostile import _alone
+from tools.fuzz.subjects.files import _TABS
+from tools.fuzz.subjects.objects import _alone
 from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.channel import Channel
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
@@ -159,21 +159,21 @@ def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:
 
 
 DEFECTS: list[tuple[str, str, Any, str]] = [
-    ("labels", "tools.fuzz.subjects.labels.label_safe", str.strip, "is no label value"),
-    ("labels", "tools.fuzz.subjects.labels.short_name", _cut, "become one value"),
+    ("labels", "tools.fuzz.subjects.agent.label_safe", str.strip, "is no label value"),
+    ("labels", "tools.fuzz.subjects.agent.short_name", _cut, "become one value"),
     ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
-    ("annotations", "tools.fuzz.subjects.annotations.parse", _one_device_less, "of the devices"),
-    ("annotations", "tools.fuzz.subjects.annotations.parse", _fewer_reasons, "reasons are not those"),
+    ("annotations", "tools.fuzz.subjects.agent.parse", _one_device_less, "of the devices"),
+    ("annotations", "tools.fuzz.subjects.agent.parse", _fewer_reasons, "reasons are not those"),
     ("nodes", "toposcope.controller.status.fit_to_size", lambda status: status, "larger than it may be"),
     ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
-    ("configs", "tools.fuzz.subjects.configs.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
+    ("configs", "tools.fuzz.subjects.files.read_config", _nothing_beside_a_problem, "is lost beside a bad one"),
     ("configs", "toposcope.api.controller_config.printable", str, "control character"),
     ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
-    ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _takes_anything, "2 GPUs of []"),
-    ("captures", "tools.fuzz.subjects.captures.machine_from_capture", _without_gpus, "a machine without a GPU"),
+    ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
+    ("captures", "tools.fuzz.subjects.files.machine_from_capture", _without_gpus, "a machine without a GPU"),
     ("workloads", "toposcope.integrations.framework.document.Field.__truediv__", _any_object, "Error"),
-    ("saved", "tools.fuzz.subjects.saved.load_files", _no_place, "the file is not named"),
+    ("saved", "tools.fuzz.subjects.files.load_files", _no_place, "the file is not named"),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
     ("packed", "toposcope.snapshot.packed._node_views", _one_node_twice, "without a word"),

@@ -13,7 +13,7 @@ import pytest
 
 import tools.fuzz.__main__ as program
 import tools.fuzz.sizes
-import tools.fuzz.subjects.hostile
+import tools.fuzz.subjects.objects
 from tools.fuzz.run import Result, in_child
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.sizes import Size, size_rows
@@ -69,7 +69,7 @@ def test_a_controller_that_believes_one_node_is_found_out(monkeypatch: pytest.Mo
             return found
         return replace(found, publishable=(found.publishable or ())[:-1])
 
-    monkeypatch.setattr(tools.fuzz.subjects.hostile, "assess", gullible)
+    monkeypatch.setattr(tools.fuzz.subjects.objects, "assess", gullible)
     assert "published were" in run(SUBJECTS["hostile"], 60.0, 1, 3, batch=20).finding
 
 

@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import logging
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -47,6 +47,12 @@ _MOST: Final = 150_000
 """A socket takes so many bytes before somebody reads them."""
 
 
+def _chunks(body: bytes, size: int) -> bytes:
+    """A body in the chunks of HTTP, without the empty one at the end."""
+    pieces = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
 @dataclass(frozen=True, slots=True)
 class _Plain:
     """A good answer in nothing but its frame, of which the end may be missing: what came is good JSON all the same."""
@@ -67,12 +73,8 @@ def _plain(draw: DrawFn) -> _Plain:
         missing = 0 if whole or cut < len(body) else 1
         content = b"Content-Length: %d\r\n\r\n" % (len(body) + missing) + body[:cut]
     else:
-        size = draw(st.sampled_from([7, 4096]))
-        pieces = [body[at : at + size] for at in range(0, cut, size)]
-        content = b"Transfer-Encoding: chunked\r\n\r\n"
-        content += b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + (
-            b"0\r\n\r\n" if whole else b""
-        )
+        chunks = _chunks(body[:cut], draw(st.sampled_from([7, 4096])))
+        content = b"Transfer-Encoding: chunked\r\n\r\n" + chunks + (b"0\r\n\r\n" if whole else b"")
     return _Plain(b"HTTP/1.1 200 OK\r\n" + content, documents[0] if whole and len(documents) == 1 else None)
 
 
@@ -90,9 +92,7 @@ def _answer(draw: DrawFn) -> bytes:
             headers.append(f"Content-Length: {len(body)}")
         case "chunks":
             headers.append("Transfer-Encoding: chunked")
-            size = draw(st.sampled_from([1, 7, 4096]))
-            pieces = [body[at : at + size] for at in range(0, len(body), size)]
-            body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+            body = _chunks(body, draw(st.sampled_from([1, 7, 4096]))) + b"0\r\n\r\n"
     line = draw(st.sampled_from([_LINES[0]] * 8 + list(_LINES)))
     head = "\r\n".join([line, *headers]).encode("utf-8", "replace") + b"\r\n\r\n"
     whole = (head + body)[:_MOST]
@@ -160,34 +160,28 @@ class _Kept:
             refusal(error)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
-
-
 def attempt(case: Any) -> Outcome:
     """One call and one following: data or a KubeError in words, and no wait without end."""
     outcome: Outcome = "taken"
     answers = [answer.content if isinstance(answer, _Plain) else answer for answer in case]
     client = _Client(list(answers))
     try:
-        found = client.call(Request("GET", "/api/v1/nodes/n1", {}))
+        answer = client.call(Request("GET", "/api/v1/nodes/n1", {}))
         if isinstance(case[0], _Plain):
-            held(case[0].whole is not None, f"half an answer is taken for a whole one: {found}")
-            held(found == case[0].whole, f"{case[0].whole} is answered, and taken for {found}")
+            held(case[0].whole is not None, f"half an answer is taken for a whole one: {answer}")
+            held(answer == case[0].whole, f"{case[0].whole} is answered, and taken for {answer}")
     except KubeError as error:
         outcome = refusal(error)
         held(not isinstance(case[0], _Plain) or case[0].whole is None, f"a good answer is refused: {error}")
     finally:
         client.close()
     followed = _Client(list(answers))
-    with _quiet():
+    logging.disable(logging.CRITICAL)
+    try:
         Reflector(followed, "/api/v1/nodes", NodeDecoder({"gpu.topology/gpus"}), _Kept(), _Stop(4)).run()
-    followed.close()
+    finally:
+        logging.disable(logging.NOTSET)
+        followed.close()
     return outcome
 
 

@@ -1,13 +1,15 @@
 """Manifests of workloads, for every system that `toposcope check` knows."""
 
+import io
 from typing import Any, Final
 
+import msgspec
 from hypothesis import strategies as st
 
 from tools.fuzz.material import spoiled
 from tools.fuzz.subject import Outcome, Subject, refusal
 from tools.fuzz.subjects.workload_samples import SAMPLES, WORDS
-from toposcope.api import label_keys
+from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import answer
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY
@@ -16,48 +18,24 @@ from toposcope.snapshot.files import load_files
 
 def cluster() -> bytes:
     """A small cluster as a file: two blocks of two racks of two nodes."""
-    import msgspec  # noqa: PLC0415 - here only
-
-    nodes = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": f"n{i}",
-                "labels": {
-                    label_keys.GPUS: "8",
-                    BLOCK_KEY: f"b{i // 4}",
-                    RACK_KEY: f"r{i // 2}",
-                    label_keys.HOSTNAME: f"n{i}",
-                },
-            },
-            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
-        }
+    metadata = [
+        {"name": f"n{i}", "labels": {GPUS: "8", BLOCK_KEY: f"b{i // 4}", RACK_KEY: f"r{i // 2}", HOSTNAME: f"n{i}"}}
         for i in range(8)
     ]
+    status = {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": about, "status": status} for about in metadata]
+    domains = {"block": BLOCK_KEY, "rack": RACK_KEY, "host": HOSTNAME}
     topology = {
         "apiVersion": "gpu.topology/v1alpha1",
         "kind": "ClusterTopology",
         "metadata": {"name": "gpu"},
-        "spec": {
-            "levels": [
-                {"domain": "block", "key": BLOCK_KEY},
-                {"domain": "rack", "key": RACK_KEY},
-                {"domain": "host", "key": label_keys.HOSTNAME},
-            ]
-        },
+        "spec": {"levels": [{"domain": domain, "key": key} for domain, key in domains.items()]},
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
     return msgspec.json.encode({"kind": "List", "items": [*nodes, topology, pod]})
 
 
-def _checker() -> Checker:
-    import io  # noqa: PLC0415 - here only
-
-    return Checker(load_files(["-"], io.BytesIO(cluster())))
-
-
-_CHECKER: Final = _checker()
+_CHECKER: Final = Checker(load_files(["-"], io.BytesIO(cluster())))
 
 
 def attempt(case: Any) -> Outcome:

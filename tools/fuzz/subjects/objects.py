@@ -1,17 +1,14 @@
-"""One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
-
-The other nodes are as before, and so must be what schedulers are told of them: the levels of the topology, and where
-they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
-"""
+"""Objects of the API server: Nodes and ClusterTopologies, broken or written with a stolen token."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
 
+from tools.fuzz.material import scalars, spoiled
 from tools.fuzz.subject import Outcome, Subject, held, refusal
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
@@ -22,21 +19,187 @@ from toposcope.controller.segments import Segments, child_spec
 from toposcope.controller.status import conditions_of, status_of
 from toposcope.controller.status_size import MOST_BYTES
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, ZONE_KEY
+from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.topology.catalogue import BUILT_IN
-from toposcope.topology.levels import Level
-from toposcope.topology.node import NodeFacts
+from toposcope.topology.levels import Level, level_problems
+from toposcope.topology.node import NodeFacts, node_facts
 
+# Node objects with anything in them, on their way to a status and to what schedulers are told.
+_GPUS: Final = label_keys.GPUS
 _FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
-_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(
-    {label_keys.GPUS, label_keys.STATE}
+_LIKELY: Final = (
+    _GPUS, label_keys.NVLINK_DOMAIN, label_keys.STATE, label_keys.CHASSIS, label_keys.HOSTNAME,
+    ZONE_KEY, BLOCK_KEY, RACK_KEY,
+    "rack-1", "rack-2", "ok", "degraded", "8", "nvidia.com/gpu", "True", "Ready",
+)  # fmt: skip
+_TRACKED: Final = frozenset(key for keys in BUILT_IN.keys.values() for key in keys).union(_LIKELY[:8])
+_SPEC: Final[dict[str, Any]] = {"metadata": {"name": "cluster", "uid": "u", "generation": 1}, "spec": {}}
+_GRACE: Final = 600.0
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _object(name: str, number: int, labels: Mapping[str, str]) -> dict[str, Any]:
+    """A Node of eight GPUs that is ready."""
+    return {
+        "metadata": {"name": name, "uid": f"uid-{number}", "resourceVersion": str(number), "labels": labels},
+        "spec": {"unschedulable": False},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
+    }
+
+
+def _node(number: int) -> dict[str, Any]:
+    half = str(number % 2)
+    labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"node-{number}"}
+    labels |= {label_keys.NVLINK_DOMAIN: f"{_FABRIC}.{half}", label_keys.CHASSIS: half}
+    return _object(f"node-{number}", number, labels | {ZONE_KEY: "a", BLOCK_KEY: "b1", RACK_KEY: f"rack-{half}"})
+
+
+_LEVEL_KEYS: Final = tuple(BUILT_IN.domain_of)
+
+
+def _crowd(kinds: list[int]) -> list[Any]:
+    """Nodes with long names, levels of their own choice and the longest values: the status has no room for all."""
+    nodes = []
+    for number, kind in enumerate(kinds):
+        keys = [key for place, key in enumerate(_LEVEL_KEYS) if kind >> place & 1]
+        labels = {_GPUS: "8", label_keys.STATE: "degraded"} | dict.fromkeys(keys, f"{number:x>63}")
+        nodes.append(_object(f"n{number}" + "x" * 240, number, labels))
+    return nodes
+
+
+def _nodes(case: Any) -> Outcome:
+    """What is no Node is refused; all others end in a status within its size and in levels that schedulers take."""
+    decode, view = NodeDecoder(_TRACKED), Decoder(lambda _name, _bad: True)
+    nodes: list[NodeFacts] = []
+    outcome: Outcome = "taken"
+    for document in case:
+        try:
+            raw = msgspec.json.encode(document)
+        except (UnicodeEncodeError, OverflowError):
+            continue  # no JSON, so no server sends it
+        try:
+            nodes.append(decode(raw)[2])
+        except ValueError as error:
+            outcome = refusal(error)
+        try:
+            view.node(partial(_decoded, raw))
+        except ValueError as error:
+            outcome = refusal(error)
+    _judged({node.name: node for node in nodes}, read(_SPEC))
+    return outcome
+
+
+def _decoded(raw: bytes, kind: type[Any]) -> Any:
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
+    absences = Absences()
+    assess(topology, nodes.values(), absences, 0.0, ["rack"])
+    assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
+    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    status = status_of(topology, assessment, (), _NOW, conditions)
+    held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
+    if assessment.publishable is not None:
+        held(not level_problems(assessment.publishable), f"schedulers refuse the levels {assessment.publishable}")
+
+
+NODES: Final = Subject(
+    "nodes",
+    "any nodes give a status of at most 16 KiB and levels that every scheduler takes",
+    st.one_of(
+        st.lists(st.one_of(spoiled([_node(n) for n in range(6)], *_LIKELY), scalars()), min_size=1, max_size=6).map(
+            lambda spoilt: [*map(_node, range(10, 14)), *spoilt]
+        ),
+        st.lists(st.integers(0, 2 ** len(_LEVEL_KEYS) - 1), min_size=8, max_size=24).map(_crowd),
+    ),
+    _nodes,
 )
+
+
+# ClusterTopologies as no admission ever let them through, read by the controller and from files.
+_GOOD: Final[dict[str, Any]] = {
+    "apiVersion": "gpu.topology/v1alpha1",
+    "kind": "ClusterTopology",
+    "metadata": {
+        "name": "cluster",
+        "uid": "u",
+        "generation": 1,
+        "labels": {"app.kubernetes.io/managed-by": "toposcope"},
+        "ownerReferences": [{"kind": "ClusterTopology", "name": "all", "uid": "v", "controller": True}],
+    },
+    "spec": {
+        "nodeSelector": {
+            "matchLabels": {"pool": "a"},
+            "matchExpressions": [{"key": _GPUS, "operator": "In", "values": ["8"]}, {"key": "x", "operator": "Exists"}],
+        },
+        "levels": [{"domain": "rack", "key": "example.com/rack"}, {"domain": "host", "key": "kubernetes.io/hostname"}],
+        "required": ["rack"],
+        "gracePeriod": "10m",
+        "removalPolicy": "Retain",
+        "segments": "Off",
+        "publish": {"grove": "Auto", "kai": "Never", "kueue": "DryRun"},
+    },
+    "status": {
+        "levels": [{"domain": "rack", "key": "example.com/rack", "available": False, "expired": True}],
+        "conditions": [{"type": "TopologyLevelsAvailable", "status": "False", "message": "rack", "reason": "X"}],
+        "preferredBy": [{"domain": "rack", "workloads": 2, "available": False}],
+    },
+}
+_NODES: Final = tuple(
+    node_facts(f"n{i}", f"u{i}", ("example.com/rack", _GPUS, "pool"), (f"r{i % 2}", "8", "a"), True, True, 8)
+    for i in range(4)
+)
+
+
+def _specs(case: Any) -> Outcome:
+    """Read with its problems in words, assessed without a crash."""
+    try:
+        msgspec.json.encode(case)
+    except (UnicodeEncodeError, OverflowError):
+        return "refused"  # no JSON: neither a server nor a file gives such a thing
+    try:
+        topology_of(case)
+    except ValueError as error:
+        refusal(error)
+    if not _is_object(case):
+        return "refused"  # the collection never holds it
+    topology = read(case)
+    for problem in topology.problems:
+        refusal(problem)
+    found = assess(topology, _NODES, Absences(), 0.0)
+    for condition in conditions_of(topology, found, (), anything_served=True):
+        held(condition.message.strip(), f"condition {condition.type} says nothing")
+        refusal(condition.message)
+    return "refused" if topology.problems else "taken"
+
+
+def _is_object(case: Any) -> bool:
+    """What any API server sees to, whatever the CRD says: an object with a name and a uid."""
+    metadata = case.get("metadata") if isinstance(case, dict) else None
+    if not isinstance(metadata, dict):
+        return False
+    texts = all(isinstance(metadata.get(field), str) for field in ("name", "uid"))
+    return texts and isinstance(metadata.get("generation", 0), int)
+
+
+SPECS: Final = Subject(
+    "specs",
+    "a ClusterTopology that the CRD would have refused is reported in words and crashes nothing",
+    spoiled([_GOOD], "rack", "host", "zone", _GPUS, "In", "Exists", "Auto", "Never", "1h30m"),
+    _specs,
+)
+
+
+# One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
+#
+# The other nodes are as before, and so must be what schedulers are told of them: the levels of the topology, and where
+# they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
         value for name, value in vars(label_keys).items() if name.isupper() and str(value).startswith(label_keys.PREFIX)
     )
 )
-_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_GRACE: Final = 600.0
 
 
 _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
@@ -44,13 +207,8 @@ _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
     """Racks of four; where there are `two_kinds`, every other rack is NVL72 under a fabric's leaf, not a platform's."""
-    labels = {
-        label_keys.GPUS: "8",
-        label_keys.STATE: "ok",
-        label_keys.CHASSIS: str(number // 4),
-        label_keys.HOSTNAME: f"n{number}",
-    }
-    labels[ZONE_KEY] = "a"
+    labels = {_GPUS: "8", label_keys.STATE: "ok", label_keys.HOSTNAME: f"n{number}"}
+    labels |= {label_keys.CHASSIS: str(number // 4), ZONE_KEY: "a"}
     place, domain = {BLOCK_KEY: f"b{number // 8}", RACK_KEY: f"r{number // 4}"}, f"{_FABRIC}.{number // 4}"
     if not two_kinds:
         return labels | place | {label_keys.NVLINK_DOMAIN: domain}
@@ -58,11 +216,7 @@ def _labels(number: int, *, two_kinds: bool) -> dict[str, str]:
 
 
 def _facts(decode: NodeDecoder, number: int, labels: Mapping[str, str]) -> NodeFacts:
-    node = {
-        "metadata": {"name": f"n{number}", "uid": f"u{number}", "labels": labels},
-        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
-    }
-    return decode(msgspec.json.encode(node))[2]
+    return decode(msgspec.json.encode(_object(f"n{number}", number, labels)))[2]
 
 
 class _Cluster:
@@ -124,7 +278,7 @@ class _Cluster:
         return {name: tuple(n.name for n in nodes if child.selects(n)) for name, child in children.items()}
 
 
-def attempt(case: Any) -> Outcome:
+def _hostile(case: Any) -> Outcome:
     """What is published, what is required and what is known of other nodes stays as it was."""
     spec, two_kinds, hostile, from_the_start, changes = case
     decode = NodeDecoder(_TRACKED)
@@ -216,10 +370,8 @@ _KEYS: Final = st.one_of(
     st.sampled_from(_OWN),
     st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True).map(label_keys.PREFIX.__add__),
 )
-_LEVELS: Final = [
-    {"domain": "rack", "key": RACK_KEY},
-    {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN},
-]
+_LEVELS: Final = [{"domain": "rack", "key": RACK_KEY}, {"domain": "nvlink-domain", "key": label_keys.NVLINK_DOMAIN}]
+_LOST: Final = (_GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CHASSIS)
 
 HOSTILE: Final = Subject(
     "hostile",
@@ -232,11 +384,7 @@ HOSTILE: Final = Subject(
         st.lists(
             st.fixed_dictionaries(
                 {
-                    "without": st.frozensets(
-                        st.sampled_from(
-                            [label_keys.GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CHASSIS]
-                        )
-                    ),
+                    "without": st.frozensets(st.sampled_from(_LOST)),
                     "with": st.dictionaries(_KEYS, _VALUES, max_size=6),
                 }
             ),
@@ -244,5 +392,5 @@ HOSTILE: Final = Subject(
             max_size=4,
         ),
     ),
-    attempt,
+    _hostile,
 )

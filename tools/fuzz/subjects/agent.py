@@ -1,0 +1,361 @@
+"""What an agent reads: strings and annotations, NVML, /sys, and its worker's messages."""
+
+import mmap
+import os
+import struct
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pynvml
+from hypothesis import strategies as st
+
+from tools.fuzz.material import spoiled, strings
+from tools.fuzz.subject import Outcome, Subject, held, refusal
+from toposcope.agent import baseline
+from toposcope.agent.annotation import LIMIT
+from toposcope.agent.describe import Description, describe
+from toposcope.agent.nvml.channel import EVENT, REQUEST, RESULT, START, Channel, ChannelError
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.raw import RawNode, decode, encode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.api.label_keys import MATRIX, PREFIX
+from toposcope.api.matrix_annotation import MatrixError, NodeMatrix, parse, reasons
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile
+from toposcope.simulator.sysfs import write_sysfs
+from toposcope.topology.label_values import is_label_value, label_safe, short_name
+
+
+@cache
+def _tree(machine: str) -> tuple[Path, tuple[str, ...]]:
+    """A machine's /sys, and the files and links in it."""
+    root = Path(tempfile.mkdtemp(prefix="sysfs-"))
+    write_sysfs(load_profile(machine), root)
+    files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() or path.is_symlink())
+    return root, tuple(files)
+
+
+def _probed(nvml: SimulatedNvml, machine: str) -> RawNode:
+    gateway = Nvml(nvml)
+    return probe(gateway, Sysfs(_tree(machine)[0]), gateway.start())
+
+
+def _publishable(description: Description) -> None:
+    """Every label is legal and ours, and the annotations stay within their size."""
+    for key, value in description.labels.known.items():
+        held(key.startswith(PREFIX), f"a label that is not ours: {key}")
+        held(is_label_value(str(value)), f"{key}={value!r} is no label value")
+    for key, text in description.annotations.items():
+        most = LIMIT if key == MATRIX else 2 * LIMIT
+        held(text.isascii() and len(text) <= most, f"the annotation {key} has {len(text)} bytes")
+
+
+def _json(document: Any) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number that no JSON of ours holds
+        return repr(document).encode("utf-8", "replace")
+
+
+# Any string on its way to a label value: products, node names, chassis serials.
+_NODE_NAME: Final = st.from_regex(
+    r"[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,4}", fullmatch=True
+)
+"""What the API server takes for the name of a Node (RFC 1123), but for its length."""
+
+
+_HEAD: Final = "a" * 50
+"""So long that two names which begin so are told apart by what is made of the rest only."""
+_NAMES: Final = st.one_of(
+    st.tuples(_NODE_NAME, _NODE_NAME),
+    st.tuples(_NODE_NAME.map(_HEAD.__add__), _NODE_NAME.map(_HEAD.__add__)),
+)
+
+
+def _labels(case: Any) -> Outcome:
+    """Every value made is one that the API server takes; two node names keep two values."""
+    text, (first, second) = case
+    safe = label_safe(text)
+    held(safe is None or (safe and is_label_value(safe)), f"{safe!r} of {text!r} is no label value")
+    held(safe is None or label_safe(safe) == safe, f"{safe!r} does not stay itself")
+    for name in (first, second):
+        held(is_label_value(short_name(name)), f"{short_name(name)!r} of node {name!r} is no label value")
+    held(first == second or short_name(first) != short_name(second), f"{first!r} and {second!r} become one value")
+    return "taken" if safe else "refused"
+
+
+LABELS: Final = Subject(
+    "labels",
+    "what is written is a legal value, and two nodes never share one",
+    st.tuples(strings("NVIDIA H200", "rack 7"), _NAMES),
+    _labels,
+)
+
+
+# Annotations that a hostile or broken node writes: read by its agent, by `toposcope` and by those who look at it.
+_MATRIX: Final[dict[str, Any]] = {
+    "version": 1,
+    "gpus": [
+        {"index": 0, "uuid": "GPU-1", "pci": "0000:1b:00.0", "numa": 0, "nics": ["mlx5_0"]},
+        {"index": 1, "uuid": "GPU-2", "pci": "0000:43:00.0", "numa": 1},
+    ],
+    "nics": [{"name": "mlx5_0", "pci": "0000:18:00.0", "numa": 0}],
+    "cpus": {"0": "0-55,112-167", "1": "56-111"},
+    "matrix": ["X", "NV18 X", "PXB SYS X"],
+    "disputes": ["GPU0 GPU1: NVML says PIX, sysfs PXB"],
+    "reasons": ["GPU 1: 17 of 18 NVLinks active"],
+}
+_REFERENCE: Final[dict[str, Any]] = {
+    "version": 1,
+    "product": "NVIDIA H200",
+    "gpus": {"0000:1b:00.0": 18, "0000:43:00.0": 18},
+    "paths": ["X", "NV18 X"],
+    "fabric": True,
+}
+
+
+def _annotations(case: Any) -> Outcome:
+    """Both annotations are read, or refused as a whole."""
+    text = case if isinstance(case, str) else _json(case).decode()
+    remembered = baseline.decode(text)
+    if remembered is not None:
+        held(baseline.decode(baseline.encode(remembered)) == remembered, "a reference does not survive its own writing")
+    reasons(text)
+    try:
+        matrix = parse(text)
+    except MatrixError as error:
+        return refusal(error)
+    if matrix.links is not None:
+        held(len(matrix.links.cells) == len(matrix.devices), "the matrix has other devices than are named")
+    if isinstance(case, dict):
+        _whole(case, matrix)
+    return "taken"
+
+
+def _whole(document: dict[str, Any], matrix: NodeMatrix) -> None:
+    """What was read is all that was written, in its order."""
+    devices = [
+        device.get("name", device.get("uuid", "")) for name in ("gpus", "nics") for device in document.get(name, [])
+    ]
+    held([device.name for device in matrix.devices] == devices, f"of the devices {devices} were read {matrix.devices}")
+    for name in ("reasons", "disputes"):
+        held(list(getattr(matrix, name)) == document.get(name, []), f"{name} are not those of the annotation")
+    rows = document.get("matrix", [])
+    cells = [] if matrix.links is None else [" ".join(row[: i + 1]) for i, row in enumerate(matrix.links.cells)]
+    held(cells == [" ".join(row.split()) for row in rows], f"of the matrix {rows} was read {cells}")
+
+
+ANNOTATIONS: Final = Subject(
+    "annotations",
+    "a node's annotations are read or refused whole, by its agent and by everybody else",
+    st.one_of(spoiled([_MATRIX, _REFERENCE], "X", "NV18", "SYS", "mlx5_0"), strings("{}", "[]", "{" * 60)),
+    _annotations,
+)
+
+
+# NVML that answers anything: errors of every code, numbers out of range, bytes that are no text.
+_MACHINES: Final = ("dgx-h200", "gb200-nvl72-tray", "power9-v100", "k80-4")
+_CALLS: Final = tuple(name for name in dir(SimulatedNvml) if name.startswith("nvml"))
+_CODES: Final = (*range(1, 30), 999, -1, 12345)
+_ODD: Final[tuple[Any, ...]] = (
+    0, 1, -1, 7, 18, 65535, 2**31, 2**32 - 1, 2**63, "", "NVIDIA H200", "\x00", "é" * 100, "x" * 5000,
+    "GPU-" + "0" * 32, (0, 0), (1, 1), None, True,
+)  # fmt: skip
+_TALKING: Final = ("nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlSystemGetDriverVersion")
+"""What they answer goes into labels and the annotation: every second oddity is one of theirs."""
+
+
+class _Odd(SimulatedNvml):
+    """A machine some of whose calls answer what the case says, from the given call on."""
+
+    def __getattribute__(self, name: str) -> Any:
+        real = super().__getattribute__(name)
+        if not name.startswith("nvml") or name not in (odd := super().__getattribute__("oddities")):
+            return real
+
+        def answer(*arguments: Any) -> Any:
+            code, value, after = odd[name]
+            odd[name] = (code, value, after - 1)
+            if after > 0:
+                return real(*arguments)
+            if code:
+                raise pynvml.NVMLError(code)
+            return _fitting(name, value, real, arguments)
+
+        return answer
+
+    oddities: dict[str, tuple[int, Any, int]]
+
+
+def _fitting(name: str, value: Any, real: Any, arguments: tuple[Any, ...]) -> Any:
+    """An odd answer of the type that the binding gives: ctypes sees to types, nobody to what they say."""
+    truth = real(*arguments)
+    if isinstance(truth, bool) or truth is None:
+        return truth
+    if isinstance(truth, int):
+        number = value if isinstance(value, int) else len(str(value))
+        counts = name in {"nvmlDeviceGetCount", "nvmlDeviceGetMaxMigDeviceCount"}
+        return min(max(number, 0), 64) if counts else number & 0xFFFFFFFF
+    if isinstance(truth, str):
+        return str(value)
+    if hasattr(truth, "busId"):
+        truth.busId = str(value).encode("utf-8", "replace")[:31].replace(b"\0", b"?")
+    return truth
+
+
+def _nvml(case: Any) -> Outcome:
+    """A node described: legal labels, an annotation within its size, or a problem in words."""
+    machine, oddities, remembered = case
+    nvml = _Odd(load_profile(machine))
+    nvml.oddities = dict(oddities)
+    raw = decode(encode(_probed(nvml, machine)))
+    description = describe(raw, "node-1", remembered)
+    _publishable(description)
+    if description.problem:
+        return refusal(description.problem)
+    held(description.sentence, "nothing is said of the node")
+    return "taken"
+
+
+NVML: Final = Subject(
+    "nvml",
+    "whatever NVML answers, labels are legal and the annotation stays within its size",
+    st.tuples(
+        st.sampled_from(_MACHINES),
+        st.dictionaries(
+            st.one_of(st.sampled_from(_CALLS), st.sampled_from(_TALKING)),
+            st.tuples(st.one_of(st.just(0), st.sampled_from(_CODES)), st.sampled_from(_ODD), st.integers(0, 6)),
+            max_size=6,
+        ),
+        st.one_of(st.none(), st.text(max_size=40)),
+    ),
+    _nvml,
+)
+
+
+# A /sys with files gone, empty, cut or full of anything, as half-mounted and foreign kernels show it.
+_MACHINE: Final = "hgx-a100-4"
+_CONTENTS: Final = (
+    b"", b"\n", b"-1\n", b"0\n", b"999999999999\n", b"0-99999999999\n", b"0-3,8-11\n", b"3-0\n", b",,,\n", b"0x10de\n",
+    b"0x030200\n", b"\xff\xfe\x00", b"4: ACTIVE\n", b"x" * 5000, b"10 20 30\n", b"1e9\n", b"0-\n",
+)  # fmt: skip
+
+
+def _sysfs(case: Any) -> Outcome:
+    """A node described, with the tree put back afterwards."""
+    root, files = _tree(_MACHINE)
+    undo = []
+    try:
+        for number, content in case:
+            path = str(root / files[number % len(files)])
+            if os.path.lexists(path):
+                undo.append(_changed(path, content))
+        description = describe(_probed(SimulatedNvml(load_profile(_MACHINE)), _MACHINE), "node-1")
+    finally:
+        for put_back in reversed(undo):
+            put_back()
+    _publishable(description)
+    return refusal(description.problem) if description.problem else "taken"
+
+
+def _changed(path: str, content: bytes | None) -> Any:
+    """Change one entry; what puts it back."""
+    if os.path.islink(path):  # noqa: PTH114 - paths are text here
+        target = os.readlink(path)  # noqa: PTH115 - same
+        os.unlink(path)  # noqa: PTH108 - same
+        if content:
+            os.symlink(content.decode("ascii", "replace").replace("\0", "?").strip()[:200] or "gone", path)  # noqa: PTH211 - same
+
+        def link_back() -> None:
+            if os.path.lexists(path):
+                os.unlink(path)  # noqa: PTH108 - same
+            os.symlink(target, path)  # noqa: PTH211 - same
+
+        return link_back
+    before = Path(path).read_bytes()
+    if content is None:
+        os.unlink(path)  # noqa: PTH108 - same
+    else:
+        Path(path).write_bytes(content)
+    return lambda: Path(path).write_bytes(before)
+
+
+SYSFS: Final = Subject(
+    "sysfs",
+    "whatever /sys shows, labels are legal or the problem is reported",
+    st.lists(
+        st.tuples(st.integers(0, 5000), st.one_of(st.none(), st.sampled_from(_CONTENTS), st.binary(max_size=20))),
+        max_size=8,
+    ),
+    _sysfs,
+)
+
+
+# What a worker whose memory is damaged may send to the agent.
+def _sample(machine: str) -> Any:
+    return msgspec.json.decode(encode(_probed(SimulatedNvml(load_profile(machine)), machine)))
+
+
+class _Message(NamedTuple):
+    """What a worker leaves: a signal of any kind, and a length and content in the shared memory."""
+
+    kind: bytes
+    length: int
+    content: bytes
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> _Message:
+    if draw(st.integers(0, 3)) == 0:
+        content = draw(st.binary(max_size=60))
+    else:
+        content = draw(spoiled(_SAMPLES, "0000:1b:00.0", "GPU-0", "0-3").map(_json))
+    kind = draw(st.one_of(st.just(RESULT), st.sampled_from(_KINDS), st.binary(max_size=1)))
+    length = draw(st.integers(0, (1 << 32) - 1)) if draw(st.integers(0, 5)) == 0 else len(content)
+    return _Message(kind, length, content)
+
+
+def _crowded(raw: Any) -> Any:
+    """The same with so many NICs of long names that no annotation has room for all of them."""
+    nics = [[f"mlx5_{number:0>50}", *nic[1:]] for number, nic in enumerate(raw[_NICS] * 40)]
+    return [*raw[:_NICS], nics[:70], *raw[_NICS + 1 :]]
+
+
+_LENGTH_AT: Final = 4096
+_KINDS: Final = (START, REQUEST, RESULT, EVENT)
+_NICS: Final = RawNode._fields.index("nics")
+_SMALL: Final = tuple(_sample(machine) for machine in ("hgx-a100-4", "gb200-nvl72-tray"))
+_SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
+
+
+def _messages(case: Any) -> Outcome:
+    """An answer or ChannelError; a probe or ValueError; and what is a probe by its types is described."""
+    agent, worker = Channel.pair()
+    try:
+        worker.store(case.content)
+        with mmap.mmap(worker.descriptors[1], 2 * _LENGTH_AT) as memory:
+            struct.pack_into("=I", memory, _LENGTH_AT, case.length)
+        worker.send(case.kind, "XID 79")
+        worker.close()
+        kind, _ = agent.receive()
+        content = agent.load()
+    except ChannelError as error:
+        return refusal(error)
+    finally:
+        agent.close()
+    held(kind in _KINDS, f"a signal of the unknown kind {kind!r} is taken")
+    try:
+        raw = decode(content)
+    except ValueError as error:
+        return refusal(f"the probe's answer is malformed: {error}")
+    _publishable(describe(raw, "node-1"))
+    return "taken"
+
+
+MESSAGES: Final = Subject(
+    "messages", "a worker that sends garbage costs one probe, never the agent", _cases(), _messages
+)

@@ -1,0 +1,431 @@
+"""Files that users write or send: captures, configurations, profiles, saved clusters and packed snapshots."""
+
+import dataclasses
+import io
+import json
+import re
+import tempfile
+import zlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from tools.fuzz.material import encoded, spoiled, text_of
+from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subjects.workloads import cluster
+from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
+from toposcope.api.label_keys import MATRIX, STATE
+from toposcope.simulator.capture import machine_from_capture
+from toposcope.simulator.capture_text import CaptureError
+from toposcope.simulator.document import DocumentError
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.recording import RecordingError, decode
+from toposcope.snapshot.decode import every
+from toposcope.snapshot.files import load_files
+from toposcope.snapshot.model import Snapshot
+from toposcope.snapshot.packed import MAGIC, read_packed, write_packed
+from toposcope.snapshot.problems import InputError
+from toposcope.snapshot.scope import TopologyNotFoundError, select_scope
+from toposcope.snapshot.tree import tree
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+
+# Pasted link matrices.
+_TABS: Final = """\
+\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\tNUMA Affinity
+GPU0\t X \tNV4\tPIX\t0-19\t0
+GPU1\tNV4\t X \tSYS\t20-39\t1
+mlx5_0\tPIX\tSYS\t X \t\t
+
+Legend:
+
+  X    = Self
+"""
+_COLUMNS: Final = """\
+        GPU0    GPU1    GPU2    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID
+GPU0     X      NV18    NV18    PXB     0-55,112-167    0               N/A
+GPU1    NV18     X      NV18    NODE    0-55,112-167    0               N/A
+GPU2    NV18    NV18     X      SYS     56-111,168-223  1               N/A
+NIC0    PXB     NODE    SYS      X
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
+_LINKS: Final = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000001)
+\t Link 0: 25 GB/s
+\t Link 1: <inactive>
+"""
+_SAMPLES: Final = (_TABS, _COLUMNS, _TABS + _LINKS)
+_CAPTURE_WORDS: Final = (
+    "GPU0", "GPU9", "NV", "NV0", "NV99999999", "X", "PIX", "PXB", "PHB", "NODE", "SYS", "N/A", "NIC0", "0-9999999999",
+    "mlx5_bond_0", "\t", "Link", "GB/s",
+)  # fmt: skip
+
+
+_GPU: Final = re.compile("GPU[0-9]+")
+_CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
+
+
+def _captures(case: Any) -> Outcome:
+    """A machine, or a sentence about the cell that is wrong."""
+    try:
+        machine = machine_from_capture(case)
+    except CaptureError as error:
+        return refusal(error)
+    named = set(_GPU.findall(case))
+    held(machine.gpus, "a machine without a GPU")
+    held({f"GPU{i}" for i in range(len(machine.gpus))} <= named, f"{len(machine.gpus)} GPUs of {sorted(named)}")
+    held(not (pair := _disagreeing(case)), f"a machine of a matrix whose rows disagree about {pair}")
+    return "taken"
+
+
+def _disagreeing(text: str) -> str:
+    """Two devices whose rows differ in the cell that they share, in a matrix that is laid out as it should be."""
+    lines = iter(text.splitlines())
+    header = next((line for line in lines if line.split()[:2] == ["GPU0", "GPU1"]), "")
+    devices = header.partition("CPU Affinity")[0].split()
+    rows = {}
+    for words in map(str.split, lines):
+        if not words:
+            break
+        if words[0] in devices and all(map(_CELL.fullmatch, words[1 : 1 + len(devices)])):
+            rows[words[0]] = dict(zip(devices, words[1:], strict=False))
+    pairs = ((a, b) for a in rows for b in rows if rows[a].get(b) != rows[b].get(a))
+    return " and ".join(next(pairs, ()))
+
+
+CAPTURES: Final = Subject(
+    "captures",
+    "a pasted matrix becomes a machine or a sentence",
+    text_of(_SAMPLES, _CAPTURE_WORDS),
+    _captures,
+    guided=True,
+)
+
+
+# The controller's configuration file.
+_GOOD: Final = """\
+apiVersion: config.gpu.topology/v1alpha1
+kind: ControllerConfig
+catalogue:
+  domains:
+  - {name: row, after: block, keys: [example.com/row]}
+  - name: pod
+    after: row
+    keys:
+    - example.com/pod
+  keys:
+  - {key: example.com/rack, domain: rack, position: Preferred}
+  placeholders: [unknown, "0"]
+  nearMisses:
+  - {key: example.com/rak, instead: example.com/rack, why: a typing error of 2024}
+"""
+_CONFIG_WORDS: Final = (
+    "rack", "row", "host", "after:", "block", "Fallback", "example.com/row", "gpu.topology/nvlink-domain", "&a", "*a",
+    "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}",
+    "[", "]", "#",
+)  # fmt: skip
+
+
+_ENTRIES: Final[dict[str, list[Any]]] = {
+    "domains": [{"name": "row", "after": "block", "keys": ["example.com/row"]}],
+    "keys": [{"key": "example.com/rack", "domain": "rack", "position": "Preferred"}],
+    "placeholders": ["unknown"],
+    "nearMisses": [{"key": "example.com/rak", "instead": "example.com/rack", "why": "a typing error of 2024"}],
+}
+_UNTOUCHED: Final[dict[str, Any]] = {
+    "domains": {"name": "aisle", "after": "zone", "keys": ["example.org/aisle"]},
+    "keys": {"key": "example.org/cabinet", "domain": "rack"},
+    "placeholders": "nowhere",
+    "nearMisses": {"key": "example.org/cabinett", "instead": "example.org/cabinet", "why": "a typing error of 2025"},
+}
+"""Good entries beside bad ones, of names that no bad one has."""
+
+
+def _configs(case: Any) -> Outcome:
+    """The catalogue always holds what is built in and what is well; each problem names the file."""
+    content = case if isinstance(case, bytes) else _with_untouched(case)
+    try:
+        config = read_config(content, "config.yaml")
+    except UnreadableError as error:
+        held(str(error).startswith("config.yaml"), f"the file is not named: {error}")
+        return refusal(error)
+    for problem in config.problems:
+        held(problem.startswith("config.yaml:"), f"no file and line: {problem}")
+        refusal(problem)
+    kept = {key for keys in config.catalogue.keys.values() for key in keys}  # a domain may have lost one to another
+    for domain, keys in BUILT_IN.keys.items():
+        held(set(keys) <= kept, f"the keys of {domain} are lost")
+    if not isinstance(case, bytes):
+        _in_force(config.catalogue)
+    return "refused" if config.problems else "taken"
+
+
+def _with_untouched(entries: dict[str, list[Any]]) -> bytes:
+    """A file of the bad entries, each followed by a good one, as the JSON that is YAML too."""
+    catalogue = {part: [*entries[part], good] for part, good in _UNTOUCHED.items()}
+    document = {"apiVersion": API_VERSION, "kind": KIND, "catalogue": catalogue}
+    return json.dumps(document, ensure_ascii=True).encode()
+
+
+def _in_force(catalogue: Catalogue) -> None:
+    held("example.org/aisle" in catalogue.keys.get("aisle", ()), "a good domain is lost beside a bad one")
+    held("example.org/cabinet" in catalogue.keys["rack"], "a good key is lost beside a bad one")
+    held("nowhere" in catalogue.placeholders, "a good placeholder is lost beside a bad one")
+    held("example.org/cabinett" in catalogue.advice, "a good near miss is lost beside a bad one")
+
+
+CONFIGS: Final = Subject(
+    "configs",
+    "a bad entry is named with file and line, and the rest stays in force",
+    st.one_of(
+        encoded(text_of([_GOOD], _CONFIG_WORDS)),
+        st.fixed_dictionaries({part: st.lists(spoiled(entries), max_size=2) for part, entries in _ENTRIES.items()}),
+    ),
+    _configs,
+    guided=True,
+)
+
+
+# Machine profiles and recordings: written by hand, or sent by users.
+_FOLDER: Final = Path(load_profile.__code__.co_filename).parent / "profiles"
+_TEXTS: Final = tuple((_FOLDER / f"{name}.yaml").read_text(encoding="utf-8") for name in profile_names())
+_PROFILE_WORDS: Final = (
+    "gpus", "nics", "numa", "nvlink", "switched:", "18", "-1", "999999999", "0-3", "{", "[", "&a", "*a", "mlx5_0",
+)  # fmt: skip
+
+
+def _profiles(case: Any) -> Outcome:
+    """A machine, or a sentence; a recording as well."""
+    content = case if isinstance(case, bytes) else yaml.safe_dump(case, allow_unicode=True).encode("utf-8", "replace")
+    try:
+        decode(content, "sent.json")
+    except RecordingError as error:
+        refusal(error)
+    path = Path(tempfile.gettempdir()) / "profile.yaml"
+    path.write_bytes(content)
+    try:
+        machine = load_profile(path)
+    except DocumentError as error:
+        return refusal(error)
+    held(machine.numa_nodes, "a machine without memory")
+    nvml = SimulatedNvml(machine)
+    nvml.nvmlInit()
+    count = nvml.nvmlDeviceGetCount()
+    held(count == len(machine.gpus), f"a machine of {len(machine.gpus)} GPUs shows {count}")
+    return "taken"
+
+
+PROFILES: Final = Subject(
+    "profiles",
+    "a profile or recording becomes a machine or a sentence",
+    st.one_of(
+        encoded(text_of(_TEXTS, _PROFILE_WORDS)), spoiled([yaml.safe_load(text) for text in _TEXTS], *_PROFILE_WORDS)
+    ),
+    _profiles,
+)
+
+
+# Saved clusters: files of any bytes in place of what kubectl printed.
+_JSON: Final = """\
+{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1", "uid": "u1", "labels": {"gpu.topology/gpus": "8", "example.com/rack": "r"}},
+            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p1", "namespace": "default"},
+            "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
+        }
+    ],
+    "kind": "List",
+    "metadata": {}
+}
+"""
+_YAML: Final = """\
+apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    name: n1
+    labels:
+      gpu.topology/gpus: "8"
+      topology.kubernetes.io/zone: a
+    managedFields:
+    - manager: x
+  status:
+    allocatable:
+      nvidia.com/gpu: "8"
+- apiVersion: gpu.topology/v1alpha1
+  kind: ClusterTopology
+  metadata:
+    name: all
+  spec: {}
+kind: List
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: Topology
+metadata:
+  name: t
+spec:
+  levels:
+  - nodeLabel: topology.kubernetes.io/zone
+"""
+_SAVED_WORDS: Final = (
+    '"8"', "8", "null", "{}", "[]", "- ", "---", "items:", "kind: List", '"items": [', "&a", "*a", "!!set", "1e999",
+    "0x", "9" * 5000,
+)  # fmt: skip
+
+
+def _saved(case: Any) -> Outcome:
+    """A snapshot with a tree that can be drawn, or every problem with its place."""
+    try:
+        snapshot = load_files(["-"], io.BytesIO(case))
+    except InputError as error:
+        held(error.problems, "bad input without a problem")
+        for problem in error.problems:
+            held(problem.place.file == "standard input", f"the file is not named: {problem}")
+            refusal(problem)
+        return "refused"
+    tree(snapshot, select_scope(snapshot))
+    return "taken"
+
+
+SAVED: Final = Subject(
+    "saved",
+    "a file is a cluster, or every problem in it with file, document and line",
+    st.one_of(encoded(text_of([_JSON, _YAML], _SAVED_WORDS)), st.binary(max_size=200)),
+    _saved,
+    guided=True,
+)
+
+
+# Snapshots that `toposcope save` wrote, damaged on their way, or written by somebody else.
+_HEAD: Final = len(MAGIC) + 2
+_NODES: Final = 8
+
+
+@cache
+def _saved() -> Snapshot:
+    """The cluster that is saved: something in every field."""
+    document = msgspec.json.decode(cluster())
+    for number, item in enumerate(document["items"][:_NODES]):
+        item["metadata"]["labels"][STATE] = "ok" if number else "degraded"
+        item["metadata"]["annotations"] = {MATRIX: f'{{"version":1,"gpus":[],"reasons":["{number}"]}}'}
+    document["items"][-1]["spec"] = {
+        "nodeName": "n0",
+        "containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "3"}}}],
+    }
+    snapshot = load_files(["-"], io.BytesIO(msgspec.json.encode(document)), keep_matrix=every)
+    moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    return dataclasses.replace(snapshot, taken_at=moment, warnings=("pods of other namespaces could not be seen",))
+
+
+@cache
+def _whole() -> bytes:
+    out = io.BytesIO()
+    write_packed(_saved(), out)
+    return out.getvalue()
+
+
+@cache
+def _parts() -> Mapping[str, Any]:
+    """What each part of the file holds."""
+    parts = msgspec.msgpack.decode(_whole()[_HEAD:])
+    names = ("cluster", "matrices", "pods")
+    return {name: msgspec.msgpack.decode(zlib.decompress(part)) for name, part in zip(names, parts, strict=True)}
+
+
+def _facts(snapshot: Snapshot) -> dict[str, Any]:
+    """All that a snapshot says, but for the name of its file. Raises InputError where its pods cannot be read."""
+    names = [node.name for node in snapshot.nodes]
+    return {
+        "nodes": snapshot.nodes,
+        "labels": [node.labels for node in snapshot.nodes],
+        "pods": None if snapshot.pods is None else tuple(snapshot.pods),
+        "requested": [dict(snapshot.requested.get(name, {})) for name in names],
+        "topologies": snapshot.topologies,
+        "published": snapshot.published,
+        "warnings": snapshot.warnings,
+        "time": snapshot.taken_at,
+        "catalogue": snapshot.catalogue,
+    }
+
+
+def _packed(case: Any) -> Outcome:
+    """The whole cluster, or a sentence; never part of one as if it were all."""
+    path = Path(tempfile.gettempdir()) / "cluster.snapshot"
+    path.write_bytes(_forged(*case) if isinstance(case[0], str) else _damaged(*case))
+    try:
+        snapshot = read_packed(path, every)
+        facts = _facts(snapshot)
+    except InputError as error:
+        for problem in error.problems:
+            refusal(problem)
+        return "refused"
+    if not isinstance(case[0], str):
+        held(len(facts["nodes"]) == _NODES, f"{len(facts['nodes'])} of {_NODES} nodes are read without a word")
+        for name, saved in _facts(_saved()).items():
+            held(facts[name] == saved, f"{name} were saved as {saved}, and are read as {facts[name]} without a word")
+    try:
+        tree(snapshot, select_scope(snapshot))
+    except TopologyNotFoundError as error:  # a forged file with several
+        return refusal(error)
+    return "taken"
+
+
+def _damaged(cut: int, changes: list[tuple[int, int]]) -> bytes:
+    whole = _whole()
+    damaged = bytearray(whole)
+    for at, value in changes:
+        damaged[len(MAGIC) + at % (len(whole) - len(MAGIC))] = value
+    return bytes(damaged[: len(damaged) - cut % len(whole)])
+
+
+def _forged(name: str, content: Any) -> bytes:
+    """The file with another content in one part, its checksum made to fit."""
+    parts = [_zipped(content if part == name else honest) for part, honest in _parts().items()]
+    return _whole()[:_HEAD] + msgspec.msgpack.encode(parts)
+
+
+def _zipped(content: Any) -> bytes:
+    try:
+        return zlib.compress(msgspec.msgpack.encode(content))
+    except (UnicodeEncodeError, OverflowError):  # a lone surrogate, a number that no msgpack holds
+        return zlib.compress(repr(content).encode("utf-8", "replace"))
+
+
+@st.composite
+def _forgeries(draw: DrawFn) -> tuple[str, Any]:
+    name = draw(st.sampled_from(sorted(_parts())))
+    return name, draw(spoiled([_parts()[name]], "n0", "nvidia.com/gpu", "rack"))
+
+
+PACKED: Final = Subject(
+    "packed",
+    "a damaged snapshot is reported and never read by halves",
+    st.one_of(
+        st.tuples(
+            st.one_of(st.just(0), st.just(0), st.integers(0, 5000)),
+            st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=4),
+        ),
+        _forgeries(),
+    ),
+    _packed,
+)
