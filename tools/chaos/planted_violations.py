@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tools.apiserver.client import MERGE, pod_token
 from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
-from tools.chaos.faults.model import Action
+from tools.chaos.faults import Action
 from tools.chaos.machines import PREFIX
 from tools.chaos.world import NotSettledError
 

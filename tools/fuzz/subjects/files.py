@@ -322,7 +322,7 @@ _NODES: Final = 8
 
 
 @cache
-def _saved() -> Snapshot:
+def _saved_cluster() -> Snapshot:
     """The cluster that is saved: something in every field."""
     document = msgspec.json.decode(cluster())
     for number, item in enumerate(document["items"][:_NODES]):
@@ -340,7 +340,7 @@ def _saved() -> Snapshot:
 @cache
 def _whole() -> bytes:
     out = io.BytesIO()
-    write_packed(_saved(), out)
+    write_packed(_saved_cluster(), out)
     return out.getvalue()
 
 
@@ -381,7 +381,7 @@ def _packed(case: Any) -> Outcome:
         return "refused"
     if not isinstance(case[0], str):
         held(len(facts["nodes"]) == _NODES, f"{len(facts['nodes'])} of {_NODES} nodes are read without a word")
-        for name, saved in _facts(_saved()).items():
+        for name, saved in _facts(_saved_cluster()).items():
             held(facts[name] == saved, f"{name} were saved as {saved}, and are read as {facts[name]} without a word")
     try:
         tree(snapshot, select_scope(snapshot))
