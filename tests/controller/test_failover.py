@@ -82,7 +82,7 @@ class Replica:
     def has_heard(self, api: ApiUnderTest, number: signal.Signals) -> bool:
         """Whether it knows that it shall end; asks something else too, so that waiting takes no CPU time from it."""
         api.get("/version")
-        return f"because of {number.name}" in self.said()
+        return f"shutting down after {number.name}" in self.said()
 
     def metrics(self) -> str:
         """All series; empty as long as nothing is served."""
