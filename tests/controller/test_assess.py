@@ -4,41 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import BLOCK, RACK, START, ZONE, gpu_node, topology
-from toposcope.api.cluster_topology import Topology
+from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from toposcope.api.conditions import Condition
-from toposcope.api.effective_levels import Absences
-from toposcope.controller.assess.assessment import Assessment, assess
-from toposcope.controller.status import conditions_of, status_of
+from toposcope.controller.assess.assessment import Assessment
 from toposcope.topology.node import NodeFacts, node_facts
 
 FULL = "zone > block > rack > nvlink-domain > host"
 NO_RACK = "zone > block > nvlink-domain > host"
 
 
-class History:
-    """One topology assessed again and again; each status is the next one's past."""
-
-    def __init__(self, **spec: Any) -> None:
-        self.spec = spec
-        self.absences = Absences()
-        self.now = 0.0
-        self.status: dict[str, Any] = {}
-
-    def look(self, nodes: list[NodeFacts], after: float = 0.0) -> Assessment:
-        self.now += after
-        current: Topology = topology(self.status, **self.spec)
-        found = assess(current, nodes, self.absences, self.now)
-        conditions = conditions_of(current, found, [], anything_served=True)
-        self.status = status_of(current, found, [], START, conditions)
-        return found
-
-    def restart(self) -> None:
-        self.absences = Absences()
-
-    @property
-    def available(self) -> dict[str, str]:
-        return next(c for c in self.status["conditions"] if c["type"] == "TopologyLevelsAvailable")
+def available(history: History) -> dict[str, Any]:
+    return history.condition("TopologyLevelsAvailable")
 
 
 def condition(found: Assessment, kind: str) -> Condition:
@@ -62,7 +38,7 @@ def test_levels_of_a_new_cluster_need_no_configuration() -> None:
     }
 
 
-def test_what_nobody_asks_for_any_more_is_not_remembered() -> None:
+def test_levels_that_are_no_longer_required_are_forgotten() -> None:
     """Workloads come and go, and each may require a level that no node has; so may each edit of a spec name one."""
     history = History(required=["rack"])
     history.look(nodes())
@@ -86,7 +62,7 @@ def test_a_level_stays_while_any_node_carries_it_and_the_others_are_named() -> N
     history.look(nodes(3))
     found = history.look([*nodes(3), gpu_node("n9", {"rack": None})], after=100000)
     assert found.effective.path == FULL
-    assert history.available["status"] == "True"
+    assert available(history)["status"] == "True"
     covered = condition(found, "LevelsCovered")
     assert (covered.status, covered.reason) == ("False", "NodesMissingLevels")
     assert f"1 of 4 nodes lacks level 'rack' ({RACK}): n9" in covered.message
@@ -97,12 +73,12 @@ def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_n
     history.look(nodes())
     for _ in range(6):
         assert history.look(nodes(rack=None), after=100).effective.path == FULL
-        assert history.available["status"] == "True"
+        assert available(history)["status"] == "True"
     # Seen gone at 100 s: 600 s later is not yet longer than the grace period, 601 s is.
     assert history.look(nodes(rack=None), after=100).publishable is not None
-    assert history.available["status"] == "True"
+    assert available(history)["status"] == "True"
     found = history.look(nodes(rack=None), after=1)
-    assert history.available == {
+    assert available(history) == {
         "type": "TopologyLevelsAvailable",
         "status": "False",
         "reason": "TopologyLevelsUnavailable",
@@ -114,24 +90,78 @@ def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_n
     assert [level.domain for level in found.publishable or ()] == NO_RACK.split(" > ")
 
 
-def test_a_level_that_comes_back_within_the_grace_period_never_was_gone() -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes())
-    for _ in range(10):
-        history.look(nodes(rack=None), after=50)
-        history.look(nodes(), after=1)
-        assert history.available["status"] == "True"
+WITH_RACKS, WITHOUT = nodes(), nodes(rack=None)
+UNUSABLE = [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)]
+RESTART = None
 
 
-def test_a_level_that_comes_back_is_available_at_once() -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes())
-    history.look(nodes(rack=None))
-    history.look(nodes(rack=None), after=61)
-    assert history.available["status"] == "False"
-    found = history.look(nodes(), after=1)
-    assert history.available["status"] == "True"
-    assert found.effective.path == FULL
+@pytest.mark.parametrize(
+    ("policy", "steps"),
+    [
+        pytest.param(
+            "Remove",
+            [(0, WITH_RACKS, "True", FULL), *[(50, WITHOUT, "True", FULL), (1, WITH_RACKS, "True", FULL)] * 10],
+            id="back-within-the-grace-period-was-never-gone",
+        ),
+        pytest.param(
+            "Remove",
+            [
+                (0, WITH_RACKS, "True", FULL),
+                (0, WITHOUT, "True", FULL),
+                (61, WITHOUT, "False", NO_RACK),
+                (1, WITH_RACKS, "True", FULL),
+            ],
+            id="back-later-is-available-at-once",
+        ),
+        pytest.param(
+            "Remove",
+            [(0, WITH_RACKS, "True", FULL), (100000, [], "Unknown", None), (1, WITH_RACKS, "True", FULL)],
+            id="no-nodes-are-unknown-and-remove-nothing",
+        ),
+        pytest.param(
+            "Remove",
+            [(0, WITH_RACKS, "True", FULL), (100000, UNUSABLE, "True", FULL)],
+            id="unready-and-cordoned-nodes-change-nothing",
+        ),
+        pytest.param(
+            "Remove",
+            [
+                (0, WITH_RACKS, "True", FULL),
+                (0, WITHOUT, "True", FULL),
+                RESTART,
+                (30, WITHOUT, "True", FULL),
+                (61, WITHOUT, "False", NO_RACK),
+                RESTART,
+                (1, WITHOUT, "False", NO_RACK),
+            ],
+            id="a-restart-neither-hastens-a-verdict-nor-revokes-one",
+        ),
+        pytest.param(
+            "Remove",
+            [(0, WITHOUT, "Unknown", NO_RACK), (61, WITHOUT, "False", NO_RACK)],
+            id="never-there-is-unknown-then-missing",
+        ),
+        pytest.param(
+            "Retain",
+            [(0, WITH_RACKS, "True", FULL), (0, WITHOUT, "True", FULL), (61, WITHOUT, "False", FULL)],
+            id="retain-keeps-an-unavailable-level-published",
+        ),
+    ],
+)
+def test_availability_of_a_required_level_over_time(
+    policy: str, steps: list[tuple[float, list[NodeFacts], str, str | None] | None]
+) -> None:
+    history = History(required=["rack"], gracePeriod="1m", removalPolicy=policy)
+    for step in steps:
+        if step is RESTART:
+            history.restart()
+            continue
+        after, seen, status, published = step
+        found = history.look(seen, after=after)
+        levels = found.publishable and " > ".join(level.domain for level in found.publishable)
+        assert (available(history)["status"], levels) == (status, published)
+        assert available(history)["reason"] == "NoNodes" or seen
+        assert status != "Unknown" or not seen or "'rack'" in available(history)["message"]
 
 
 def test_several_levels_are_sorted_and_joined() -> None:
@@ -139,61 +169,10 @@ def test_several_levels_are_sorted_and_joined() -> None:
     history.look(nodes())
     history.look(nodes(rack=None, block=None))
     history.look(nodes(rack=None, block=None), after=61)
-    assert history.available["message"] == (
+    assert available(history)["message"] == (
         "Topology level 'block' is no longer available in the cluster topology; "
         "Topology level 'rack' is no longer available in the cluster topology"
     )
-
-
-def test_no_nodes_is_unknown_and_takes_nothing_away() -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes())
-    found = history.look([], after=100000)
-    assert (history.available["status"], history.available["reason"]) == ("Unknown", "NoNodes")
-    assert found.publishable is None
-    assert found.effective.path == FULL
-    history.look(nodes(), after=1)
-    assert history.available["status"] == "True"
-
-
-@pytest.mark.parametrize(("ready", "schedulable"), [(False, True), (True, False)])
-def test_nodes_that_are_not_usable_for_a_while_flip_nothing(ready: bool, schedulable: bool) -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes())
-    history.look([gpu_node(f"n{i}", ready=ready, schedulable=schedulable) for i in range(4)], after=100000)
-    assert history.available["status"] == "True"
-
-
-def test_a_restart_neither_takes_a_verdict_back_nor_makes_one_early() -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes())
-    history.look(nodes(rack=None))
-    history.restart()
-    history.look(nodes(rack=None), after=30)
-    assert history.available["status"] == "True"
-    history.look(nodes(rack=None), after=61)
-    assert history.available["status"] == "False"
-    history.restart()
-    history.look(nodes(rack=None), after=1)
-    assert history.available["status"] == "False"
-
-
-def test_a_required_level_that_never_was_there_is_waited_for_then_missing() -> None:
-    history = History(required=["rack"], gracePeriod="1m")
-    history.look(nodes(rack=None))
-    assert history.available["status"] == "Unknown"
-    assert "'rack'" in history.available["message"]
-    history.look(nodes(rack=None), after=61)
-    assert history.available["status"] == "False"
-
-
-def test_retain_keeps_the_level_published_and_says_that_it_is_gone() -> None:
-    history = History(required=["rack"], gracePeriod="1m", removalPolicy="Retain")
-    history.look(nodes())
-    history.look(nodes(rack=None))
-    found = history.look(nodes(rack=None), after=61)
-    assert history.available["status"] == "False"
-    assert [level.domain for level in found.publishable or ()] == FULL.split(" > ")
 
 
 def test_levels_of_the_spec_are_taken_as_they_stand() -> None:
@@ -218,7 +197,7 @@ def test_a_node_with_gpus_and_no_agent_is_named() -> None:
     assert "1 node has GPUs but no gpu.topology/gpus label: silent" in reporting.message
 
 
-def test_a_node_without_gpus_is_nobodys_business() -> None:
+def test_a_node_without_gpus_is_ignored() -> None:
     plain = node_facts("web", "u", ("kubernetes.io/hostname",), ("web",), ready=True, schedulable=True, gpus=0)
     found = History().look([*nodes(2), plain])
     assert condition(found, "AgentsReporting").status == "True"
@@ -241,7 +220,7 @@ def test_values_that_kai_reads_as_one_domain_are_counted_apart_and_reported() ->
     consistent = condition(found, "HierarchyConsistent")
     assert (consistent.status, consistent.reason) == ("False", "ValuesReadAlike")
     assert "block 'a' > rack 'b.c' and block 'a.b' > rack 'c' are one rack domain to KAI" in consistent.message
-    assert [each.domains for each in found.coverage if each.level.domain == "rack"] == [2]
+    assert [cover.domains for cover in found.coverage if cover.level.domain == "rack"] == [2]
     assert found.effective.path == FULL
 
 

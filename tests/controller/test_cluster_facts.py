@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.cluster import BLOCK, RACK, ZONE, fabric
-from tests.support.paths import CRD
+from tests.support.controller import condition, make_topology, share_crd, status_of
 from tests.support.publishing import BINDINGS, KAI, Time, install, node_labels
 from tools.apiserver.grove_operator import start_grove
 from toposcope.api import cluster_topology
@@ -43,16 +42,10 @@ class Cluster:
         time = Time()
         publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
         self.reconciler = Reconciler(client, publishers, time, instance="test")
-        api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+        share_crd(api)
 
     def topology(self, name: str = "cluster", **parts: Any) -> None:
-        body = {
-            "apiVersion": cluster_topology.API_VERSION,
-            "kind": cluster_topology.KIND,
-            "metadata": {"name": name},
-            "spec": parts,
-        }
-        self.api.create(cluster_topology.PATH, body)
+        make_topology(self.api, name, **parts)
 
     def node(self, name: str, rack: str, domain: str, product: str = "GB200", **more: str) -> None:
         places = {ZONE: "z", BLOCK: "b", RACK: rack, HOSTNAME: name}
@@ -60,17 +53,13 @@ class Cluster:
         self.api.create(NODES, node(name, labels=places | ours | {f"gpu.topology/{k}": v for k, v in more.items()}))
 
     def look(self) -> None:
-        topologies = [cluster_topology.read(each) for each in self.api.get(cluster_topology.PATH)["items"]]
+        topologies = [cluster_topology.read(body) for body in self.api.get(cluster_topology.PATH)["items"]]
         decode = NodeDecoder(TRACKED)
-        nodes = [decode(msgspec.json.encode(each))[2] for each in self.api.get(NODES)["items"]]
+        nodes = [decode(msgspec.json.encode(body))[2] for body in self.api.get(NODES)["items"]]
         self.reconciler.reconcile(topologies, nodes, NoWorkloads())
 
-    def status(self, name: str = "cluster") -> dict[str, Any]:
-        found: dict[str, Any] = self.api.get(f"{cluster_topology.PATH}/{name}")["status"]
-        return found
-
     def condition(self, kind: str, name: str = "cluster") -> dict[str, Any]:
-        return next(c for c in self.status(name)["conditions"] if c["type"] == kind)
+        return condition(self.api, kind, name)
 
     def versions(self, *paths: str) -> list[str]:
         return [item["metadata"]["resourceVersion"] for path in paths for item in self.api.get(path)["items"]]
@@ -81,7 +70,7 @@ def cluster(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Cluster:
     return Cluster(api, clients())
 
 
-def test_what_is_amiss_in_the_fabric_is_in_the_status(cluster: Cluster) -> None:
+def test_faults_of_the_fabric_are_in_the_status(cluster: Cluster) -> None:
     for i in range(4):
         cluster.node(f"a{i}", "r1", fabric(1))
         cluster.node(f"d{i}", "r4", fabric(4))
@@ -91,7 +80,7 @@ def test_what_is_amiss_in_the_fabric_is_in_the_status(cluster: Cluster) -> None:
     cluster.node("c3", "r3", "c3", state="degraded")
     cluster.topology()
     cluster.look()
-    found = cluster.status()
+    found = status_of(cluster.api)
     uuid = fabric(2).partition(".")[0]
     assert found["fabric"] == {
         "degradedNodes": 3,
@@ -129,7 +118,7 @@ def binding_keys(api: ApiUnderTest, name: str) -> tuple[str, ...]:
     return tuple(level["key"] for level in api.get(f"{BINDINGS}/{name}")["spec"]["levels"])
 
 
-def test_topologies_that_share_nodes_are_all_published_and_all_told(cluster: Cluster) -> None:
+def test_topologies_that_share_nodes_are_all_published_and_name_each_other(cluster: Cluster) -> None:
     install(cluster.api, "grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
     overlapping(cluster)
     cluster.look()
@@ -137,11 +126,11 @@ def test_topologies_that_share_nodes_are_all_published_and_all_told(cluster: Clu
     cluster.look()
     for name, keys in (("everything", LEVELS), ("gb200", (RACK, HOSTNAME)), ("h200", LEVELS)):
         assert binding_keys(cluster.api, name) == node_labels(cluster.api, f"{KUEUE}/{name}") == keys
-    told = {name: cluster.condition("SelectorsDisjoint", name) for name in ("everything", "gb200", "h200")}
-    assert {each["status"] for each in told.values()} == {"False"}
-    assert told["everything"]["message"].startswith("Of 4 nodes, 3 with 'gb200', 1 with 'h200' are shared")
-    assert told["gb200"]["message"].startswith("Of 3 nodes, 3 with 'everything' are shared")
-    assert all(cluster.condition("Ready", name)["status"] == "True" for name in told)
+    shared = {name: cluster.condition("SelectorsDisjoint", name) for name in ("everything", "gb200", "h200")}
+    assert {condition["status"] for condition in shared.values()} == {"False"}
+    assert shared["everything"]["message"].startswith("Of 4 nodes, 3 with 'gb200', 1 with 'h200' are shared")
+    assert shared["gb200"]["message"].startswith("Of 3 nodes, 3 with 'everything' are shared")
+    assert all(cluster.condition("Ready", name)["status"] == "True" for name in shared)
     before = cluster.versions(cluster_topology.PATH, BINDINGS, KUEUE)
     for _ in range(3):
         cluster.look()

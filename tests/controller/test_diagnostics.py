@@ -1,5 +1,6 @@
-"""Why a label is no level, told in the status: each case of the catalogue's page by name."""
+"""Hints of the status, why a label is not used as a level: each case of the catalogue's page by name."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -8,12 +9,13 @@ from tests.support.cluster import BLOCK, RACK, History, gpu_node
 from tests.support.paths import SHARED
 from toposcope.api.controller_config import read_config
 from toposcope.controller.assess.diagnostics import MOST
-from toposcope.topology.catalogue import BUILT_IN
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.node import NodeFacts
 
 CLIQUE = "nvidia.com/gpu.clique"
 NEAR_CLIQUE = "nvidia.com/gpu-clique"
 TIER = "fabric.topograph.run/tier-0"
+BELOW_BLOCK = "rack > nvlink-domain > host"
 LEAF = "network.topology.nvidia.com/leaf"
 GPU_OPERATOR_KEYS = """
     cuda.driver-version.full cuda.driver-version.major cuda.driver-version.minor cuda.driver-version.revision
@@ -37,23 +39,30 @@ def hints(history: History) -> dict[tuple[str, str], dict[str, Any]]:
     return {(hint["reason"], hint["key"]): hint for hint in history.status.get("hints", ())}
 
 
-def nodes(count: int = 4, labels: dict[str, str | None] | None = None) -> list[NodeFacts]:
+def nodes(count: int = 4, labels: Mapping[str, str | None] | None = None) -> list[NodeFacts]:
     return [gpu_node(f"n{i}", labels) for i in range(count)]
 
 
-def looked(each: list[NodeFacts], **spec: Any) -> dict[tuple[str, str], dict[str, Any]]:
+def looked(seen: list[NodeFacts], **spec: Any) -> dict[tuple[str, str], dict[str, Any]]:
     history = History(**spec)
-    history.look(each)
+    history.look(seen)
     return hints(history)
 
 
-def test_nothing_is_said_of_a_cluster_that_is_as_it_should_be() -> None:
+def catalogue(*keys: str, domains: str = "") -> Catalogue:
+    """The built-in catalogue with these keys, `{key: K, domain: D}` in YAML, and these domains."""
+    config = "apiVersion: config.gpu.topology/v1alpha1\nkind: ControllerConfig\ncatalogue:\n"
+    config += f"  domains: [{domains}]\n  keys: [{', '.join(keys)}]\n"
+    return read_config(config.encode(), "c").catalogue
+
+
+def test_a_sound_cluster_has_no_hints() -> None:
     history = History()
     history.look(nodes())
     assert "hints" not in history.status
 
 
-def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
+def test_a_near_miss_is_reported_with_the_right_key() -> None:
     found = looked([*nodes(3, labels={NEAR_CLIQUE: "c"}), gpu_node("n9")])
     assert found == {
         ("NearMiss", NEAR_CLIQUE): {
@@ -66,7 +75,7 @@ def test_a_near_miss_is_told_by_name_with_the_right_key() -> None:
     }
 
 
-def test_a_near_miss_in_the_spec_is_told_with_its_place() -> None:
+def test_a_near_miss_in_the_spec_is_reported_with_its_place() -> None:
     levels = [{"domain": "rack", "key": RACK}, {"domain": "nvlink-domain", "key": NEAR_CLIQUE}]
     found = looked(nodes(labels={CLIQUE: "c"}), levels=levels)
     message = found["NearMiss", NEAR_CLIQUE]["message"]
@@ -74,17 +83,15 @@ def test_a_near_miss_in_the_spec_is_told_with_its_place() -> None:
     assert message.endswith("the key is nvidia.com/gpu.clique (on 4)")
 
 
-def test_another_spelling_in_the_spec_is_told_too() -> None:
+def test_another_spelling_in_the_spec_is_reported_too() -> None:
     assert looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/subblock"}]) == {}
     found = looked(nodes(), levels=[{"domain": "rack", "key": "cloud.google.com/GCE_topology.subblock"}])
     assert f"the key is {RACK} (on 4)" in found["NearMiss", "cloud.google.com/GCE_topology.subblock"]["message"]
 
 
 def test_a_key_that_all_nodes_carry_is_no_slip_in_a_spec() -> None:
-    assert (
-        looked(nodes(labels={"kubernetes.io/rack": "r"}), levels=[{"domain": "rack", "key": "kubernetes.io/rack"}])
-        == {}
-    )
+    levels = [{"domain": "rack", "key": "kubernetes.io/rack"}]
+    assert looked(nodes(labels={"kubernetes.io/rack": "r"}), levels=levels) == {}
 
 
 def test_a_partly_covered_level_says_how_many_lack_it_and_which() -> None:
@@ -113,13 +120,13 @@ def test_a_value_that_means_unknown_is_no_place() -> None:
 def test_an_all_zero_cluster_is_no_nvlink_domain(clique: str) -> None:
     """HGX H100 reports a completed fabric with an all-zero cluster UUID."""
     zero = f"00000000-0000-0000-0000-000000000000.{clique}"
-    each = [gpu_node(f"n{i}", {"gpu.topology/nvlink-domain": None, CLIQUE: zero}) for i in range(3)]
+    zeros = [gpu_node(f"n{i}", {"gpu.topology/nvlink-domain": None, CLIQUE: zero}) for i in range(3)]
     history = History()
-    assert "nvlink-domain" not in history.look(each).effective.path
+    assert "nvlink-domain" not in history.look(zeros).effective.path
     assert hints(history)["PartlyCovered", CLIQUE]["nodes"] == 0
 
 
-def test_retired_keys_are_told_with_their_successor_also_beside_it() -> None:
+def test_a_retired_key_is_reported_with_its_successor_even_beside_it() -> None:
     stale = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
     found = looked(stale)
     assert found["RetiredKey", LEAF]["message"] == (
@@ -138,7 +145,7 @@ def test_a_retired_key_that_is_all_there_is_makes_the_level_and_says_so() -> Non
     assert hint["message"].endswith("level 'leaf' is taken from it as long as it is there")
 
 
-def test_two_keys_of_one_level_that_group_nodes_differently_are_told() -> None:
+def test_two_keys_of_one_level_that_group_nodes_differently_are_reported() -> None:
     same = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: f"l{i // 2}"}) for i in range(4)]
     assert ("KeysDisagree", LEAF) not in looked(same)
     other = [gpu_node(f"n{i}", {TIER: f"t{i // 2}", LEAF: "l"}) for i in range(4)]
@@ -158,14 +165,8 @@ def test_two_keys_may_disagree_about_nodes_that_stand_alone(leaves: tuple[str, s
 
 def test_a_key_that_is_too_long_for_grove_says_so() -> None:
     long = "rack." + "x" * 40 + ".example.com/position"
-    config = f"""apiVersion: config.gpu.topology/v1alpha1
-kind: ControllerConfig
-catalogue:
-  keys:
-  - {{key: {long}, domain: rack}}
-"""
     history = History()
-    history.catalogue = read_config(config.encode(), "c").catalogue
+    history.catalogue = catalogue(f"{{key: {long}, domain: rack}}")
     found = history.look(nodes(labels={"rack": None, long: "r"}))
     assert "rack" not in found.effective.path
     message = hints(history)["NotAccepted", long]["message"]
@@ -177,43 +178,53 @@ def test_there_are_never_more_than_a_handful() -> None:
     many: dict[str, str | None] = dict.fromkeys(sorted(BUILT_IN.suspects), "x")
     history = History()
     history.look(nodes(labels=many))
-    told = history.status["hints"]
-    assert len(told) == MOST
-    assert {hint["reason"] for hint in told} == {"NearMiss"}  # the most urgent
+    shown = history.status["hints"]
+    assert len(shown) == MOST
+    assert {hint["reason"] for hint in shown} == {"NearMiss"}  # the most urgent
 
 
-def test_racks_that_span_blocks_keep_their_order_and_are_told() -> None:
-    """Grove's e2e cluster: rack-2 lies in two blocks, block-1 in two zones."""
-    each = [
-        gpu_node(f"n{i:02}", {"zone": f"zone-{i // 28}", "block": f"block-{i // 20}", "rack": f"rack-{i // 7}"})
-        for i in range(30)
-    ]
+@pytest.mark.parametrize(
+    ("places", "coverage", "messages"),
+    [
+        pytest.param(
+            [(f"zone-{i // 28}", f"block-{i // 20}", f"rack-{i // 7}") for i in range(30)],
+            [2, 3, 6, 30, 30],
+            [
+                "block 'block-1' lies under zone 'zone-0' and 'zone-1'",
+                "rack 'rack-2' lies under block 'block-0' and 'block-1'",
+                "a reused name, a rack that spans several block domains, or a wrong cable",
+            ],
+            id="racks-that-span-blocks-as-in-the-e2e-cluster-of-grove",
+        ),
+        pytest.param(
+            # Kueue's racks r1 and r2 in each of two blocks; KAI's racks across zones look the same.
+            [("z", f"b{block}", f"r{rack}") for block in (1, 2) for rack in (1, 2)],
+            [1, 2, 4, 4, 4],
+            [
+                "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so)",
+                "where the two levels cut across each other, give each a ClusterTopology of its own",
+            ],
+            id="names-reused-in-each-block",
+        ),
+        pytest.param(
+            [("z", f"b{i // 2}", f"r{i // 4}") for i in range(8)],
+            [1, 4, 4, 8, 8],
+            ["each block lies within one rack: list them in spec.levels the other way round"],
+            id="a-broad-level-listed-below-a-narrow-one",
+        ),
+    ],
+)
+def test_levels_that_do_not_nest_keep_their_order_and_are_reported(
+    places: list[tuple[str, str, str]], coverage: list[int], messages: list[str]
+) -> None:
     history = History()
-    assert history.look(each).effective.path == "zone > block > rack > nvlink-domain > host"
-    message = history.condition("HierarchyConsistent")["message"]
-    assert "block 'block-1' lies under zone 'zone-0' and 'zone-1'" in message
-    assert "rack 'rack-2' lies under block 'block-0' and 'block-1'" in message
-    assert "a reused name, a rack that spans several block domains, or a wrong cable" in message
-
-
-def test_names_reused_in_each_block_and_levels_that_cut_across_look_alike_and_both_are_named() -> None:
-    """Kueue's racks r1 and r2 in each of two blocks; KAI's racks across zones."""
-    reused = [gpu_node(f"n{b}{r}", {"block": f"b{b}", "rack": f"r{r}"}) for b in (1, 2) for r in (1, 2)]
-    history = History()
-    found = history.look(reused)
-    assert [c.domains for c in found.coverage] == [1, 2, 4, 4, 4]
-    message = history.condition("HierarchyConsistent")["message"]
-    assert "rack 'r1' lies under block 'b1' and 'b2' (2 of 2 values do so)" in message
-    assert "where the two levels cut across each other, give each a ClusterTopology of its own" in message
-
-
-def test_an_order_that_the_data_contradict_says_how_to_turn_it() -> None:
-    """Configured the other way round: the broad level lies within the narrow one."""
-    each = [gpu_node(f"n{i}", {"block": f"b{i // 2}", "rack": f"r{i // 4}"}) for i in range(8)]
-    history = History()
-    history.look(each)
-    message = history.condition("HierarchyConsistent")["message"]
-    assert "each block lies within one rack: list them in spec.levels the other way round" in message
+    found = history.look(
+        [gpu_node(f"n{i:02}", {"zone": z, "block": b, "rack": r}) for i, (z, b, r) in enumerate(places)]
+    )
+    assert found.effective.path == f"zone > block > {BELOW_BLOCK}"
+    assert [level.domains for level in found.coverage] == coverage
+    for message in messages:
+        assert message in history.condition("HierarchyConsistent")["message"]
 
 
 def test_renumbered_values_are_no_news() -> None:
@@ -232,7 +243,7 @@ def test_labels_of_the_gpu_operator_are_no_near_misses() -> None:
     tracked = {key: value for key, value in labels.items() if key in BUILT_IN.tracked}
     history = History()
     found = history.look([gpu_node("n1", tracked)])
-    assert found.effective.path == "zone > block > rack > nvlink-domain > host"
+    assert found.effective.path == f"zone > block > {BELOW_BLOCK}"
     assert history.status.get("hints") is None
 
 
@@ -242,13 +253,7 @@ def test_what_an_admin_prefers_takes_a_level_over_and_what_the_catalogue_prefers
     both = nodes(labels={LEAF: "l", TIER: "t"})
     found = history.look(both)
     assert {level.domain: level.key for level in found.effective.levels}["leaf"] == LEAF
-    config = f"""apiVersion: config.gpu.topology/v1alpha1
-kind: ControllerConfig
-catalogue:
-  keys:
-  - {{key: {TIER}, domain: leaf}}
-"""
-    history.catalogue = read_config(config.encode(), "c").catalogue
+    history.catalogue = catalogue(f"{{key: {TIER}, domain: leaf}}")
     found = history.look(both)
     assert {level.domain: level.key for level in found.effective.levels}["leaf"] == TIER
     # And stays, should some nodes lack it later.
@@ -257,20 +262,14 @@ catalogue:
 
 
 def test_a_domain_that_the_configuration_no_longer_knows_goes_after_the_grace_period() -> None:
-    config = b"""apiVersion: config.gpu.topology/v1alpha1
-kind: ControllerConfig
-catalogue:
-  domains:
-  - {name: row, after: block, keys: [example.com/row]}
-"""
     history = History()
-    history.catalogue = read_config(config, "c").catalogue
-    each = nodes(labels={"example.com/row": "r"})
-    assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
+    history.catalogue = catalogue(domains="{name: row, after: block, keys: [example.com/row]}")
+    rows = nodes(labels={"example.com/row": "r"})
+    assert history.look(rows).effective.path == f"zone > block > row > {BELOW_BLOCK}"
     history.catalogue = BUILT_IN
-    assert history.look(each).effective.path == "zone > block > row > rack > nvlink-domain > host"
-    assert history.look(each, after=600).effective.path == "zone > block > row > rack > nvlink-domain > host"
-    assert history.look(each, after=1).effective.path == "zone > block > rack > nvlink-domain > host"
+    for seconds in (0, 600):
+        assert history.look(rows, after=seconds).effective.path == f"zone > block > row > {BELOW_BLOCK}"
+    assert history.look(rows, after=1).effective.path == f"zone > block > {BELOW_BLOCK}"
 
 
 def test_levels_of_a_spec_that_was_taken_back_do_not_linger() -> None:
@@ -278,7 +277,5 @@ def test_levels_of_a_spec_that_was_taken_back_do_not_linger() -> None:
     history.look(nodes(labels={"example.com/row": "r"}))
     history.spec = {}
     history.status["observedGeneration"] = 2  # the spec that the status is about was another one
-    assert (
-        history.look(nodes(labels={"example.com/row": "r"})).effective.path
-        == "zone > block > rack > nvlink-domain > host"
-    )
+    path = history.look(nodes(labels={"example.com/row": "r"})).effective.path
+    assert path == f"zone > block > {BELOW_BLOCK}"

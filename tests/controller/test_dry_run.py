@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
-from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE, topology
+from tests.support.controller import condition, controller_of, make_node, make_topology, status_of
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -30,8 +28,6 @@ from tests.support.publishing import (
 from toposcope.api.cluster_topology import PATH
 from toposcope.cli.main import main as toposcope
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
 from toposcope.controller.publishers.dry_run import DryRun, ReadOnlyClient, shortened, unified
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
@@ -42,18 +38,15 @@ from toposcope.kube.errors import KubeError
 from toposcope.simulator import manifests
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
-GROVE_CRD, KAI_CRD, KUEUE_CRD = (
-    "grove-clustertopologybindings-alpha10",
-    "kai-topologies-v0.17",
-    "kueue-topologies-v0.19",
-)
+GROVE_CRD = "grove-clustertopologybindings-alpha10"
+KAI_CRD = "kai-topologies-v0.17"
+KUEUE_CRD = "kueue-topologies-v0.19"
 TOPOLOGY = topology()
 ALONE = topology(publish={"grove": "Never"})
-OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, log_format="text")
 
 
 class Site:
-    """A rehearsal, and every request that is sent for it."""
+    """A dry run, and every request that is sent for it."""
 
     def __init__(self, client: ApiClient) -> None:
         self.time = Time()
@@ -80,14 +73,14 @@ def site(clients: Callable[[], ApiClient]) -> Site:
     ("name", "crd", "path"),
     [("grove", (GROVE_CRD, KAI_CRD), BINDINGS), ("kai", (KAI_CRD,), KAI), ("kueue", (KUEUE_CRD,), KUEUE)],
 )
-def test_a_rehearsal_shows_the_first_write_and_makes_none(
+def test_a_dry_run_shows_the_first_write_and_makes_none(
     api: ApiUnderTest, site: Site, clients: Callable[[], ApiClient], name: str, crd: tuple[str, ...], path: str
 ) -> None:
     install(api, *crd)
-    said = site.publish(name, *FOUR)
-    assert (said.reason, said.message.splitlines()[0]) == ("DryRun", "would create:")
-    assert "+  name: cluster" in said.diff
-    assert all(f": {key}\n" in said.diff for key in FOUR)
+    outcome = site.publish(name, *FOUR)
+    assert (outcome.reason, outcome.message.splitlines()[0]) == ("DryRun", "would create:")
+    assert "+  name: cluster" in outcome.diff
+    assert all(f": {key}\n" in outcome.diff for key in FOUR)
     assert not site.wrote
     assert found(api, f"{path}/cluster") is None
     # The real thing, after which there is nothing to show.
@@ -102,9 +95,9 @@ def test_a_change_in_place_shows_the_lines_that_change(
     install(api, GROVE_CRD, KAI_CRD)
     make_publishers(clients())[0].publish(TOPOLOGY, levels(*FOUR))
     before = api.get(f"{BINDINGS}/cluster")
-    said = site.publish("grove", *THREE)
-    assert said.message.splitlines()[0] == "would change:"
-    assert [line for line in said.diff.splitlines() if line[0] in "+-"] == [
+    outcome = site.publish("grove", *THREE)
+    assert outcome.message.splitlines()[0] == "would change:"
+    assert [line for line in outcome.diff.splitlines() if line[0] in "+-"] == [
         "--- live/grove.io/v1alpha1/clustertopologybindings/cluster",
         "+++ wanted/grove.io/v1alpha1/clustertopologybindings/cluster",
         "-  - domain: block",
@@ -121,25 +114,25 @@ def test_what_cannot_be_changed_would_be_made_anew_unless_somebody_holds_it(
     install(api, KAI_CRD)
     make_publishers(clients())[1].publish(ALONE, levels(*FOUR))
     before = api.get(f"{KAI}/cluster")
-    said = site.publish("kai", *THREE)
-    assert said.message.splitlines()[0] == "would delete and create again:"
-    assert f"-  - nodeLabel: {BLOCK}" in said.diff.splitlines()
+    outcome = site.publish("kai", *THREE)
+    assert outcome.message.splitlines()[0] == "would delete and create again:"
+    assert f"-  - nodeLabel: {BLOCK}" in outcome.diff.splitlines()
     assert api.get(f"{KAI}/cluster") == before
     with finalizer(api, f"{KAI}/cluster", "example.com/keep"):
-        said = site.publish("kai", *THREE)
-        assert said.message.startswith("would wait: waits to be deleted to get the levels")
-        assert said.message.endswith("still held by finalizer example.com/keep")
+        outcome = site.publish("kai", *THREE)
+        assert outcome.message.startswith("would wait: waits to be deleted to get the levels")
+        assert outcome.message.endswith("still held by finalizer example.com/keep")
     assert node_labels(api, f"{KAI}/cluster") == FOUR
 
 
 @pytest.mark.real_api("limits of a list")
-def test_what_would_be_refused_is_told_before(api: ApiUnderTest, site: Site) -> None:
+def test_what_would_be_refused_is_shown_before(api: ApiUnderTest, site: Site) -> None:
     install(api, KAI_CRD)
     install_narrowed(api, GROVE_CRD, most=3)
-    said = site.publish("grove", *FOUR)
-    assert said.reason == "DryRun"
-    assert said.message.startswith("would not be written: ")
-    assert "must have at most 3 items" in said.message
+    outcome = site.publish("grove", *FOUR)
+    assert outcome.reason == "DryRun"
+    assert outcome.message.startswith("would not be written: ")
+    assert "must have at most 3 items" in outcome.message
 
 
 def test_the_server_is_not_asked_twice_for_the_same_trial_within_a_minute(api: ApiUnderTest, site: Site) -> None:
@@ -159,9 +152,9 @@ def test_never_would_take_back_what_is_ours(api: ApiUnderTest, site: Site, clien
     kueue = make_publishers(clients())[2]
     assert kueue.served()
     kueue.publish(TOPOLOGY, levels(*FOUR))
-    said = site.dry_runner.retract("kueue", TOPOLOGY)
-    assert said is not None
-    assert (said.handle, said.message.splitlines()[0]) == ("topology.kueue.x-k8s.io/cluster", "would delete:")
+    outcome = site.dry_runner.retract("kueue", TOPOLOGY)
+    assert outcome is not None
+    assert (outcome.handle, outcome.message.splitlines()[0]) == ("topology.kueue.x-k8s.io/cluster", "would delete:")
     assert found(api, f"{KUEUE}/cluster") is not None
     assert not site.wrote
 
@@ -182,27 +175,14 @@ def cluster(api: ApiUnderTest, **publish: str) -> None:
     api.install_crd(manifests.cluster_topology_crd())
     install(api, GROVE_CRD, KAI_CRD)
     for i in range(3):
-        ours = {"gpu.topology/gpus": "8", "gpu.topology/nvlink-domain": f"n{i}", "kubernetes.io/hostname": f"n{i}"}
-        api.create(NODES, node(f"n{i}", labels={ZONE: "z", BLOCK: "b", RACK: f"r{i}"} | ours))
-        status = {"conditions": [{"type": "Ready", "status": "True"}]}
-        assert api.request("PATCH", f"{NODES}/n{i}/status", {"status": status}, content_type=MERGE)[0] == 200
-    body = {
-        "apiVersion": "gpu.topology/v1alpha1",
-        "kind": "ClusterTopology",
-        "metadata": {"name": "cluster"},
-        "spec": {"publish": {"kai": "Never", **publish}},
-    }
-    api.create(PATH, body)
-
-
-def condition(api: ApiUnderTest, kind: str) -> dict[str, Any]:
-    return next(c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == kind)
+        make_node(api, f"n{i}", {ZONE: "z", BLOCK: "b", RACK: f"r{i}"})
+    make_topology(api, publish={"kai": "Never", **publish})
 
 
 def controller(client: ApiClient) -> Controller:
     dry_runner = DryRun(client, make_publishers, Time())
     reconciler = Reconciler(client, make_publishers(client), Time(), dry_run=dry_runner)
-    return Controller(client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event())
+    return controller_of(client, reconciler)
 
 
 def test_a_target_in_dry_run_is_no_failure_and_its_status_shows_the_difference(
@@ -214,13 +194,13 @@ def test_a_target_in_dry_run_is_no_failure_and_its_status_shows_the_difference(
         dry.once()
         dry.once()
     assert found(api, f"{BINDINGS}/cluster") is None
-    (entry,) = api.get(f"{PATH}/cluster")["status"]["published"]
+    (entry,) = status_of(api)["published"]
     assert entry["inSync"] is False
     assert entry["message"].startswith("would create:\n")
     assert "+  - domain: zone" in entry["message"]
-    said = condition(api, "Published")
-    assert (said["status"], said["reason"]) == ("True", "DryRun")
-    assert said["message"].endswith("clustertopologybinding.grove.io/cluster would create")
+    published = condition(api, "Published")
+    assert (published["status"], published["reason"]) == ("True", "DryRun")
+    assert published["message"].endswith("clustertopologybinding.grove.io/cluster would create")
     assert condition(api, "Ready")["status"] == "True"
     assert len([r for r in caplog.records if "would create" in r.getMessage()]) == 1
     # Then for real, and back: what is there stays and is compared.
@@ -229,10 +209,10 @@ def test_a_target_in_dry_run_is_no_failure_and_its_status_shows_the_difference(
     assert condition(api, "Published")["reason"] == "InSync"
     patch(api, f"{PATH}/cluster", {"spec": {"publish": {"grove": "DryRun"}}})
     dry.once()
-    assert api.get(f"{PATH}/cluster")["status"]["published"][0]["inSync"] is True
+    assert status_of(api)["published"][0]["inSync"] is True
     patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": "wrong/rack"}]}})
     dry.once()
-    assert api.get(f"{PATH}/cluster")["status"]["published"][0]["message"].startswith("would change:\n")
+    assert status_of(api)["published"][0]["message"].startswith("would change:\n")
     assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 1
 
 

@@ -1,4 +1,4 @@
-"""Two controllers as programs on one API server: one writes, until it is killed, stopped, or told to end."""
+"""Two controllers as programs on one API server: one writes, until it is killed, stopped, or asked to end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
-import yaml
 
 from tests.support.api import CRDS, NODES, ApiUnderTest, node, wait_until
-from tests.support.paths import CRD, ROOT
+from tests.support.controller import make_topology, share_crd, status_of
+from tests.support.paths import ROOT
 from tests.support.proxy import RecordingProxy
+from tests.support.upstream_crds import stand_in
 from tools.apiserver.client import HttpClient
 from toposcope.api.cluster_topology import PATH
 
@@ -26,19 +27,7 @@ if TYPE_CHECKING:
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"
-OLDER_GROVE = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "clustertopologies.grove.io"},
-    "spec": {
-        "group": "grove.io",
-        "scope": "Cluster",
-        "names": {"kind": "ClusterTopology", "plural": "clustertopologies", "singular": "clustertopology"},
-        "versions": [
-            {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-        ],
-    },
-}
+OLDER_GROVE = stand_in("grove.io", "v1alpha1", "ClusterTopology", "clustertopologies", namespaced=False)
 STATUS = ("PATCH", f"{PATH}/cluster/status")
 
 
@@ -73,16 +62,16 @@ class Replica:
         self.process.wait()
         self.proxy.__exit__()
 
-    def tell(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
 
-    def said(self) -> str:
+    def log(self) -> str:
         return (self._folder / "log").read_text(encoding="utf-8")
 
-    def has_heard(self, api: ApiUnderTest, number: signal.Signals) -> bool:
-        """Whether it knows that it shall end; asks something else too, so that waiting takes no CPU time from it."""
+    def shuts_down(self, api: ApiUnderTest, number: signal.Signals) -> bool:
+        """Whether it logged that signal; asks something else too, so that waiting takes no CPU time from it."""
         api.get("/version")
-        return f"shutting down after {number.name}" in self.said()
+        return f"shutting down after {number.name}" in self.log()
 
     def metrics(self) -> str:
         """All series; empty as long as nothing is served."""
@@ -113,8 +102,7 @@ def add_node(api: ApiUnderTest, name: str) -> None:
 
 
 def counted(api: ApiUnderTest) -> int:
-    found: dict[str, Any] = api.get(f"{PATH}/cluster").get("status") or {}
-    return int(found.get("nodes", 0))
+    return int(status_of(api).get("nodes", 0))
 
 
 def holder(api: ApiUnderTest) -> dict[str, Any]:
@@ -128,9 +116,8 @@ def cluster(api: ApiUnderTest) -> ApiUnderTest:
 
     Where an older Grove is served, every pass asks whether the binding's CRD is there: a request to be held up.
     """
-    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
-    kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}}
-    api.create(PATH, {**kind, "spec": {}})
+    share_crd(api)
+    make_topology(api)
     api.install_crd(OLDER_GROVE)
     add_node(api, "n1")
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "toposcope-controller"}}
@@ -192,7 +179,7 @@ def test_one_writes_and_the_other_takes_over_when_it_is_killed(
     assert 'topology="cluster"' in leader.metrics()
     assert 'topology="cluster"' not in follower.metrics()
     before = leader.written()
-    leader.tell(signal.SIGKILL)
+    leader.send_signal(signal.SIGKILL)
     leader.process.wait()
     wait_until(changed(cluster, 3), "the follower took over")
     assert STATUS in follower.written()
@@ -204,15 +191,15 @@ def test_a_leader_that_was_stopped_in_the_middle_of_a_pass_does_not_write_when_i
     cluster: ApiUnderTest, leader: Replica, follower: Replica
 ) -> None:
     nodes = hold_a_pass(cluster, leader)
-    leader.tell(signal.SIGSTOP)
+    leader.send_signal(signal.SIGSTOP)
     before = leader.written()
     wait_until(follower.leads, "the other leads")
     wait_until(changed(cluster, nodes + 1), "and writes")
     leader.proxy.release()
-    leader.tell(signal.SIGCONT)
+    leader.send_signal(signal.SIGCONT)
     abandoned = 'toposcope_reconciles_total{outcome="abandoned"} 1.0'
     wait_until(lambda: abandoned in leader.metrics(), "the rest of the pass is held back")
-    assert "so it does not send PATCH" in leader.said()
+    assert "so it does not send PATCH" in leader.log()
     wait_until(changed(cluster, nodes + 2), "the new leader goes on")
     wait_until(lambda: leader.sees(nodes + 2), "the old one follows again")
     assert leader.written() == before
@@ -223,30 +210,30 @@ def test_a_leader_that_was_stopped_in_the_middle_of_a_pass_does_not_write_when_i
 
 
 @pytest.mark.parametrize("seconds", [15])  # a successor does not wait for its end
-def test_a_leader_that_is_told_to_end_gives_the_lease_back_as_its_last_act(
+def test_a_leader_that_is_asked_to_end_gives_the_lease_back_as_its_last_act(
     cluster: ApiUnderTest, leader: Replica, follower: Replica
 ) -> None:
-    follower.tell(signal.SIGSTOP)
+    follower.send_signal(signal.SIGSTOP)
     nodes = hold_a_pass(cluster, leader)
-    leader.tell(signal.SIGTERM)
-    wait_until(lambda: leader.has_heard(cluster, signal.SIGTERM), "the leader has heard")
+    leader.send_signal(signal.SIGTERM)
+    wait_until(lambda: leader.shuts_down(cluster, signal.SIGTERM), "the leader shuts down")
     assert holder(cluster)["holderIdentity"]
     leader.proxy.release()
     assert leader.process.wait(timeout=30) == 0
     assert counted(cluster) == nodes, "the pass in hand is finished first"
     assert leader.proxy.writes()[-1] == ("PUT", LEASE)
-    # Which whoever looks next takes at once.
+    # The next one that looks takes it at once.
     assert (holder(cluster)["holderIdentity"], holder(cluster)["leaseDurationSeconds"]) == ("", 1)
-    follower.tell(signal.SIGCONT)
+    follower.send_signal(signal.SIGCONT)
     wait_until(changed(cluster, nodes + 1), "the other took over")
     assert follower.leads()
-    assert "Traceback" not in leader.said()
+    assert "Traceback" not in leader.log()
 
 
 @pytest.mark.parametrize("seconds", [15])
-def test_whoever_cannot_wait_for_the_pass_in_hand_asks_twice(leader: Replica, cluster: ApiUnderTest) -> None:
+def test_a_second_signal_ends_the_program_within_the_pass_in_hand(leader: Replica, cluster: ApiUnderTest) -> None:
     hold_a_pass(cluster, leader)
-    leader.tell(signal.SIGTERM)
-    wait_until(lambda: leader.has_heard(cluster, signal.SIGTERM), "the leader has heard")
-    leader.tell(signal.SIGTERM)
+    leader.send_signal(signal.SIGTERM)
+    wait_until(lambda: leader.shuts_down(cluster, signal.SIGTERM), "the leader shuts down")
+    leader.send_signal(signal.SIGTERM)
     assert leader.process.wait(timeout=30) == 128 + signal.SIGTERM

@@ -5,14 +5,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
-from tests.controller.test_cluster import OPTIONS
-from tests.support.api import MERGE, NODES, ApiUnderTest, node, wait_until
+from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import RACK, ZONE, Turns
-from tests.support.paths import CRD
-from tests.support.publishing import BINDINGS, Time, install
+from tests.support.controller import (
+    OPTIONS,
+    condition,
+    edit_topology,
+    make_node,
+    make_topology,
+    relabel,
+    running,
+    share_crd,
+    status_of,
+)
+from tests.support.publishing import BINDINGS, Time, install, patch
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.fence import Fence, FencedClient
 from toposcope.controller.loop import Controller
@@ -78,22 +86,17 @@ class Replica:
 @pytest.fixture
 def cluster(api: ApiUnderTest) -> ApiUnderTest:
     """Two nodes with racks, and a topology that requires them."""
-    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    share_crd(api)
     for name in ("n1", "n2"):
-        labels = {ZONE: "z", RACK: f"r-{name}", "kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
-        api.create(NODES, node(name, labels=labels))
-        ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "Test", "message": ""}]}
-        code, answer = api.request("PATCH", f"{NODES}/{name}/status", {"status": ready}, content_type=MERGE)
-        assert code == 200, answer
-        # Where a kube-apiserver has tainted it as not ready, nobody else here would take the taint away.
-        api.request("PATCH", f"{NODES}/{name}", {"spec": {"taints": None}}, content_type=MERGE)
-    make_topology(api, "cluster")
+        make_node(api, name, {ZONE: "z", RACK: f"r-{name}"})
+        patch(api, f"{NODES}/{name}", {"spec": {"taints": None}})
+    make_topology(api, required=["rack"], gracePeriod=f"{GRACE:.0f}s")
     return api
 
 
-def make_topology(api: ApiUnderTest, name: str) -> None:
-    kind = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": name}}
-    api.create(PATH, {**kind, "spec": {"required": ["rack"], "gracePeriod": f"{GRACE:.0f}s"}})
+def label_racks(api: ApiUnderTest, rack: str | None) -> None:
+    for name in ("n1", "n2"):
+        relabel(api, name, {RACK: rack})
 
 
 @pytest.fixture
@@ -105,9 +108,9 @@ def replicas(cluster: ApiUnderTest) -> Iterator[Callable[[], Replica]]:
         return made[-1]
 
     yield make
-    for each in made:
-        each.controller.end()
-        each.client.close()
+    for replica in made:
+        replica.controller.end()
+        replica.client.close()
 
 
 @pytest.fixture
@@ -124,16 +127,8 @@ def follower(replicas: Callable[[], Replica]) -> Replica:
     return replicas()
 
 
-def label_racks(api: ApiUnderTest, rack: str | None) -> None:
-    for name in ("n1", "n2"):
-        patch = {"metadata": {"labels": {RACK: rack}}}
-        assert api.request("PATCH", f"{NODES}/{name}", patch, content_type=MERGE)[0] == 200
-
-
-def said(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    """The condition about levels."""
-    conditions = api.get(f"{PATH}/{name}").get("status", {}).get("conditions", ())
-    return next((c for c in conditions if c["type"] == "TopologyLevelsAvailable"), {})
+def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    return condition(api, "TopologyLevelsAvailable", name)
 
 
 def version(api: ApiUnderTest) -> str:
@@ -154,7 +149,7 @@ def test_a_follower_knows_the_cluster_and_writes_nothing(leader: Replica, follow
 
 
 def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiUnderTest, follower: Replica) -> None:
-    make_topology(cluster, "other")
+    make_topology(cluster, "other", required=["rack"])
     follower.turns.begin()
     sent: list[str] = []
 
@@ -166,7 +161,7 @@ def test_a_term_that_is_lost_in_the_middle_of_a_pass_ends_the_pass(cluster: ApiU
 
     follower.client.before = lose
     follower.turn()
-    assert [bool(said(cluster, path.split("/")[-2])) for path in sent] == [True, False]
+    assert [bool(available(cluster, path.split("/")[-2])) for path in sent] == [True, False]
     assert len(sent) == 2
     assert [follower.passes(outcome) for outcome in ("ok", "failed", "abandoned")] == [0, 0, 1]
     follower.client.before = follower._note
@@ -186,11 +181,11 @@ def test_a_term_that_comes_back_in_the_middle_of_a_pass_does_not_save_it(
 
     follower.client.before = lapse
     follower.turn()
-    assert said(cluster) == {}
+    assert available(cluster) == {}
     assert follower.passes("abandoned") == 1
     follower.client.before = follower._note
     follower.turn()
-    assert said(cluster)["status"] == "True"
+    assert available(cluster)["status"] == "True"
 
 
 def test_an_absence_counts_from_the_beginning_of_the_term(
@@ -205,14 +200,14 @@ def test_an_absence_counts_from_the_beginning_of_the_term(
     follower.turns.begin()
     follower.turn()
     follower.turn(after=GRACE)
-    assert said(cluster)["status"] == "True"
+    assert available(cluster)["status"] == "True"
     assert "rack" in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
     follower.turns.end()
     follower.turns.begin()
     follower.turn(after=GRACE)
-    assert said(cluster)["status"] == "True", "nor does the time between two terms of one process"
+    assert available(cluster)["status"] == "True", "nor does the time between two terms of one process"
     follower.turn(after=GRACE + 1)
-    assert said(cluster)["status"] == "False"
+    assert available(cluster)["status"] == "False"
     assert "rack" not in [level["domain"] for level in cluster.get(f"{BINDINGS}/cluster")["spec"]["levels"]]
 
 
@@ -220,17 +215,17 @@ def test_a_verdict_stands_until_there_is_evidence(cluster: ApiUnderTest, leader:
     label_racks(cluster, None)
     leader.turn()
     leader.turn(after=GRACE + 1)
-    before = said(cluster)
+    before = available(cluster)
     assert before["status"] == "False"
     leader.turns.end()
     follower.turns.begin()
     follower.turn()
     follower.turn(after=1)
-    assert said(cluster) == before
+    assert available(cluster) == before
     assert [path for path in follower.written if "events" in path] == [], "said once is enough"
     label_racks(cluster, "r")
     follower.turn()
-    assert said(cluster)["status"] == "True"
+    assert available(cluster)["status"] == "True"
 
 
 def test_a_new_leader_waits_until_it_has_seen_what_the_last_one_wrote(
@@ -247,17 +242,15 @@ def test_a_new_leader_waits_until_it_has_seen_what_the_last_one_wrote(
     assert follower.controller._turn() < 1.0
     assert (version(cluster), follower.written) == (last, [])
     follower.turn()
-    assert said(cluster)["status"] == "False"
+    assert available(cluster)["status"] == "False"
 
 
 def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_for_it(
     cluster: ApiUnderTest, leader: Replica
 ) -> None:
-    row = {"spec": {"levels": [{"domain": "row", "key": "example.com/row"}], "required": None}}
     for name in ("n1", "n2"):
-        label = {"metadata": {"labels": {"example.com/row": "a"}}}
-        assert cluster.request("PATCH", f"{NODES}/{name}", label, content_type=MERGE)[0] == 200
-    assert cluster.request("PATCH", f"{PATH}/cluster", row, content_type=MERGE)[0] == 200
+        relabel(cluster, name, {"example.com/row": "a"})
+    edit_topology(cluster, levels=[{"domain": "row", "key": "example.com/row"}], required=None)
     leader.controller._topology_reflector.sync()
     last = version(cluster)
     assert leader.controller._look() < 10.0
@@ -266,7 +259,7 @@ def test_a_key_that_a_spec_names_anew_is_judged_when_all_nodes_have_been_read_fo
     leader.controller._node_reflector._again = ""  # as its thread would, which does not run here
     leader.controller._node_reflector.sync()
     assert leader.controller._look() == 60.0
-    (level,) = cluster.get(f"{PATH}/cluster")["status"]["levels"]
+    (level,) = status_of(cluster)["levels"]
     assert (level["domain"], level["nodes"], level["missing"]) == ("row", 2, 0)
 
 
@@ -289,22 +282,17 @@ def test_an_api_server_that_does_not_answer_is_a_failure_and_not_a_lost_term(
     assert follower.turn() == 7.0
 
 
-def test_the_loop_takes_over_when_it_is_told_and_lets_go_again(cluster: ApiUnderTest, follower: Replica) -> None:
-    thread = threading.Thread(target=follower.controller.run)
-    thread.start()
-    try:
+def test_the_loop_takes_over_and_lets_go_when_it_is_woken(cluster: ApiUnderTest, follower: Replica) -> None:
+    with running(follower.controller):
         wait_until(lambda: follower.controller.ready() == "", "the follower has seen the cluster")
-        assert said(cluster) == {}
+        assert available(cluster) == {}
         follower.turns.begin()
         follower.controller.wake()
-        wait_until(lambda: said(cluster).get("status") == "True", "it leads")
+        wait_until(lambda: available(cluster).get("status") == "True", "it leads")
         follower.turns.end()
         follower.controller.wake()
         gpus = ("toposcope_topology_gpus", {"topology": "cluster"})
         wait_until(lambda: follower.registry.get_sample_value(*gpus) is None, "it shows nothing any more")
-    finally:
-        follower.controller.end()
-        thread.join()
 
 
 def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
@@ -313,9 +301,7 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
     api.remove_crd("clustertopologies.gpu.topology")
     wait_until(lambda: api.request("GET", PATH)[0] == 404, "ClusterTopologies are not served")
     replica = Replica(api)
-    thread = threading.Thread(target=replica.controller.run)
-    thread.start()
-    try:
+    with running(replica.controller):
         wait_until(lambda: "have not been listed yet: 404" in replica.controller.ready(), "it says what is missing")
         passed = replica.controller._last_pass
         wait_until(
@@ -323,7 +309,4 @@ def test_a_cluster_without_the_crd_does_not_make_the_loop_look_dead(
         )
         monkeypatch.setattr("toposcope.controller.loop._STUCK_SECONDS", 0.0)
         assert "has been stuck for" in replica.controller.healthy()
-    finally:
-        replica.controller.end()
-        thread.join()
-        replica.client.close()
+    replica.client.close()

@@ -1,29 +1,25 @@
-"""A controller that cannot see the nodes just now: nothing flips, nothing is removed, and the reason is told."""
+"""A controller that cannot see the nodes just now: nothing flips, nothing is removed, and the status says why."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from prometheus_client import CollectorRegistry
 
-from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from tests.support.api import NODES, ApiUnderTest, wait_until
 from tests.support.cluster import gpu_node
-from tests.support.paths import CRD
+from tests.support.controller import condition, controller_of, make_node, make_topology, running, share_crd, status_of
 from tests.support.publishing import Time
-from toposcope.api.cluster_topology import PATH, Topology, read
+from toposcope.api.cluster_topology import PATH, read
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
 
-OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+SPEC: dict[str, Any] = {"required": ["rack"], "gracePeriod": "1m"}
 RACK = "cloud.provider.com/topology-rack"
 EVENTS = "/apis/events.k8s.io/v1/events"
 
@@ -37,101 +33,74 @@ def time() -> Time:
 def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
     """The server whose faults can be ordered, with our CRD."""
     api = ApiUnderTest.of_embedded(embedded_server, tmp_path)
-    api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+    share_crd(api)
     return api
 
 
 @pytest.fixture
 def client(embedded: ApiUnderTest) -> Iterator[ApiClient]:
-    found = ApiClient(load(str(embedded.kubeconfig)))
-    yield found
-    found.close()
+    client = ApiClient(load(str(embedded.kubeconfig)))
+    yield client
+    client.close()
 
 
 @pytest.fixture
 def start(client: ApiClient, time: Time) -> Iterator[Callable[[], Controller]]:
     """Start a controller; all are ended with the test."""
-    started: list[tuple[Controller, threading.Thread]] = []
-
-    def run() -> Controller:
-        reconciler = Reconciler(client, (), time, instance="test")
-        controller = Controller(
-            client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()
+    with ExitStack() as started:
+        yield lambda: started.enter_context(
+            running(controller_of(client, Reconciler(client, (), time, instance="test")))
         )
-        thread = threading.Thread(target=controller.run)
-        thread.start()
-        started.append((controller, thread))
-        return controller
-
-    yield run
-    for controller, thread in started:
-        controller.end()
-        thread.join()
 
 
 def is_nodes(request: Any) -> bool:
     return bool((request.method, request.path) == ("GET", NODES))
 
 
-def make_node(embedded: ApiUnderTest) -> None:
-    labels = {RACK: "r1", "gpu.topology/gpus": "8"}
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
-    embedded.create(NODES, {**node("n1", labels=labels), "status": {"conditions": [ready]}})
-
-
-def make_topology(embedded: ApiUnderTest, name: str = "cluster") -> None:
-    spec = {"required": ["rack"], "gracePeriod": "1m"}
-    embedded.create(
-        PATH,
-        {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": name}, "spec": spec},
-    )
-
-
-def condition(embedded: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    conditions = (embedded.get(f"{PATH}/{name}").get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == "TopologyLevelsAvailable"), {})
+def available(embedded: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    return condition(embedded, "TopologyLevelsAvailable", name)
 
 
 def known(embedded: ApiUnderTest) -> dict[str, Any]:
     """The status of `cluster`, apart from what it shares with other topologies."""
-    status: dict[str, Any] = embedded.get(f"{PATH}/cluster")["status"]
+    status = status_of(embedded)
     return status | {"conditions": [c for c in status["conditions"] if c["type"] != "SelectorsDisjoint"]}
 
 
-def test_nodes_that_cannot_be_listed_are_told_in_one_state_until_they_can(
+def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
     embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
 ) -> None:
     embedded_server.faults.reject(403, 1_000_000, applies=is_nodes)
     controller = start()
     wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "refused")
-    make_topology(embedded)
-    wait_until(lambda: condition(embedded) != {}, "told")
-    said = condition(embedded)
-    assert (said["status"], said["reason"]) == ("Unknown", "NodesNotSynced")
-    assert said["message"].startswith("The nodes of the cluster have not been listed yet: 403")
+    make_topology(embedded, **SPEC)
+    wait_until(lambda: available(embedded) != {}, "reported")
+    unknown = available(embedded)
+    assert (unknown["status"], unknown["reason"]) == ("Unknown", "NodesNotSynced")
+    assert unknown["message"].startswith("The nodes of the cluster have not been listed yet: 403")
     before = embedded.get(f"{PATH}/cluster")
-    make_topology(embedded, "second")  # makes it look again
-    wait_until(lambda: condition(embedded, "second") != {}, "told of the second one")
+    make_topology(embedded, "second", **SPEC)  # makes it look again
+    wait_until(lambda: available(embedded, "second") != {}, "reported for the second one")
     assert embedded.get(f"{PATH}/cluster") == before
-    make_node(embedded)
+    make_node(embedded, "n1", {RACK: "r1"})
     embedded_server.faults.stop_rejecting()
-    wait_until(lambda: condition(embedded)["status"] == "True", "listed in the end")
+    wait_until(lambda: available(embedded)["status"] == "True", "listed in the end")
 
 
-def test_a_restart_that_cannot_list_nodes_leaves_what_was_said(
+def test_a_restart_that_cannot_list_nodes_leaves_the_status(
     embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
 ) -> None:
-    make_node(embedded)
-    make_topology(embedded)
+    make_node(embedded, "n1", {RACK: "r1"})
+    make_topology(embedded, **SPEC)
     first = start()
-    wait_until(lambda: condition(embedded).get("status") == "True", "available")
+    wait_until(lambda: available(embedded).get("status") == "True", "available")
     first.end()
     before = embedded.get(f"{PATH}/cluster")
     embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
     again = start()
     wait_until(lambda: bool(embedded.get("/api")) and again.nodes.error is not None, "refused")
-    make_topology(embedded, "second")
-    wait_until(lambda: condition(embedded, "second") != {}, "it looked")
+    make_topology(embedded, "second", **SPEC)
+    wait_until(lambda: available(embedded, "second") != {}, "it looked")
     assert embedded.get(f"{PATH}/cluster") == before
     assert "nodes have not been listed yet" in again.ready()
 
@@ -139,19 +108,19 @@ def test_a_restart_that_cannot_list_nodes_leaves_what_was_said(
 def test_while_nodes_are_listed_again_what_is_known_stands(
     embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller], time: Time
 ) -> None:
-    make_node(embedded)
-    make_topology(embedded)
+    make_node(embedded, "n1", {RACK: "r1"})
+    make_topology(embedded, **SPEC)
     controller = start()
-    wait_until(lambda: condition(embedded).get("status") == "True", "available")
+    wait_until(lambda: available(embedded).get("status") == "True", "available")
     before = known(embedded)
     embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
     embedded_server.faults.expire_history()
     embedded_server.faults.cut_watches()
     wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "lost the watch")
     time.seconds = 100_000
-    make_topology(embedded, "second")
-    wait_until(lambda: condition(embedded, "second") != {}, "it looked")
-    assert condition(embedded, "second")["status"] == "True"
+    make_topology(embedded, "second", **SPEC)
+    wait_until(lambda: available(embedded, "second") != {}, "it looked")
+    assert available(embedded, "second")["status"] == "True"
     assert known(embedded) == before
 
 
@@ -171,11 +140,11 @@ class Asking:
 def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_server(
     embedded: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_topology(embedded)
+    make_topology(embedded, **SPEC)
     reconciler = Reconciler(client, (), time, instance="test")
 
     def look(rack: str | None) -> int:
-        current: Topology = read(embedded.get(f"{PATH}/cluster"))
+        current = read(embedded.get(f"{PATH}/cluster"))
         labels = {"zone": None, "block": None, "rack": None, RACK: rack}
         reconciler.reconcile([current], [gpu_node("n1", labels)], Asking(1000))
         return len(embedded.get(EVENTS)["items"])

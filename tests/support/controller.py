@@ -1,0 +1,101 @@
+"""A controller in this process on an API server under test, and the nodes and topologies that it finds there."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from tests.support.api import NODES, ApiUnderTest, node
+from tests.support.paths import CRD
+from tests.support.publishing import patch
+from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
+from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.loop import Controller
+from toposcope.controller.metrics import ControllerMetrics
+from toposcope.controller.options import Options
+from toposcope.controller.reconcile import Reconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toposcope.controller.publishers.cached_reader import CachedReader
+    from toposcope.kube.client import ApiClient
+
+OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
+READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
+
+
+def controller_of(
+    client: ApiClient,
+    reconciler: Reconciler,
+    *,
+    stop: threading.Event | None = None,
+    options: Options = OPTIONS,
+    registry: CollectorRegistry | None = None,
+    published: CachedReader | None = None,
+) -> Controller:
+    """A controller that has not run yet; `once` makes one pass."""
+    metrics = ControllerMetrics(registry or CollectorRegistry())
+    return Controller(client, lambda: reconciler, metrics, options, stop or threading.Event(), published=published)
+
+
+@contextmanager
+def running(controller: Controller) -> Iterator[Controller]:
+    """The controller in a thread of its own, ended with the block."""
+    thread = threading.Thread(target=controller.run, name="loop")
+    thread.start()
+    try:
+        yield controller
+    finally:
+        controller.end()
+        thread.join()
+
+
+def share_crd(api: ApiUnderTest) -> None:
+    """Have ClusterTopologies served for all tests of the module."""
+    api.share_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
+
+
+def make_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> dict[str, Any]:
+    """Create a ClusterTopology."""
+    made: dict[str, Any] = api.create(
+        PATH, {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
+    )
+    return made
+
+
+def edit_topology(api: ApiUnderTest, name: str = "cluster", **spec: Any) -> None:
+    """Change some of a ClusterTopology's spec."""
+    patch(api, f"{PATH}/{name}", {"spec": spec})
+
+
+def make_node(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
+    """Create a ready node of 8 GPUs with an agent.
+
+    A kube-apiserver taints new nodes as not ready; nobody here takes the taint away.
+    """
+    agent = {HOSTNAME: name, GPUS: "8", NVLINK_DOMAIN: name}
+    api.create(NODES, node(name, labels=agent | labels))
+    status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": "8"}}
+    patch(api, f"{NODES}/{name}/status", {"status": status})
+
+
+def relabel(api: ApiUnderTest, name: str, labels: dict[str, str | None]) -> None:
+    """Change labels of a node; None takes one away."""
+    patch(api, f"{NODES}/{name}", {"metadata": {"labels": labels}})
+
+
+def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    """The status of a ClusterTopology, empty before it has one."""
+    status: dict[str, Any] = api.get(f"{PATH}/{name}").get("status") or {}
+    return status
+
+
+def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, Any]:
+    """A condition of a ClusterTopology, empty before it has it."""
+    conditions = status_of(api, name).get("conditions", ())
+    return next((condition for condition in conditions if condition["type"] == kind), {})
