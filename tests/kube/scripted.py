@@ -1,11 +1,13 @@
 """A server that sends exactly the bytes it is told to and keeps what it was asked, and kubeconfigs that lead to one."""
 
 import contextlib
+import http.client
 import socket
 import ssl
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any, Self
@@ -29,7 +31,7 @@ class Reply:
 class Received:
     method: str
     target: str
-    headers: Mapping[str, str]
+    headers: Message
     body: bytes
 
 
@@ -148,8 +150,5 @@ def _read(file: Any) -> Received | None:
     if not line:
         return None
     method, target, _ = line.split()
-    headers: dict[str, str] = {}
-    while (line := file.readline().decode().strip()) != "":
-        name, _, value = line.partition(":")
-        headers[name] = value.strip()
+    headers = http.client.parse_headers(file)
     return Received(method, target, headers, file.read(int(headers.get("Content-Length", "0"))))

@@ -17,15 +17,10 @@ POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "kube-system
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 
 
-def told(regarding: dict[str, str] = NODE, note: str = "rack is gone", **changes: Any) -> Request:
-    full: dict[str, Any] = {
-        "kind": "Warning",
-        "reason": "TopologyLevelsUnavailable",
-        "reporter": "controller",
-        "instance": "controller-0",
-        "now": NOW,
-    } | changes
-    return event(regarding, full.pop("kind"), full.pop("reason"), note, **full)
+def told(
+    regarding: dict[str, str] = NODE, note: str = "rack is gone", instance: str = "controller-0", now: datetime = NOW
+) -> Request:
+    return event(regarding, "Warning", "TopologyLevelsUnavailable", note, "controller", instance, now)
 
 
 def sent(request: Request) -> dict[str, Any]:

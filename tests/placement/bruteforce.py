@@ -1,13 +1,21 @@
 """An independent reference for tiny clusters: tries every assignment of pods. Shares no code with placement."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.topology.levels import Level
 
 Unit = tuple[Pods, tuple[tuple[int, Level], ...]]
 """One pod, and the (group copy, level) pairs that it has to share a domain with."""
+
+
+class Plain(NamedTuple):
+    """A node: its value at each level, broadest first, and what is free."""
+
+    path: tuple[str, ...]
+    free: Mapping[str, int]
 
 
 def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
@@ -31,20 +39,18 @@ def units(groups: Sequence[Group]) -> tuple[list[Unit], dict[int, str]]:
     return found, exclusive
 
 
-def possible(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Mapping[str, object]]) -> bool:
-    """Whether any assignment satisfies everything. `nodes` have `name`, `path` (one value a level) and `free`."""
+def possible(groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Plain]) -> bool:
+    """Whether any assignment satisfies everything."""
     pods, exclusive = units(groups)
-    for assignment in itertools.product(range(len(nodes)), repeat=len(pods)):
-        if _valid(pods, exclusive, levels, nodes, assignment):
-            return True
-    return not pods
+    tries = itertools.product(range(len(nodes)), repeat=len(pods))
+    return not pods or any(_valid(pods, exclusive, levels, nodes, assignment) for assignment in tries)
 
 
 def _valid(
     pods: Sequence[Unit],
     exclusive: Mapping[int, str],
     levels: Sequence[Level],
-    nodes: Sequence[Mapping[str, object]],
+    nodes: Sequence[Plain],
     assignment: Sequence[int],
 ) -> bool:
     used: dict[tuple[int, str], int] = {}
@@ -53,19 +59,10 @@ def _valid(
         for resource, amount in (*unit.requests, ("pods", 1)):
             used[where, resource] = used.get((where, resource), 0) + amount
         for number, level in bonds:
-            domain = tuple(_path(nodes[where]))[: levels.index(level) + 1]
+            domain = nodes[where].path[: levels.index(level) + 1]
             if domain_of.setdefault(number, domain) != domain:
                 return False
-    for (where, resource), amount in used.items():
-        free = nodes[where]["free"]
-        assert isinstance(free, dict)
-        if amount > free.get(resource, 0):
-            return False
+    if any(amount > nodes[where].free.get(resource, 0) for (where, resource), amount in used.items()):
+        return False
     apart = [(exclusive[number], domain[-1]) for number, domain in domain_of.items() if number in exclusive]
     return len(apart) == len(set(apart))
-
-
-def _path(node: Mapping[str, object]) -> Iterator[str]:
-    path = node["path"]
-    assert isinstance(path, tuple)
-    yield from path

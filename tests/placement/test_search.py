@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.placement.bruteforce import possible
+from tests.placement.bruteforce import Plain, possible
 from toposcope.integrations.framework.constraints import Group, Pods, simplified
 from toposcope.placement.room import Node, Room
 from toposcope.placement.search import Placed, Search
@@ -50,10 +50,8 @@ def group(rng: random.Random, name: str, pods: int, deep: int = 0) -> tuple[Grou
     return Group(name, tuple(kinds), tuple(below), required, preferred, copies, apart), pods
 
 
-def plain(nodes: list[Node]) -> list[dict[str, object]]:
-    return [
-        {"name": n.name, "path": tuple(n.labels[level.key] for level in LEVELS), "free": dict(n.free)} for n in nodes
-    ]
+def plain(nodes: list[Node]) -> list[Plain]:
+    return [Plain(tuple(node.labels[level.key] for level in LEVELS), node.free) for node in nodes]
 
 
 def check_placed(placed: tuple[Placed, ...], nodes: list[Node], groups: Sequence[Group]) -> None:

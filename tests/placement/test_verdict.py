@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.placement.bruteforce import possible
+from tests.placement.bruteforce import Plain, possible
 from tests.placement.test_search import BLOCK, LEVELS, RACK, cluster, group, plain
 from toposcope.integrations.framework.constraints import Group, Pods
 from toposcope.placement.room import Node, is_exact
@@ -26,13 +26,10 @@ def test_fittings_are_the_domains_with_room(seed: int) -> None:
         assert found
         depth = LEVELS.index(found.level) + 1
         single = replace(found.group, copies=1)
-        truth = set()
+        domains: dict[tuple[str, ...], list[Plain]] = {}
         for node in plain(nodes):
-            path = node["path"]
-            assert isinstance(path, tuple)
-            inside = [other for other in plain(nodes) if other["path"][:depth] == path[:depth]]  # type: ignore[index]
-            if possible([single], LEVELS, inside):
-                truth.add(path[:depth])
+            domains.setdefault(node.path[:depth], []).append(node)
+        truth = {domain for domain, inside in domains.items() if possible([single], LEVELS, inside)}
         named = {fitting.domain for fitting in found.found}
         assert named <= truth
         if is_exact(found.group):
