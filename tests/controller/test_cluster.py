@@ -21,6 +21,7 @@ from tests.support.controller import (
 from tests.support.controller import running as in_a_thread
 from tests.support.publishing import BINDINGS, Time, binding, install, patch
 from toposcope.api.cluster_topology import PATH
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun
@@ -39,7 +40,7 @@ def time() -> Time:
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     share_crd(api)
     client, stop = clients(), threading.Event()
-    published = CachedReader(client, stop)
+    published = CachedReader(client, InformerFactory(client, stop))
     dry_runner = DryRun(published, make_publishers, time)
     publishers = make_publishers(published)
     reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)

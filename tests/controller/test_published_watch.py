@@ -25,6 +25,7 @@ from tests.support.publishing import (
     levels,
     patch,
 )
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
@@ -53,7 +54,7 @@ class Site:
 
     def __post_init__(self) -> None:
         through = cast("ApiClient", WatchedClient(self.client, self._note))
-        self.watched = CachedReader(through, self.stop, reader=self.client)
+        self.watched = CachedReader(through, InformerFactory(self.client, self.stop))
         self.publishers = (
             GrovePublisher(self.watched, self.time),
             KaiPublisher(self.watched, self.time, 0.0),
@@ -189,7 +190,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
             raise ApiError(403, "Forbidden", f"cannot watch {request.path} for {idle_timeout} s")
 
     behind, stop = clients(), threading.Event()
-    watched = CachedReader(behind, stop, reader=Blind())
+    watched = CachedReader(behind, InformerFactory(Blind(), stop))
     watched.refresh(discover(behind, PUBLISHED), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync

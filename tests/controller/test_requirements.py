@@ -14,6 +14,7 @@ from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.requirements import Requirements, resolve
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.integrations.watched import WATCHED
@@ -52,7 +53,7 @@ def changes() -> Changes:
 
 @contextlib.contextmanager
 def followed_by(client: ApiClient, changes: Changes) -> Iterator[Requirements]:
-    found = Requirements(client, changes, threading.Event())
+    found = Requirements(InformerFactory(client, threading.Event()), changes)
     yield found
     found.close()
     for thread in threads():

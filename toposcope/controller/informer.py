@@ -3,7 +3,7 @@
 import operator
 import threading
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from toposcope.kube.client import JSON, ApiClient
 from toposcope.kube.errors import ApiError, KubeError
@@ -11,6 +11,8 @@ from toposcope.kube.reflector import EtcdRestores, Handler, Observer, Raw, Refle
 
 T = TypeVar("T")
 Kept = TypeVar("Kept")
+Decode: TypeAlias = Callable[[Raw], tuple[str, str, T]]
+"""As in `Reflector`."""
 
 
 class Cache(Generic[T]):
@@ -84,29 +86,42 @@ class Cache(Generic[T]):
         self.error = error
 
 
+class InformerFactory(NamedTuple):
+    """What the informers of one program share: `client` lists and watches, `stop` ends them all."""
+
+    client: ApiClient
+    stop: Stop
+    observer: Observer | None = None
+    restores: EtcdRestores | None = None
+
+    def reflector(
+        self, path: str, decode: Decode[T], handler: Handler[T], stop: Stop | None = None, accept: str = JSON
+    ) -> Reflector[T]:
+        """A reflector of the collection at `path`; `stop` ends it alone."""
+        observer, restores = self.observer, self.restores
+        return Reflector(
+            self.client, path, decode, handler, stop or self.stop, observer=observer, accept=accept, restores=restores
+        )
+
+
 class Informer(Generic[Kept]):
     """Keeps `cache` equal to the collection at `path`, from `start` to `end`. `name` is its thread's."""
 
     def __init__(
         self,
-        client: ApiClient,
+        factory: InformerFactory,
         path: str,
         name: str,
-        decode: Callable[[Raw], tuple[str, str, T]],
+        decode: Decode[T],
         cache: Cache[Kept],
         handler: Handler[T],
-        stop: Stop,
         accept: str = JSON,
-        observer: Observer | None = None,
-        restores: EtcdRestores | None = None,
     ) -> None:
         self.path = path
         self.cache = cache
         self._name = name
-        self._end = _End(stop)
-        self._reflector = Reflector(
-            client, path, decode, handler, self._end, accept=accept, observer=observer, restores=restores
-        )
+        self._end = _End(factory.stop)
+        self._reflector = factory.reflector(path, decode, handler, self._end, accept)
 
     def start(self) -> None:
         """Begin to watch."""

@@ -17,7 +17,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.api.label_keys import GPU_PRESENT, GPUS
 from toposcope.controller.config_file import ConfigFile
 from toposcope.controller.fence import Fence, NoElection, NotLeaderError
-from toposcope.controller.informer import Cache
+from toposcope.controller.informer import Cache, InformerFactory
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.controller.options import Options
@@ -152,18 +152,12 @@ class Controller:
         self._table_version = -1
         self._gc_frozen = False
         self._decoder = NodeDecoder(_TRACKED)
-        watches, restores = metrics.watches, restores or EtcdRestores()
-        self._topology_reflector = Reflector(
-            client, cluster_topology.PATH, decode_topology, self.topologies, stop, observer=watches, restores=restores
-        )
-        self._node_reflector = Reflector(
-            client, NODES, self._decoder, self.nodes, stop, observer=watches, restores=restores
-        )
-        self.workloads = Requirements(client, self._trigger.set, stop, observer=watches, restores=restores)
+        informers = InformerFactory(client, stop, metrics.watches, restores or EtcdRestores())
+        self._topology_reflector = informers.reflector(cluster_topology.PATH, decode_topology, self.topologies)
+        self._node_reflector = informers.reflector(NODES, self._decoder, self.nodes)
+        self.workloads = Requirements(informers, self._trigger.set)
         self._config = ConfigFile(Path(options.config)) if options.config else None
-        self._discovery = ResourceDiscovery(
-            client, self.workloads, published, self._trigger.set, stop, time.monotonic, watches, restores
-        )
+        self._discovery = ResourceDiscovery(informers, self.workloads, published, self._trigger.set, time.monotonic)
         self._config_read_at = -math.inf
 
     def once(self) -> None:

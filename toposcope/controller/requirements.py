@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from toposcope.controller.informer import Cache, Informer, is_not_found
+from toposcope.controller.informer import Cache, Informer, InformerFactory, is_not_found
 from toposcope.integrations.framework.level_requests import (
     LevelRequest,
     ObjectRequests,
@@ -20,10 +20,9 @@ from toposcope.integrations.framework.level_requests import (
     roll_up,
 )
 from toposcope.integrations.watched import WATCHED
-from toposcope.kube.client import ApiClient
 from toposcope.kube.discovery import Served, discover, is_gone
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop, key
+from toposcope.kube.reflector import Raw, key
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.levels import Level
 
@@ -43,18 +42,13 @@ class Requirements:
 
     def __init__(
         self,
-        client: ApiClient,
+        informers: InformerFactory,
         changed: Callable[[], None],
-        stop: Stop,
         kinds: Sequence[WatchedKind] = WATCHED,
-        observer: Observer | None = None,
-        restores: EtcdRestores | None = None,
     ) -> None:
-        self._observer = observer
-        self._restores = restores
-        self._client = client
+        self._factory = informers
+        self._client = informers.client
         self._changed = changed
-        self._stop = stop
         self._kinds = kinds
         self._discovered = False
         self._error = ""
@@ -132,8 +126,7 @@ class Requirements:
             if old is None or old.version != version:
                 log.info("following %s in version %s", kind.name, version)
                 known = old.objects() if old else ()
-                client, changed, stop = self._client, self._changed, self._stop
-                old = _KindInformer(client, kind, version, changed, stop, known, self._observer, self._restores)
+                old = _KindInformer(self._factory, kind, version, self._changed, known)
                 started.append(old)
             now[kind] = old
         self._informers, self._discovered, self._error = now, True, ""
@@ -151,20 +144,15 @@ class _KindInformer(Informer[ObjectRequests]):
 
     def __init__(
         self,
-        client: ApiClient,
+        factory: InformerFactory,
         kind: WatchedKind,
         version: str,
         changed: Callable[[], None],
-        stop: Stop,
         before: Iterable[ObjectRequests],
-        observer: Observer | None,
-        restores: EtcdRestores | None,
     ) -> None:
         cache = _ObjectRequestsCache(kind.name, changed)
         path = f"/apis/{kind.group}/{version}/{kind.plural}"
-        super().__init__(
-            client, path, kind.name, self._decode, cache, cache, stop, observer=observer, restores=restores
-        )
+        super().__init__(factory, path, kind.name, self._decode, cache, cache)
         self.version = version
         self._kind = kind
         self._before = list(before)

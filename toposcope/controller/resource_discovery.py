@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from toposcope.controller.informer import Cache, Informer
+from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
 from toposcope.integrations.watched import PUBLISHED, WATCHED
-from toposcope.kube.client import METADATA, ApiClient
+from toposcope.kube.client import METADATA
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
-from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop
+from toposcope.kube.reflector import Raw
 
 log = logging.getLogger(__name__)
 
@@ -53,16 +53,13 @@ class ResourceDiscovery:
 
     def __init__(
         self,
-        client: ApiClient,
+        informers: InformerFactory,
         workloads: Requirements,
         published: CachedReader | None,
         changed: Callable[[], None],
-        stop: Stop,
         monotonic: Callable[[], float],
-        observer: Observer | None = None,
-        restores: EtcdRestores | None = None,
     ) -> None:
-        self._client = client
+        self._client = informers.client
         self._workloads = workloads
         self._published = published
         self._changed = changed
@@ -71,9 +68,7 @@ class ResourceDiscovery:
         self._due = [monotonic()]
         """When to ask next, soonest first."""
         cache: Cache[str] = Cache(self._on_crd_change)
-        self._crds = Informer(
-            client, _CRDS, "crds", _decode, cache, cache, stop, accept=METADATA, observer=observer, restores=restores
-        )
+        self._crds = Informer(informers, _CRDS, "crds", _decode, cache, cache, METADATA)
 
     def start(self) -> None:
         """Watch the CRDs."""

@@ -16,6 +16,7 @@ from typing import Final
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.election import LeaderElector, Timing
 from toposcope.controller.fence import Fence, FencedClient, Leadership, NoElection
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller, collect_rarely
 from toposcope.controller.metrics import ControllerMetrics, LeaderMetrics, LeaderOnly
 from toposcope.controller.options import LEASE, Options
@@ -78,7 +79,7 @@ def _live(options: Options, cluster: Cluster, stack: contextlib.ExitStack) -> in
     registry.register(LeaderOnly(controller_registry, fence.is_open))
     stop = threading.Event()
     restores = EtcdRestores()
-    published = CachedReader(writer, stop, reader, metrics.watches, restores)
+    published = CachedReader(writer, InformerFactory(reader, stop, metrics.watches, restores))
     reconcilers = _reconcilers(writer, published, options)
     controller = Controller(reader, reconcilers, metrics, options, stop, fence, published=published, restores=restores)
 

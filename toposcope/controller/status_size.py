@@ -4,7 +4,8 @@ The verdict about levels is never cut: the next controller reads it back. Of a s
 nodes; a segment that is left out is a new one to it, and has to last for the grace period.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,11 +25,19 @@ Status = dict[str, Any]
 
 def fit_to_size(status: Status, most: int = MOST_BYTES) -> Status:
     """The status in at most `most` bytes of JSON, as far as leaving out names can achieve that."""
-    steps = (_fewer_names, _short_messages, _no_names, _no_selectors, _shortest_messages, _fewer_needs, _fewer_hints)
-    for smaller in (_unchanged, *steps):
-        status = smaller(status)
+    steps = (
+        partial(_lists_cut, most=_FEW),
+        partial(_messages_cut, most=_SHORT),
+        partial(_lists_cut, most=0),
+        _no_selectors,
+        partial(_messages_cut, most=_SHORTEST),
+        _fewer_needs,
+        _fewer_hints,
+    )
+    for smaller in steps:
         if _fits(status, most):
             return status
+        status = smaller(status)
     while status.get("segments") and not _fits(status, most):
         status = _one_segment_less(status)
     return status
@@ -38,28 +47,16 @@ def _fits(status: Status, most: int) -> bool:
     return len(msgspec.json.encode(status)) <= most
 
 
-def _unchanged(status: Status) -> Status:
-    return status
-
-
-def _fewer_names(status: Status) -> Status:
-    return _lists_cut(status, lambda names: names[:_FEW])
-
-
-def _no_names(status: Status) -> Status:
-    return _lists_cut(status, lambda _: [])
-
-
-def _lists_cut(status: Status, cut: Callable[[list[Any]], list[Any]]) -> Status:
-    levels = [_cut(level, ("missingNodes", "degraded"), cut) for level in status["levels"]]
-    fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), cut)} if "fabric" in status else {}
+def _lists_cut(status: Status, most: int) -> Status:
+    levels = [_cut(level, ("missingNodes", "degraded"), most) for level in status["levels"]]
+    fabric = {"fabric": _cut(status["fabric"], ("splits", "small"), most)} if "fabric" in status else {}
     # One name stays: it shows that the segment's nodes exist and have changed.
-    segments = [_cut(segment, ("firstNodes",), lambda names: names[:1]) for segment in status.get("segments") or ()]
+    segments = [_cut(segment, ("firstNodes",), 1) for segment in status.get("segments") or ()]
     return status | {"levels": levels} | fabric | ({"segments": segments} if segments else {})
 
 
-def _cut(entry: dict[str, Any], fields: Iterable[str], cut: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
-    shorter = {name: cut(entry[name]) for name in fields if name in entry}
+def _cut(entry: dict[str, Any], fields: Iterable[str], most: int) -> dict[str, Any]:
+    shorter = {name: entry[name][:most] for name in fields if name in entry}
     return {name: value for name, value in (entry | shorter).items() if value != []}
 
 
@@ -76,15 +73,11 @@ def _no_selectors(status: Status) -> Status:
 def _one_segment_less(status: Status) -> Status:
     """Sum up the last segment, which has the fewest nodes, with the others."""
     *segments, last = status["segments"]
-    others = status.get("otherSegments") or {"segments": 0, "nodes": 0, "gpus": 0}
-    others = {
-        "segments": others["segments"] + 1,
-        "nodes": others["nodes"] + last["nodes"],
-        "gpus": others["gpus"] + last["gpus"],
-    }
-    return {name: value for name, value in status.items() if name != "segments"} | (
-        {"segments": segments, "otherSegments": others} if segments else {"otherSegments": others}
-    )
+    before = status.get("otherSegments") or {}
+    added = {"segments": 1, "nodes": last["nodes"], "gpus": last["gpus"]}
+    others = {name: before.get(name, 0) + count for name, count in added.items()}
+    left = {name: value for name, value in status.items() if name != "segments"} | {"otherSegments": others}
+    return left | ({"segments": segments} if segments else {})
 
 
 def _fewer_hints(status: Status) -> Status:
@@ -95,14 +88,6 @@ def _fewer_hints(status: Status) -> Status:
 def _fewer_needs(status: Status) -> Status:
     """A cluster has a dozen levels; of sixty-four requested ones most are typos."""
     return status | {name: status[name][:_MOST_NEEDS] for name in ("requiredBy", "preferredBy") if name in status}
-
-
-def _short_messages(status: Status) -> Status:
-    return _messages_cut(status, _SHORT)
-
-
-def _shortest_messages(status: Status) -> Status:
-    return _messages_cut(status, _SHORTEST)
 
 
 def _messages_cut(status: Status, most: int) -> Status:

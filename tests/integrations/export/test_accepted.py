@@ -19,6 +19,7 @@ from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
@@ -103,7 +104,7 @@ def _make(api: ApiUnderTest, name: str, labels: dict[str, str]) -> dict[str, Any
 
 def _controller(client: ApiClient) -> Controller:
     time, stop = Time(), threading.Event()
-    published = CachedReader(client, stop)
+    published = CachedReader(client, InformerFactory(client, stop))
     publishers = make_publishers(published)
     dry_runner = DryRun(published, make_publishers, time)
     reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)

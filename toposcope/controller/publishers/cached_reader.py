@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from toposcope.controller.informer import Cache, Informer
+from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import PublishedKind
 from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
-from toposcope.kube.reflector import EtcdRestores, Observer, Raw, Stop
+from toposcope.kube.reflector import Raw
 
 log = logging.getLogger(__name__)
 
@@ -38,22 +38,12 @@ class WriteNeededError(ToposcopeError):
 class CachedReader:
     """Stands between the publishers and their client: answers reads of watched kinds, and of discovery, from memory.
 
-    `client` sends everything else; `reader` lists and watches. `refresh` and `decide` belong to one thread.
+    `client` sends everything else. `refresh` and `decide` belong to one thread.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        stop: Stop,
-        reader: ApiClient | None = None,
-        observer: Observer | None = None,
-        restores: EtcdRestores | None = None,
-    ) -> None:
-        self._observer = observer
-        self._restores = restores
+    def __init__(self, client: ApiClient, informers: InformerFactory) -> None:
         self._client = client
-        self._reader = reader or client
-        self._stop = stop
+        self._factory = informers
         self._served: Served | None = None
         self._followed: dict[PublishedKind, Informer[Document]] = {}
         self._from_memory = False
@@ -68,7 +58,7 @@ class CachedReader:
         self._served = served
         for kind in PUBLISHED:
             version, old = served.version(kind), self._followed.get(kind)
-            if version is None and old is not None and is_gone(self._reader, old.path):
+            if version is None and old is not None and is_gone(self._factory.client, old.path):
                 log.info("%s is no longer served", old.path)
                 del self._followed[kind]
                 old.end()
@@ -76,19 +66,8 @@ class CachedReader:
             path = f"/apis/{kind.group}/{version}/{kind.plural}"
             if version is not None and (old is None or old.path != path):
                 log.info("following %s", path)
-                index: Cache[Document] = Cache(changed, _alike)
-                name = f"{kind.plural}.{kind.group}"
-                new = Informer(
-                    self._reader,
-                    path,
-                    name,
-                    _decode,
-                    index,
-                    index,
-                    self._stop,
-                    observer=self._observer,
-                    restores=self._restores,
-                )
+                cache: Cache[Document] = Cache(changed, _alike)
+                new = Informer(self._factory, path, f"{kind.plural}.{kind.group}", _decode, cache, cache)
                 self._followed[kind] = new
                 new.start()
                 if old is not None:
