@@ -6,25 +6,20 @@ not scraped, or has not labelled its node yet, does without.
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from itertools import combinations
 from typing import Final, NamedTuple, get_args
 
 import psutil
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-)
+from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from toposcope import __version__
 from toposcope.agent.describe import Description
 from toposcope.agent.fabric import HEALTH_BITS
 from toposcope.agent.metrics import REASONS, AgentMetrics, Outcome
+from toposcope.telemetry.handler import Samples, counter, gauge
 from toposcope.topology.hardware import Fabric, Gpu, GpuFabric, NodeTopology, State
 from toposcope.topology.matrix import nv_links
 
@@ -61,18 +56,15 @@ class AgentCollector(Collector):
 
 
 def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
-    """The agent's probes and writes."""
-    yield _gauge(
+    yield _number(
         "last_successful_probe_timestamp_seconds",
         "When the hardware last answered, in Unix time; 0 until it has.",
-        (),
-        [((), metrics.last_probe)],
+        metrics.last_probe,
     )
-    yield _gauge(
+    yield _number(
         "last_successful_publish_timestamp_seconds",
         "When the Node was last known to be up to date, in Unix time; 0 until it was.",
-        (),
-        [((), metrics.last_publish)],
+        metrics.last_publish,
     )
     durations = metrics.durations
     yield HistogramMetricFamily(
@@ -99,17 +91,10 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
 def _node(description: Description | None) -> Iterator[Metric]:
     """The families of the node, without samples for what is unknown: facts from before a failed probe may be stale."""
     topology = description.topology if description else None
-    expected = description.expected if description else None
     seen = len(topology.gpus) if topology else 0
-    yield _gauge(
-        "gpus_expected",
-        "GPUs on the PCI bus.",
-        (),
-        [] if expected is None else [((), expected)],
-    )
-    yield _gauge(
-        "gpus_seen", "GPUs that NVML sees.", (), [] if description is None or description.problem else [((), seen)]
-    )
+    unknown = description is None or bool(description.problem)
+    yield _number("gpus_expected", "GPUs on the PCI bus.", description.expected if description else None)
+    yield _number("gpus_seen", "GPUs that NVML sees.", None if unknown else seen)
     yield _one_of("node_state", "1 for the state that the node is in", State, _state(description))
     yield _one_of(
         "fabric_state",
@@ -219,7 +204,6 @@ def usage(worker: int | None) -> dict[str, Usage]:
 
 
 def _processes(worker: int | None) -> Iterator[Metric]:
-    """The agent's own processes."""
     processes = usage(worker)
     yield _gauge(
         "process_resident_memory_bytes",
@@ -235,23 +219,19 @@ def _processes(worker: int | None) -> Iterator[Metric]:
     )
 
 
-def _counter(name: str, text: str, label: str, samples: Mapping[str, float]) -> CounterMetricFamily:
-    family = CounterMetricFamily(_PREFIX + name, text, labels=(label,))
-    for value, count in samples.items():
-        family.add_metric((value,), count)
-    return family
+def _counter(name: str, text: str, label: str, counts: Mapping[str, float]) -> Metric:
+    return counter(_PREFIX + name, text, (label,), (((value,), count) for value, count in counts.items()))
 
 
-def _gauge(
-    name: str, text: str, labels: tuple[str, ...], samples: Iterable[tuple[tuple[str, ...], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(_PREFIX + name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
+    return gauge(_PREFIX + name, text, labels, samples)
 
 
-def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> GaugeMetricFamily:
+def _number(name: str, text: str, value: float | None) -> Metric:
+    return _gauge(name, text, (), [] if value is None else [((), value)])
+
+
+def _one_of(name: str, text: str, states: type[StrEnum], state: StrEnum | None) -> Metric:
     """A series for each state, 1 for the one that holds; none while no state is known."""
     samples = [((member.value,), member is state) for member in states] if state is not None else []
     return _gauge(name, f"{text}: {', '.join(states)}.", ("state",), samples)

@@ -223,7 +223,6 @@ def _rail_aligned(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> bool:
 
 
 def _to_nics(matrix: LinkMatrix) -> list[tuple[str, ...]]:
-    """For each GPU its cells to all NICs."""
     gpus = matrix.gpus
     return [row[gpus:] for row in matrix.cells[:gpus]]
 

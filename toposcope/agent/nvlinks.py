@@ -64,8 +64,6 @@ _NO_ADDRESS: Final = "ffffffff:ff:ff.0"
 
 
 class _Ends(NamedTuple):
-    """Where the active links of one GPU end."""
-
     peers: Counter[str]
     into_switches: int
 

@@ -1,11 +1,7 @@
 """A ClusterTopology's spec, read and checked.
 
 The CRD's rules refuse most mistakes at the API server; what gets past them (an older CRD, a server without CEL) is
-found here and reported in conditions instead of crashing anything.
-
-Types are checked here, too, for servers with an older CRD or none.
-
-A field of another type is ignored, and reported.
+found here and reported in conditions instead of crashing anything. A field of another type is ignored, and reported.
 """
 
 import re
@@ -48,14 +44,14 @@ _SPEC: Final[dict[str, Any]] = {
 }
 
 
-class _SaidLevel(msgspec.Struct, frozen=True):
+class _StatusLevel(msgspec.Struct, frozen=True):
     domain: str
     key: str
     available: bool = True
     expired: bool = False
 
 
-class _SaidCondition(msgspec.Struct, frozen=True, rename="camel"):
+class _StatusCondition(msgspec.Struct, frozen=True, rename="camel"):
     type: str
     status: str
     reason: str = ""
@@ -63,16 +59,16 @@ class _SaidCondition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: str = ""
 
 
-class _SaidNeed(msgspec.Struct, frozen=True):
+class _RequiredLevel(msgspec.Struct, frozen=True):
     domain: str
     workloads: int
 
 
-class _SaidPreference(_SaidNeed, frozen=True):
+class _PreferredLevel(_RequiredLevel, frozen=True):
     available: bool
 
 
-class _SaidObject(msgspec.Struct, frozen=True, rename="camel"):
+class _PublishedObject(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str
     kind: str
     name: str
@@ -80,25 +76,20 @@ class _SaidObject(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
 
 
-class _SegmentLevel(msgspec.Struct, frozen=True):
-    domain: str
-    key: str
-
-
-class _SaidSegment(msgspec.Struct, frozen=True, rename="camel"):
+class _StatusSegment(msgspec.Struct, frozen=True, rename="camel"):
     name: str
-    levels: list[_SegmentLevel] | None = None
+    levels: list[_StatusLevel] | None = None
     first_nodes: list[str] | None = None
     node_selector: dict[str, Any] | None = None
 
 
 _STATUS: Final[dict[str, Any]] = {
-    "levels": list[_SaidLevel],
-    "conditions": list[_SaidCondition],
-    "requiredBy": list[_SaidNeed],
-    "preferredBy": list[_SaidPreference],
-    "published": list[_SaidObject],
-    "segments": list[_SaidSegment],
+    "levels": list[_StatusLevel],
+    "conditions": list[_StatusCondition],
+    "requiredBy": list[_RequiredLevel],
+    "preferredBy": list[_PreferredLevel],
+    "published": list[_PublishedObject],
+    "segments": list[_StatusSegment],
 }
 
 

@@ -111,7 +111,6 @@ class _Reading:
         )
 
     def _known_fields(self, node: Node | None, at: str, known: AbstractSet[str]) -> dict[str, Node]:
-        """The valid fields of a mapping."""
         if node is None or _is_null(node):
             return {}
         if not isinstance(node, MappingNode):

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from toposcope import __version__
@@ -15,6 +15,7 @@ from toposcope.controller.topology_metrics import Report, TopologyMetrics
 from toposcope.kube.client import Request
 from toposcope.kube.reflector import RELIST_REASONS
 from toposcope.kube.requests import resource_of, verb_of
+from toposcope.telemetry.handler import counter, gauge
 
 
 class RequestMetrics:
@@ -81,30 +82,26 @@ class WatchMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The metrics; a collection that is no longer watched keeps its counts and loses its timestamp."""
-        lists = CounterMetricFamily(
+        yield counter(
             "toposcope_lists",
             f"Whole reads of a followed collection, by reason: {', '.join(RELIST_REASONS)}.",
-            labels=("resource", "reason"),
+            ("resource", "reason"),
+            _by_name(self._lists, lambda at: (_name(at[0]), at[1])),
         )
-        for labels, count in _by_name(self._lists, lambda at: (_name(at[0]), at[1])):
-            lists.add_metric(labels, count)
-        yield lists
-        events = CounterMetricFamily(
-            "toposcope_watch_events", "Events and bookmarks that came for a followed collection.", labels=("resource",)
-        )
-        for labels, count in _by_name(self._events, lambda path: (_name(path),)):
-            events.add_metric(labels, count)
-        yield events
-        heard = GaugeMetricFamily(
-            "toposcope_watch_last_heard_timestamp_seconds",
-            "When the API server last sent an event or a bookmark for a followed collection.",
-            labels=("resource",),
+        yield counter(
+            "toposcope_watch_events",
+            "Events and bookmarks that came for a followed collection.",
+            ("resource",),
+            _by_name(self._events, lambda path: (_name(path),)),
         )
         # While one version replaces another both are watched for a moment.
         latest = {_name(path): moment for path, moment in sorted(dict(self._heard).items(), key=itemgetter(1))}
-        for name, moment in sorted(latest.items()):
-            heard.add_metric((name,), moment)
-        yield heard
+        yield gauge(
+            "toposcope_watch_last_heard_timestamp_seconds",
+            "When the API server last sent an event or a bookmark for a followed collection.",
+            ("resource",),
+            (((name,), moment) for name, moment in sorted(latest.items())),
+        )
 
 
 Key = TypeVar("Key", str, tuple[str, str])

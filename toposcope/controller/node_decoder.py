@@ -131,12 +131,10 @@ class NodeDecoder:
 
 
 def _ready(conditions: Iterable[_Condition]) -> bool:
-    """Whether the kubelet reports Ready."""
     return "True" in [condition.status for condition in conditions if condition.type == "Ready"]
 
 
 def _hardware(labels: dict[str, str], offered: int) -> Hardware:
-    """The machine, from the agent's labels."""
     domain = labels.get(NVLINK_DOMAIN)
     counted = labels.get(GPUS, "")
     return Hardware(

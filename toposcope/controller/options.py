@@ -1,7 +1,7 @@
 """The controller's command line, shared by `toposcope controller` and `python -m controller`."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
@@ -27,7 +27,8 @@ class Options:
     leader_elect: bool = False
     lease_namespace: str = ""
     """Empty: the pod's own."""
-    lease_seconds: int = Timing().lease
+    lease_duration: int = Timing().lease
+    """Seconds."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,15 +89,4 @@ def options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> O
         parser.error("--leader-elect: a single pass does not wait for its turn; leave out --leader-elect or --once")
     if arguments.lease_duration < SHORTEST_LEASE:
         parser.error(f"--lease-duration {arguments.lease_duration}: must be at least {SHORTEST_LEASE} seconds")
-    return Options(
-        kubeconfig=arguments.kubeconfig,
-        once=arguments.once,
-        debounce=arguments.debounce,
-        metrics_port=arguments.metrics_port,
-        log_format=arguments.log_format,
-        config=arguments.config,
-        dry_run=arguments.dry_run,
-        leader_elect=arguments.leader_elect,
-        lease_namespace=arguments.lease_namespace,
-        lease_seconds=arguments.lease_duration,
-    )
+    return Options(*(getattr(arguments, field.name) for field in fields(Options)))

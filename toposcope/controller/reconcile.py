@@ -17,6 +17,7 @@ from toposcope.controller.events import EventRateLimit, LevelEvent, level_events
 from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
+from toposcope.controller.publishers.objects import Publisher
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
 from toposcope.controller.status import conditions_of, demand_of, status_of
@@ -34,24 +35,6 @@ from toposcope.topology.table import Table, table_of
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "controller"
-
-
-class Publisher(Protocol):
-    """One target of publishing; called in the given order (KAI's after Grove's)."""
-
-    name: str
-    """Its field in `spec.publish`."""
-    group: str
-    """API group of what it writes."""
-
-    def served(self) -> bool:
-        """Whether the API server serves the target's kind. Raises KubeError."""
-
-    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Give the target these levels. Raises KubeError if the server does not answer."""
-
-    def retract(self, topology: Topology) -> Published | None:
-        """Delete what was published before; None if nothing of ours is left. Raises KubeError as above."""
 
 
 class Workloads(Protocol):
@@ -260,7 +243,6 @@ class Reconciler:
             )
 
     def _log_diagnostics(self, topology: Topology, assessment: Assessment) -> None:
-        """Log each diagnostic once."""
         for diagnostic in assessment.diagnostics:
             known = (topology.uid, diagnostic.key, diagnostic.reason)
             if known not in self._logged:
@@ -268,7 +250,6 @@ class Reconciler:
                 log.warning("ClusterTopology %s: %s", topology.name, diagnostic.message)
 
     def _record(self, topology: Topology, due: LevelEvent) -> None:
-        """Log an Event and record it."""
         about = f"{due.regarding['kind']} {due.regarding.get('namespace', '')}/{due.regarding['name']}"
         level = logging.WARNING if due.warning else logging.INFO
         log.log(level, "ClusterTopology %s: %s: %s", topology.name, about, due.note)

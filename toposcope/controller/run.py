@@ -26,7 +26,8 @@ from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
-from toposcope.controller.reconcile import Publisher, Reconciler
+from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import Cluster, load, pod_namespace
 from toposcope.kube.errors import ConfigError, KubeError
@@ -153,7 +154,7 @@ def _print(text: str) -> None:
 
 
 def _timing(options: Options) -> Timing:
-    return Timing.lasting(options.lease_seconds)
+    return Timing.lasting(options.lease_duration)
 
 
 def _elector(

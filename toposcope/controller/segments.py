@@ -32,6 +32,7 @@ from toposcope.topology.hierarchy import MOST_NAMES, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.segments import Path, Segment, Segmentation, divide, whole
 from toposcope.topology.table import Table
+from toposcope.topology.text import listing
 
 log = logging.getLogger(__name__)
 
@@ -279,16 +280,15 @@ def _suggestion(listed: Sequence[ListedSegment], settling: Sequence[Segment]) ->
     if not listed and not settling:
         return None
     if listed:
+        described = [_description(segment.name, segment.nodes, segment.levels) for segment in listed]
         text = (
             "The nodes fall into segments that carry different levels: "
-            f"{_some([_description(s.name, s.nodes, s.levels) for s in listed])}. One ClusterTopology "
+            f"{listing(described, _MOST_DESCRIBED)}. One ClusterTopology "
             "can only have the levels they share: set spec.segments to Auto to get one for each segment, or create "
             "your own with the selectors in status.segments"
         )
     else:
-        text = "The nodes begin to fall into segments: " + _some(
-            [_description(some_names(s.examples, s.nodes), s.nodes, s.levels) for s in settling]
-        )
+        text = "The nodes begin to fall into segments: " + _unnamed(settling)
     return Condition(SEGMENTS_PUBLISHED, "True", "SegmentsOff", text)
 
 
@@ -296,9 +296,8 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
     """Nodes that are in no segment's ClusterTopology, and why."""
     text = ""
     if segments.settling:
-        described = [_description(some_names(s.examples, s.nodes), s.nodes, s.levels) for s in segments.settling]
         grace = topology.spec.get("gracePeriod") or "10m"
-        text += f"; not established yet, because newer than gracePeriod ({grace}): {_some(described)}"
+        text += f"; not established yet, because newer than gracePeriod ({grace}): {_unnamed(segments.settling)}"
     if segments.others:
         text += f"; {len(segments.others)} more segments are left out: {len(segments.listed)} is the limit"
     if segments.unassigned:
@@ -307,14 +306,14 @@ def _about_nodes(topology: Topology, segments: Segments) -> str:
     return text
 
 
+def _unnamed(segments: Sequence[Segment]) -> str:
+    texts = [_description(some_names(s.examples, s.nodes), s.nodes, s.levels) for s in segments]
+    return listing(texts, _MOST_DESCRIBED)
+
+
 def _description(name: str, nodes: int, levels: Sequence[Level]) -> str:
     path = " > ".join(level.domain for level in levels)
     return f"{name} ({nodes} {'node' if nodes == 1 else 'nodes'}: {path})"
-
-
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _MOST_DESCRIBED
-    return ", ".join(texts[:_MOST_DESCRIBED]) + (f" and {more} more" if more > 0 else "")
 
 
 def segments_status(topology: Topology, segments: Segments, children: Sequence[SegmentTopology]) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """Metrics of every ClusterTopology, computed at each scrape: no series outlives its topology, level or domain."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, TypeVar
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from toposcope.api.conditions import Condition
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.health import Health
 from toposcope.integrations.framework.published import Published
+from toposcope.telemetry.handler import Samples, gauge
 from toposcope.topology.hardware import State
 from toposcope.topology.hierarchy import Coverage, LevelSize, level_sizes
 
@@ -68,6 +70,32 @@ _STATUSES: Final = ("True", "False", "Unknown")
 _Sample = tuple[tuple[str, ...], float]
 
 
+_LEVEL: Final = ("topology", "domain")
+_PER_TOPOLOGY: Final[tuple[tuple[str, str, Callable[[Report], int]], ...]] = (
+    ("topology_nodes", "Selected nodes.", lambda report: report.nodes),
+    ("topology_gpus", "GPUs on the selected nodes.", lambda report: report.gpus),
+    (
+        "topology_split_domains",
+        "Chassis in several NVLink fabrics, and fabrics in several cliques.",
+        lambda report: len(report.health.fabric.splits),
+    ),
+    (
+        "topology_small_domains",
+        "NVLink domains with fewer GPUs than most of their siblings have.",
+        lambda report: len(report.health.fabric.small),
+    ),
+)
+_PER_COVERAGE: Final = (
+    ("level_domains", "Domains of the level.", attrgetter("domains")),
+    ("level_nodes", "Selected nodes with the level.", attrgetter("nodes")),
+    ("level_nodes_missing", "Selected nodes without the level.", attrgetter("missing")),
+)
+_PER_SIZE: Final = (
+    ("level_gpus", "GPUs on nodes with the level.", attrgetter("gpus")),
+    ("level_largest_domain_gpus", "GPUs in the largest domain of the level.", attrgetter("largest")),
+)
+
+
 class TopologyMetrics(Collector):
     """Shows `reports`, which the reconcile loop sets; by topology name."""
 
@@ -77,48 +105,26 @@ class TopologyMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """The families; none has a series about a single node."""
         reports = sorted(self.reports.items())
-        topology = ("topology",)
-        level = ("topology", "domain")
-        yield _gauge("topology_nodes", "Selected nodes.", topology, (((n,), r.nodes) for n, r in reports))
-        yield _gauge("topology_gpus", "GPUs on the selected nodes.", topology, (((n,), r.gpus) for n, r in reports))
+        for name, text, number in _PER_TOPOLOGY:
+            yield _gauge(name, text, ("topology",), (((n,), number(r)) for n, r in reports))
         yield _gauge(
             "topology_node_states",
             f"Selected nodes by what their agents say of them: {', '.join(State)}.",
             ("topology", "state"),
             (((n, state.value), r.health.count(state)) for n, r in reports for state in State),
         )
-        yield _gauge(
-            "topology_split_domains",
-            "Chassis in several NVLink fabrics, and fabrics in several cliques.",
-            topology,
-            (((n,), len(r.health.fabric.splits)) for n, r in reports),
-        )
-        yield _gauge(
-            "topology_small_domains",
-            "NVLink domains with fewer GPUs than most of their siblings have.",
-            topology,
-            (((n,), len(r.health.fabric.small)) for n, r in reports),
-        )
-        covered = [((n, c.level.domain), r, c) for n, r in reports for c in r.coverage]
-        yield _gauge("level_domains", "Domains of the level.", level, ((at, c.domains) for at, _, c in covered))
-        yield _gauge("level_nodes", "Selected nodes with the level.", level, ((at, c.nodes) for at, _, c in covered))
-        yield _gauge(
-            "level_nodes_missing", "Selected nodes without the level.", level, ((at, c.missing) for at, _, c in covered)
-        )
+        covered = [((n, c.level.domain), c, r.nodes) for n, r in reports for c in r.coverage]
+        for name, text, count in _PER_COVERAGE:
+            yield _gauge(name, text, _LEVEL, ((at, count(coverage)) for at, coverage, _ in covered))
         yield _gauge(
             "level_coverage_ratio",
             "Share of the selected nodes that carry the level.",
-            level,
-            ((at, c.nodes / r.nodes) for at, r, c in covered if r.nodes),
+            _LEVEL,
+            ((at, coverage.nodes / nodes) for at, coverage, nodes in covered if nodes),
         )
         sizes = [((n, size.level.domain), size) for n, r in reports for size in r.sizes]
-        yield _gauge("level_gpus", "GPUs on nodes with the level.", level, ((at, size.gpus) for at, size in sizes))
-        yield _gauge(
-            "level_largest_domain_gpus",
-            "GPUs in the largest domain of the level.",
-            level,
-            ((at, size.largest) for at, size in sizes),
-        )
+        for name, text, gpus in _PER_SIZE:
+            yield _gauge(name, text, _LEVEL, ((at, gpus(size)) for at, size in sizes))
         yield from _demand(reports)
         yield from _degraded(reports)
         yield _gauge(
@@ -137,7 +143,6 @@ class TopologyMetrics(Collector):
 
 def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
     """What is asked for and what is there: levels in effect, and those that are asked for and not there."""
-    level = ("topology", "domain")
     required: list[_Sample] = []
     workloads: list[_Sample] = []
     available: list[_Sample] = []
@@ -147,10 +152,10 @@ def _demand(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
             required.append(((name, domain), domain in report.required))
             workloads.append(((name, domain), report.required.get(domain, 0)))
             available.append(((name, domain), usable.get(domain, False) and domain not in report.unavailable))
-    yield _gauge("level_required", "1 where the spec or a workload asks for the level, else 0.", level, required)
-    yield _gauge("level_workloads", "Workloads that ask for the level.", level, workloads)
+    yield _gauge("level_required", "1 where the spec or a workload asks for the level, else 0.", _LEVEL, required)
+    yield _gauge("level_workloads", "Workloads that ask for the level.", _LEVEL, workloads)
     yield _gauge(
-        "level_available", "1 where the level is in effect and on a node that takes pods, else 0.", level, available
+        "level_available", "1 where the level is in effect and on a node that takes pods, else 0.", _LEVEL, available
     )
 
 
@@ -167,7 +172,7 @@ def _degraded(reports: Iterable[tuple[str, Report]]) -> Iterator[Metric]:
                 nodes += [((name, domain, worst.name), worst.degraded) for worst in level.worst]
                 rest = level.nodes - sum(worst.degraded for worst in level.worst)
                 nodes += [((name, domain, OTHER), rest)] if rest else []
-    yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", ("topology", "domain"), domains)
+    yield _gauge("degraded_domains", "Domains of the level with degraded nodes.", _LEVEL, domains)
     yield _gauge(
         "degraded_nodes",
         f"Degraded nodes of the worst domains of each level; {OTHER}: those of all others and of domains of one node.",
@@ -184,8 +189,5 @@ def _published(name: str, report: Report) -> Iterator[_Sample]:
             yield (name, group, resource.kind, known), known == state
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Iterable[_Sample]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"toposcope_{name}", text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+def _gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
+    return gauge(f"toposcope_{name}", text, labels, samples)

@@ -24,7 +24,7 @@ from toposcope.placement.sentences import advice, answer, left_out, unit
 from toposcope.placement.verdict import Offer, Remedy, Shortage, Verdict
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import table_of
-from toposcope.topology.hierarchy import Coverage, cover
+from toposcope.topology.hierarchy import Coverage, cover, some_names
 from toposcope.topology.levels import Level
 from toposcope.topology.text import plural
 
@@ -73,14 +73,9 @@ def check_labels(context: Context) -> Step:
 
 
 def _gap(coverage: Coverage, nodes: int) -> str:
-    names = ", ".join(coverage.missing_nodes)
-    more = coverage.missing - len(coverage.missing_nodes)
-    lack = "lacks" if coverage.missing == 1 else "lack"
-    level = coverage.level
-    return (
-        f"{coverage.missing} of {nodes} {plural(nodes, 'node')} {lack} level {level.domain} ({level.key}): {names}"
-        + (f" and {more} more" if more else "")
-    )
+    names = some_names(coverage.missing_nodes, coverage.missing)
+    lack, level = plural(coverage.missing, "lacks", "lack"), coverage.level
+    return f"{coverage.missing} of {nodes} {plural(nodes, 'node')} {lack} level {level.domain} ({level.key}): {names}"
 
 
 def check_availability(context: Context) -> Step:

@@ -85,8 +85,6 @@ def _pod_ref(pod: PodView) -> Ref:
 
 
 class _Owners:
-    """The owner of each object that is known."""
-
     def __init__(self, store: ObjectStore, snapshot: Snapshot) -> None:
         self._owners: dict[Ref, Ref | None] = {}
         for pod in snapshot.pods or ():

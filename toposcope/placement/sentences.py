@@ -1,10 +1,10 @@
 """A verdict in plain sentences: the answer first, then what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from toposcope.placement.verdict import Remedy, Shortage, Verdict
-from toposcope.topology.text import plural
+from toposcope.topology.text import listing, plural
 
 _MOST_NAMES: Final = 5
 _MOST_LINES: Final = 20
@@ -78,13 +78,8 @@ def _remedy(verdict: Verdict, remedy: Remedy) -> str:
     count = f"{len(remedy.nodes)} {plural(len(remedy.nodes), 'node')}"
     act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
     if remedy.pods:
-        act += f" of {_some(remedy.pods)}"
-    return f"would fit if {count} of {verdict.name(remedy.domain)} {act}: {_some(remedy.nodes)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        act += f" of {listing(remedy.pods, _MOST_NAMES)}"
+    return f"would fit if {count} of {verdict.name(remedy.domain)} {act}: {listing(remedy.nodes, _MOST_NAMES)}"
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:
@@ -100,7 +95,7 @@ def reasoning(verdict: Verdict) -> Iterator[str]:
         pods = sum(count for _, count in placed.nodes)
         if pods:
             where = f"{verdict.name(placed.domain)}: " if placed.domain else ""
-            on = _some([name for name, _ in placed.nodes])
+            on = listing([name for name, _ in placed.nodes], _MOST_NAMES)
             yield f"{placed.group.name}: {pods} {plural(pods, 'pod')} in {where}{on}"
     if len(verdict.placed) > _MOST_LINES:
         yield f"and {len(verdict.placed) - _MOST_LINES} more; -o json shows all of them"
@@ -110,4 +105,4 @@ def left_out(verdict: Verdict) -> Iterator[str]:
     """Nodes that were left out, and why."""
     for reason, names in verdict.excluded:
         count = "1 node is" if len(names) == 1 else f"{len(names)} nodes are"
-        yield f"{count} left out: {reason} ({_some(names)})"
+        yield f"{count} left out: {reason} ({listing(names, _MOST_NAMES)})"

@@ -5,12 +5,13 @@ and an agent that starts has its node to label first.
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -65,6 +66,27 @@ def new_registry() -> CollectorRegistry:
     """An empty registry without the `_created` series, which nobody reads and which double every counter's cost."""
     disable_created_metrics()  # type: ignore[no-untyped-call]  # the package leaves it untyped
     return CollectorRegistry()
+
+
+Samples = Iterable[tuple[tuple[str, ...], float]]
+"""Label values, and the number."""
+Family = TypeVar("Family", GaugeMetricFamily, CounterMetricFamily)
+
+
+def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> GaugeMetricFamily:
+    """A gauge with its samples; `labels` are the labels' names."""
+    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
+
+
+def counter(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> CounterMetricFamily:
+    """A counter with its samples; `labels` are the labels' names."""
+    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
+
+
+def _filled(family: Family, samples: Samples) -> Family:
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
 def page(collector: Collector) -> Page:

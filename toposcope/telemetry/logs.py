@@ -1,7 +1,4 @@
-"""One log line for each thing that happened, as text for people or JSON for collectors.
-
-The names of the log's formats, apart from the code so that a command line costs no logging.
-"""
+"""One log line for each thing that happened, as text for people or JSON for collectors."""
 
 import logging
 import sys
@@ -14,8 +11,6 @@ FORMATS: Final = ("text", "json")
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line."""
-
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

@@ -1,8 +1,6 @@
 """How nodes fall into the levels: coverage, domains, and whether the levels nest.
 
 The identity of a domain is the tuple of values from the broadest level down: rack names are reused across blocks.
-
-How many GPUs lie in each domain, counted by columns (see `toposcope.topology.table`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +14,7 @@ from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES, Labelled, NodeFacts
 from toposcope.topology.platforms import PLACEHOLDERS
 from toposcope.topology.table import Table, table_of
+from toposcope.topology.text import listing
 
 MOST_NAMES: Final = 10
 """How many node names a message or status carries: a list of all of them would outgrow etcd's object limit."""
@@ -51,9 +50,8 @@ def level_value(node: Labelled, key: str, placeholders: frozenset[str] = PLACEHO
 
 
 def some_names(names: Sequence[str], total: int | None = None) -> str:
-    """The first names of `total` (default: the given ones) in one line."""
-    more = (len(names) if total is None else total) - len(names[:MOST_NAMES])
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    """The first `MOST_NAMES` names in one line, as in `listing`."""
+    return listing(names, MOST_NAMES, total)
 
 
 def cover(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> tuple[Coverage, ...]:

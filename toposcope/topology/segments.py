@@ -110,7 +110,6 @@ def _path(carried: _Carried, everywhere: _Carried, standing: Mapping[str, str], 
 
 
 def _placeholders(nodes: Table, telling: Iterable[Level]) -> dict[str, tuple[str, ...]]:
-    """The placeholders at these levels, by key."""
     placeholders = {}
     for level in telling:
         unlike = nodes.placeholders.intersection(nodes.labels(level.key))

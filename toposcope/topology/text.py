@@ -4,6 +4,7 @@ JSON by the standard library: the documents are small, and a faster package cost
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 _TYPES: Final = (
@@ -21,6 +22,13 @@ _QUOTED: Final = ("Expected text, got a number", "Expected text, got true or fal
 def plural(count: int, one: str, several: str = "") -> str:
     """Singular or plural: `node`, `nodes`."""
     return one if count == 1 else several or f"{one}s"
+
+
+def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
+    """The first `most` names in one line, and how many more there are of `total` (default: of the given ones)."""
+    shown = names[:most]
+    more = (len(names) if total is None else total) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def printable(text: str, most: int = 200) -> str:

@@ -112,7 +112,6 @@ def assess(
 
 
 def _segment_keys(segments: Segments | None) -> frozenset[str]:
-    """The keys of all levels of all segments."""
     return frozenset(level.key for segment in (segments.listed if segments else ()) for level in segment.levels)
 
 

@@ -19,7 +19,7 @@ from toposcope.topology.hierarchy import MOST_NAMES
 from toposcope.topology.levels import Level
 from toposcope.topology.node import OWN_VALUES, fabric_of
 from toposcope.topology.table import Machines, Table
-from toposcope.topology.text import plural
+from toposcope.topology.text import listing, plural
 
 MOST_FINDINGS: Final = 5
 """How many split or small domains a message or status names."""
@@ -145,7 +145,6 @@ def degraded_levels(levels: Sequence[Level], nodes: Table) -> tuple[DegradedLeve
 
 
 def _of_one_node(values: Sequence[str | None], weights: Sequence[int], wanted: set[str]) -> set[str]:
-    """The wanted values that only one node carries."""
     counts = dict.fromkeys(wanted, 0)
     for value, weight in zip(values, weights, strict=True):
         if value in counts:
@@ -264,32 +263,20 @@ def fabric_condition(report: Health) -> Condition:
 
 def _degraded(count: int, names: Sequence[str]) -> str:
     who = "1 node is degraded" if count == 1 else f"{count} nodes are degraded"
-    return f"{who}: {', '.join(names)}{_more(count - len(names))}; see the annotation {MATRIX} of each for the reason"
+    return f"{who}: {listing(names, MOST_NAMES, count)}; see the annotation {MATRIX} of each for the reason"
 
 
 def _splits(splits: Sequence[Split]) -> str:
-    named = ", ".join(
-        f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)" for split in splits[:MOST_FINDINGS]
-    )
+    named = [f"{split.by} {split.name} ({split.nodes} nodes in {split.domains} domains)" for split in splits]
     what = "1 NVLink domain is split" if len(splits) == 1 else f"{len(splits)} NVLink domains are split"
     return (
-        f"{what}: {named}{_more(len(splits) - MOST_FINDINGS)}; unless a partition is intended, check the fabric "
-        "state of the nodes that left"
+        f"{what}: {listing(named, MOST_FINDINGS)}; unless a partition is intended, check the fabric state of the "
+        "nodes that left"
     )
 
 
 def _smalls(small: Sequence[Small]) -> str:
-    named = ", ".join(
-        f"{domain.name} ({domain.gpus} {plural(domain.gpus, 'GPU')}, usual {domain.usual})"
-        for domain in small[:MOST_FINDINGS]
-    )
-    what = (
-        "1 NVLink domain is smaller than its siblings"
-        if len(small) == 1
-        else f"{len(small)} NVLink domains are smaller than their siblings"
-    )
-    return f"{what}: {named}{_more(len(small) - MOST_FINDINGS)}"
-
-
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
+    named = [f"{one.name} ({one.gpus} {plural(one.gpus, 'GPU')}, usual {one.usual})" for one in small]
+    several = f"{len(small)} NVLink domains are smaller than their siblings"
+    what = plural(len(small), "1 NVLink domain is smaller than its siblings", several)
+    return f"{what}: {listing(named, MOST_FINDINGS)}"

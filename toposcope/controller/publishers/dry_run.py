@@ -8,12 +8,13 @@ shown as unified diffs of the objects' YAML, without what servers fill in.
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.backoff import Clock
+from toposcope.controller.publishers.objects import Publisher
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Caller, Request, find
 from toposcope.kube.errors import ApiError, KubeError
@@ -62,27 +63,10 @@ _FRESH: Final = 60.0
 _MAX_KEPT: Final = 64
 
 
-class DryRunnable(Protocol):
-    """The part of a publisher that a dry run uses."""
-
-    @property
-    def name(self) -> str:
-        """Its field in `spec.publish`."""
-
-    def served(self) -> bool:
-        """Whether its kind is served."""
-
-    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
-        """Make the target have `levels`."""
-
-    def retract(self, topology: Topology) -> Published | None:
-        """Delete what was published."""
-
-
 class DryRun:
     """Runs the publishers that `make` returns for a client: new ones each time, so that none waits for anything."""
 
-    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[DryRunnable]], monotonic: Clock) -> None:
+    def __init__(self, client: Caller, make: Callable[[Caller], Sequence[Publisher]], monotonic: Clock) -> None:
         self._trials = _Trials(client, monotonic)
         self._make = make
 
@@ -103,7 +87,7 @@ class DryRun:
         api_version, kind = str(gone.before["apiVersion"]), str(gone.before["kind"])
         return _report(trial, Published(api_version, kind, topology.name))
 
-    def _prepare(self, name: str) -> "tuple[_Trial, DryRunnable]":
+    def _prepare(self, name: str) -> "tuple[_Trial, Publisher]":
         trial = _Trial(self._trials)
         publisher = next(made for made in self._make(trial) if made.name == name)
         publisher.served()  # determines the version of Kueue's

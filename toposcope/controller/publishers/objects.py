@@ -1,7 +1,7 @@
 """What all publishers do at the API server: ask what it serves, try a new object, delete one that nobody holds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -10,6 +10,8 @@ from toposcope.controller.publishers.backoff import Backoff
 from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.kube.client import Caller, Request, find
 from toposcope.kube.errors import ApiError
+from toposcope.topology.levels import Level
+from toposcope.topology.text import listing
 
 Holders = Callable[[Mapping[str, Any]], list[str]]
 """Who must let go of an object before it can be deleted, each as `ResourceFlavor gpu` or `finalizer NAME`."""
@@ -18,6 +20,24 @@ Holders = Callable[[Mapping[str, Any]], list[str]]
 _MAX_NAME: Final = 240
 _MAX_LISTED: Final = 5
 _SOON: Final = 1.0
+
+
+class Publisher(Protocol):
+    """One target of publishing; called in the given order (KAI's after Grove's)."""
+
+    name: str
+    """Its field in `spec.publish`."""
+    group: str
+    """API group of what it writes."""
+
+    def served(self) -> bool:
+        """Whether the API server serves the target's kind. Raises KubeError."""
+
+    def publish(self, topology: Topology, levels: Sequence[Level]) -> Published:
+        """Give the target these levels. Raises KubeError if the server does not answer."""
+
+    def retract(self, topology: Topology) -> Published | None:
+        """Delete what was published before; None if nothing of ours is left. Raises KubeError as above."""
 
 
 def served_resources(client: Caller, api_version: str) -> frozenset[str]:
@@ -42,12 +62,6 @@ def is_terminating(document: Mapping[str, Any]) -> bool:
     return "deletionTimestamp" in document["metadata"]
 
 
-def listing(names: Sequence[str]) -> str:
-    """The first few names in one line."""
-    more = len(names) - _MAX_LISTED
-    return ", ".join(names[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
 def remove(
     client: Caller, target: Target, document: Mapping[str, Any], why: str, holders: Sequence[str]
 ) -> Published | None:
@@ -59,7 +73,9 @@ def remove(
     metadata = document["metadata"]
     if not is_terminating(document):
         if holders:
-            return target.not_in_sync("Waiting", f"waits to be deleted {why}; still held by {listing(holders)}")
+            return target.not_in_sync(
+                "Waiting", f"waits to be deleted {why}; still held by {listing(holders, _MAX_LISTED)}"
+            )
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -96,5 +112,5 @@ def retract(client: Caller, target: Target, topology: Topology, holders: Holders
 def terminating(target: Target, document: Mapping[str, Any], holders: Sequence[str], again_in: float) -> Published:
     """The object is being deleted but still exists, and what holds it."""
     held = list(dict.fromkeys((*finalizers(document), *holders)))
-    text = "is being deleted" + (f"; still held by {listing(held)}" if held else "")
+    text = "is being deleted" + (f"; still held by {listing(held, _MAX_LISTED)}" if held else "")
     return target.not_in_sync("Waiting", text, again_in)
