@@ -197,14 +197,8 @@ class TestWatches:
     @pytest.mark.parametrize(
         "line",
         [
-            b"",
-            b"{",
-            b"[]",
-            b'{"type":1}',
-            b'{"type":"ADDED"}',
-            b'{"type":"\xff"}',
-            b"[" * 10**5,
-            *(b'{"type":"%s","object":%s' % each for each in product(KINDS, BROKEN)),
+            *(b"", b"{", b"[]", b'{"type":1}', b'{"type":"ADDED"}', b'{"type":"\xff"}', b"[" * 10**5),
+            *(b'{"type":"%s","object":%s' % part for part in product(KINDS, BROKEN)),
         ],
     )
     def test_garbage_is_an_error_and_the_watch_is_made_anew(self, line: bytes) -> None:

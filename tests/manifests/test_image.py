@@ -6,12 +6,11 @@ import tomllib
 from tests.manifests.support import Manifests
 from tests.support.paths import ROOT
 
-REPO = ROOT
-RECIPE = (REPO / "Dockerfile").read_text().splitlines()
+RECIPE = (ROOT / "Dockerfile").read_text().splitlines()
 
 
 def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
-    project = tomllib.loads((REPO / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = {
         "pyproject.toml",
         "hatch_build.py",
@@ -21,12 +20,12 @@ def test_the_build_sees_all_that_the_wheel_is_made_of() -> None:
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"],
         *project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"],
     }
-    lines = (REPO / ".dockerignore").read_text().splitlines()
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert {line[1:] for line in lines if line.startswith("!")} == wanted
 
 
 def test_the_entry_point_is_a_command_of_the_project() -> None:
-    scripts = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["scripts"]
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert 'ENTRYPOINT ["toposcope"]' in RECIPE
     assert "toposcope" in scripts
 
@@ -48,15 +47,15 @@ def test_the_page_is_built_from_its_lock_file_alone_and_ends_in_the_wheel() -> N
     assert any(line.startswith("RUN npm ci --ignore-scripts") for line in RECIPE)
     assert "COPY --from=page /src/toposcope/ui/static toposcope/ui/static" in RECIPE
     assert "ENV TOPOSCOPE_RELEASE=1" in RECIPE
-    ignored = (REPO / ".dockerignore").read_text().splitlines()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {"toposcope/ui/page/node_modules", "toposcope/ui/static"} <= set(ignored)
-    assert (REPO / "toposcope" / "ui" / "page" / "package-lock.json").exists()
+    assert (ROOT / "toposcope" / "ui" / "page" / "package-lock.json").exists()
 
 
 def test_the_build_is_what_the_tests_run_and_both_stages_agree_on_the_bytecode() -> None:
     steps = [line.removeprefix("RUN ") for line in RECIPE if line.startswith("RUN image/")]
     assert steps == [f"image/assemble.sh {step} /opt/toposcope" for step in ("dependencies", "program")]
-    script = (REPO / "image" / "assemble.sh").read_text().splitlines()
+    script = (ROOT / "image" / "assemble.sh").read_text().splitlines()
     (settings,) = (line.removeprefix("export ") for line in script if line.startswith("export PYTHON"))
     assert f"ENV {settings}" in RECIPE
     assert f"COPY --from=build {steps[0].split()[-1]} /opt/toposcope" in RECIPE
@@ -68,14 +67,14 @@ def test_nothing_in_the_recipe_is_started_by_a_shell_at_run_time() -> None:
 
 
 def test_the_image_holds_what_the_programs_need_in_a_pod() -> None:
-    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["dependencies"]
-    lines = (REPO / "image" / "runtime.in").read_text().splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    lines = (ROOT / "image" / "runtime.in").read_text().splitlines()
     needed = {line for line in lines if not line.startswith("#")}
     assert {re.split(r"[<>=]", left)[0] for left in set(project) - needed} == {"kubernetes"}
     assert needed <= set(project)
     # The same versions as everywhere else.
     pins = [
-        set(re.findall(r"^([\w.-]+==[^\s;\\]+)", (REPO / path).read_text(), re.MULTILINE))
+        set(re.findall(r"^([\w.-]+==[^\s;\\]+)", (ROOT / path).read_text(), re.MULTILINE))
         for path in ("image/runtime.lock", "requirements.lock")
     ]
     assert pins[0] <= pins[1]

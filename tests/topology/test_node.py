@@ -13,20 +13,11 @@ def test_a_fabric_spans_nodes(value: str) -> None:
     assert fabric_of(value) == value[:36]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "",
-        "node-7",
-        UUID,
-        "00000000-0000-0000-0000-000000000000.32766",
-        f"{UUID}.",
-        f"{UUID}.x",
-        f"{UUID}.1.2",
-        f"g{UUID[1:]}.1",
-        "ip-10-0-120-34.eu-central-1.compute.internal",
-        f"{UUID}.\u0661",
-    ],
-)
+NO_FABRIC = (UUID, "00000000-0000-0000-0000-000000000000.32766", f"g{UUID[1:]}.1")
+NAMES = ("", "node-7", "ip-10-0-120-34.eu-central-1.compute.internal")
+NO_CLIQUE = (f"{UUID}.", f"{UUID}.x", f"{UUID}.1.2", f"{UUID}.\u0661")
+
+
+@pytest.mark.parametrize("value", [*NAMES, *NO_FABRIC, *NO_CLIQUE])
 def test_a_name_does_not(value: str) -> None:
     assert not spans_nodes(value)

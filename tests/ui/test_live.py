@@ -48,8 +48,7 @@ class Watching:
 @pytest.fixture
 def watching(api: ApiUnderTest) -> Iterator[Watching]:
     """A node and a ClusterTopology, watched."""
-    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifests.cluster_topology_crd())
-    wait_until(lambda: api.request("GET", PATH)[0] == 200, "ClusterTopologies are served")
+    api.install_crd(manifests.cluster_topology_crd())
     api.create(PATH, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}})
     api.create(NODES, node("n1", labels=LABELS))
     found = Watching(api)

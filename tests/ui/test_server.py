@@ -93,26 +93,19 @@ def test_the_content_security_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "status"),
+    ("status", "hosts"),
     [
-        ("127.0.0.1", 200),
-        ("127.0.0.1:8470", 200),
-        ("localhost:1", 200),
-        ("LOCALHOST", 200),
-        ("[::1]:8470", 200),
-        ("evil.example", 421),
-        ("127.0.0.1.evil.example", 421),
-        ("localhost:80@evil.example", 421),
-        ("", 421),
+        (200, ["127.0.0.1", "127.0.0.1:8470", "localhost:1", "LOCALHOST", "[::1]:8470"]),
+        (421, ["evil.example", "127.0.0.1.evil.example", "localhost:80@evil.example", "", "10.1.2.3:8470"]),
     ],
 )
-def test_only_names_of_this_machine_are_served(server: Served, host: str, status: int) -> None:
-    assert server.ask("/api/search?q=", Host=host)[0] == status
+def test_only_names_of_this_machine_are_served(server: Served, status: int, hosts: list[str]) -> None:
+    asked = {host: server.ask("/api/search?q=", Host=host)[0] for host in hosts}
+    assert asked == dict.fromkeys(hosts, status)
 
 
 def test_probes_may_use_the_address_of_a_pod(server: Served) -> None:
     assert server.ask("/healthz", Host="10.1.2.3:8470")[0] == 200
-    assert server.ask("/api/snapshot", Host="10.1.2.3:8470")[0] == 421
 
 
 def test_an_allowed_host_name(tmp_path: Path) -> None:
