@@ -1,27 +1,23 @@
 """Dynamo's DynamoGraphDeployment: each rule kept and broken, in Dynamo's own words."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.workloads import accepted
+from tests.support.api import ApiUnderTest
+from tests.support.upstream_crds import described, upstream_crd
+from tests.support.workloads import KNOWN, LEVELS, RACK, ZONE, accepted, understood
+from tests.support.workloads import said as said_with_severity
 from toposcope.integrations.dynamo.workload import SYSTEM as DYNAMO
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
-from toposcope.topology.levels import Level
-
-ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
-HOST = Level("host", "kubernetes.io/hostname")
-KNOWN = ClusterFacts(
-    {"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key})
-)
 
 ALPHA, BETA = "v1alpha1", "v1beta1"
 BOTH = pytest.mark.parametrize("version", [ALPHA, BETA])
 NAME = {ALPHA: "topologyProfile", BETA: "clusterTopologyName"}
 TOP = "spec.topologyConstraint"
-GPUS = {"nvidia.com/gpu": "8"}
 
 
 def deployment(version: str, top: Any = None, decode: Any = None, prefill: Any = None) -> dict[str, Any]:
@@ -60,12 +56,15 @@ def on(version: str, domain: str | None = None, topology: str = "cluster") -> di
     return {NAME[version]: topology} | ({"packDomain": domain} if domain is not None else {})
 
 
+def constrained(version: str, top: tuple[str, ...] | None, decode: str | None) -> dict[str, Any]:
+    """A deployment with the domain (and the topology) of the whole, and the domain of the decode workers."""
+    whole = on(version, *top) if top is not None else None
+    return deployment(version, whole, {"packDomain": decode} if decode else None)
+
+
 def field(version: str, component: str) -> str:
-    where = (
-        f"services.{component}"
-        if version == ALPHA
-        else f"components[{['frontend', 'prefill', 'decode'].index(component)}]"
-    )
+    number = ["frontend", "prefill", "decode"].index(component)
+    where = f"services.{component}" if version == ALPHA else f"components[{number}]"
     return f"spec.{where}.topologyConstraint"
 
 
@@ -92,25 +91,18 @@ def test_the_tree_of_a_deployment(version: str) -> None:
 
 
 @BOTH
-def test_a_component_without_a_constraint_stays_where_the_deployment_stays(version: str) -> None:
-    workload = accepted(read(deployment(version, on(version, "rack"))))
-    (whole,) = workload.groups
-    assert whole.required == RACK
-    assert all(group.required is None for group in whole.groups)
-
-
-@BOTH
-def test_components_alone_can_be_constrained(version: str) -> None:
-    workload = accepted(read(deployment(version, on(version), {"packDomain": "rack"})))
-    (whole,) = workload.groups
-    assert whole.required is None
-    assert [group.required for group in whole.groups] == [None, None, RACK]
-
-
-@BOTH
-def test_without_constraints_there_is_no_topology(version: str) -> None:
-    workload = accepted(read(deployment(version)))
-    assert workload.topology is None
+@pytest.mark.parametrize(
+    ("top", "decode", "whole", "groups"),
+    [(("rack",), None, RACK, [None] * 3), ((), "rack", None, [None, None, RACK]), (None, None, None, [None] * 3)],
+    ids=["deployment only", "component only", "none"],
+)
+def test_where_constraints_stand(
+    version: str, top: tuple[str, ...] | None, decode: str | None, whole: Any, groups: Any
+) -> None:
+    workload = accepted(read(constrained(version, top, decode)))
+    assert workload.topology == ("cluster" if top is not None else None)
+    assert workload.groups[0].required == whole
+    assert [group.required for group in workload.groups[0].groups] == groups
 
 
 AVAILABLE = 'does not exist in ClusterTopologyBinding "cluster"; available domains: [host rack zone]'
@@ -136,23 +128,35 @@ def test_what_is_refused_of_the_deployment(
     top = {"packDomain": pack} | ({NAME[version]: name} if name else {})
     reading = read(deployment(version, top, {"packDomain": "host"}))
     where = f"{TOP}.{NAME[version] if at == 'name' else at}"
-    assert reading.workload is not None
-    assert not reading.workload.placeable
-    assert reading.workload.notes
+    workload = understood(reading)
+    assert (workload.placeable, bool(workload.notes)) == (False, True)
     assert (where, message) in said(reading)
     assert fix in next(finding.fix for finding in reading.findings if finding.field == where)
 
 
 @BOTH
-def test_an_empty_name(version: str) -> None:
-    path = f"{TOP}.{NAME[version]}"
-    assert said(read(deployment(version, on(version, "rack", "")))) == [
-        (path, f"{path} in body should be at least 1 chars long")
-    ]
+@pytest.mark.parametrize(
+    ("top", "decode", "at", "message"),
+    [
+        (("rack", ""), None, "name", "{path} in body should be at least 1 chars long"),
+        ((), None, "packDomain", "is required when no component topologyConstraint is set"),
+        (("rack",), "zone", "decode", 'must be equal to or narrower than the deployment-level domain "rack"'),
+        (("rack",), "rack", "decode", ""),
+        (("zone",), "spine", "decode", AVAILABLE),
+    ],
+    ids=["empty name", "no domain at all", "broader component", "equal component", "unknown component domain"],
+)
+def test_rules_of_names_and_domains(
+    version: str, top: tuple[str, ...], decode: str | None, at: str, message: str
+) -> None:
+    places = {"name": f"{TOP}.{NAME[version]}", "packDomain": f"{TOP}.packDomain"}
+    path = places.get(at) or f"{field(version, 'decode')}.packDomain"
+    expected = [(path, message.format(path=path) if at == "name" else message)] if message else []
+    assert said(read(constrained(version, top, decode))) == expected
 
 
 @BOTH
-def test_the_name_of_the_other_version_is_told(version: str) -> None:
+def test_the_name_of_the_other_version_is_recognised(version: str) -> None:
     other = NAME[BETA if version == ALPHA else ALPHA]
     (finding,) = read(deployment(version, {other: "cluster", "packDomain": "rack"})).findings
     assert (finding.field, finding.fix) == (f"{TOP}.{NAME[version]}", f"this version calls {other!r} {NAME[version]!r}")
@@ -163,26 +167,6 @@ def test_a_component_needs_the_deployment_to_name_the_topology(version: str) -> 
     (finding,) = read(deployment(version, None, {"packDomain": "rack"})).findings
     assert (finding.field, finding.message) == (TOP, "is required when any component topology constraint is set")
     assert NAME[version] in finding.fix
-
-
-@BOTH
-def test_some_domain_is_needed(version: str) -> None:
-    message = "is required when no component topologyConstraint is set"
-    assert said(read(deployment(version, on(version)))) == [(f"{TOP}.packDomain", message)]
-
-
-@BOTH
-def test_a_component_is_not_kept_together_more_broadly(version: str) -> None:
-    message = 'must be equal to or narrower than the deployment-level domain "rack"'
-    reading = read(deployment(version, on(version, "rack"), {"packDomain": "zone"}))
-    assert said(reading) == [(f"{field(version, 'decode')}.packDomain", message)]
-    assert said(read(deployment(version, on(version, "rack"), {"packDomain": "rack"}))) == []
-
-
-@BOTH
-def test_a_component_domain_that_does_not_exist(version: str) -> None:
-    reading = read(deployment(version, on(version, "zone"), {"packDomain": "spine"}))
-    assert said(reading) == [(f"{field(version, 'decode')}.packDomain", AVAILABLE)]
 
 
 @pytest.mark.parametrize(("version", "message"), [(ALPHA, "Required value"), (BETA, AVAILABLE)])
@@ -208,9 +192,9 @@ def test_without_grove_nothing_is_kept_together(version: str) -> None:
     document["metadata"]["annotations"] = {"nvidia.com/enable-grove": "False"}
     reading = read(document)
     assert [(finding.severity, finding.rule) for finding in reading.findings] == [("warning", "dynamo/grove-pathway")]
-    assert reading.workload is not None
-    assert reading.workload.topology is None
-    assert all(group.required is None for group, _ in reading.workload.groups[0].everything())
+    workload = understood(reading)
+    assert workload.topology is None
+    assert all(group.required is None for group, _ in workload.groups[0].everything())
     document["metadata"]["annotations"]["nvidia.com/enable-grove"] = "true"
     assert "dynamo/topology-exists" in {finding.rule for finding in read(document).findings}
 
@@ -233,12 +217,11 @@ IMMUTABLE = (
     ],
 )
 def test_constraints_do_not_change(version: str, top: tuple[str, ...] | None, decode: str | None, at: str) -> None:
-    known = ClusterFacts({**KNOWN.topologies, "other": TopologyLevels("other", (ZONE, RACK, HOST))})
+    known = ClusterFacts({**KNOWN.topologies, "other": TopologyLevels("other", LEVELS)})
     before = deployment(version, on(version, "zone"), {"packDomain": "rack"})
     assert read(before, copy.deepcopy(before), known).findings == ()
-    after = deployment(version, on(version, *top) if top else None, {"packDomain": decode} if decode else None)
     where = TOP if at == TOP else field(version, "decode")
-    assert (where, IMMUTABLE) in said(read(after, before, known))
+    assert (where, IMMUTABLE) in said(read(constrained(version, top, decode), before, known))
 
 
 def test_the_version_of_the_api_is_no_change() -> None:
@@ -271,3 +254,136 @@ def test_a_quantity_in_dynamos_own_form_is_named_where_it_stands() -> None:
         "spec.services.prefill.resources.limits.gpu",
         "spec.services.prefill.resources.limits.custom.rdma/ib",
     ]
+
+
+@pytest.mark.real_api("lengths of text")
+@pytest.mark.parametrize("source", [described, upstream_crd])
+@pytest.mark.parametrize("version", NAME)
+def test_the_crd_and_we_say_the_same(api: ApiUnderTest, version: str, source: Callable[[str], dict[str, Any]]) -> None:
+    api.install_crd(source(f"dynamo-dynamographdeployments-{version}-reduced"))
+    path = f"/apis/nvidia.com/{version}/namespaces/default/dynamographdeployments"
+    name, rack = NAME[version], {"packDomain": "rack"}
+    for top, worker in (
+        ({name: "cluster", "packDomain": "Rack"}, None),
+        ({name: "cluster", "packDomain": ""}, None),
+        ({name: "", "packDomain": "rack"}, None),
+        ({"packDomain": "rack"}, None),
+        ({name: "cluster"}, {"packDomain": "-rack"}),
+        ({name: "cluster"}, {}),
+        ({name: "cluster"}, rack),
+        ({name: "cluster", "packDomain": "rack"}, rack),
+    ):
+        document = deployment(version, top, worker)
+        document["metadata"]["namespace"] = "default"
+        findings = read(document).findings
+        code, answer = api.request("POST", f"{path}?dryRun=All", document)
+        if code != 201:
+            assert code == 422, answer
+            assert any(finding.message in answer["message"] for finding in findings), (answer["message"], findings)
+        by_crd = {"dynamo/domain-pattern", "dynamo/topology-name", "dynamo/component-domain"}
+        assert (code == 201) == by_crd.isdisjoint(finding.rule for finding in findings), (answer, findings)
+
+
+ONLY_ZONES = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK))}, frozenset({ZONE.key}))
+POLICY = "spec.experimental.kvTransferPolicy"
+
+
+def transferred(
+    policy: Any, version: str = BETA, before: Any = None, grove: str = "true"
+) -> list[tuple[str, str, str]]:
+    """The findings on a deployment with this policy, which had another one `before`."""
+
+    def document(transfer: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": f"nvidia.com/{version}",
+            "kind": "DynamoGraphDeployment",
+            "metadata": {"name": "llm", "annotations": {"nvidia.com/enable-grove": grove}},
+            "spec": {"experimental": {"kvTransferPolicy": transfer}},
+        }
+
+    reading = read(document(policy), document(before) if before else None, ONLY_ZONES)
+    assert all(finding.fix for finding in reading.findings)
+    return said_with_severity(reading)
+
+
+@pytest.mark.parametrize(
+    ("version", "policy"),
+    [
+        (BETA, {"clusterTopologyName": "cluster", "domain": "zone", "enforcement": "required"}),
+        (BETA, {"labelKey": ZONE.key, "domain": "zone"}),
+        (BETA, {"labelKey": ZONE.key, "domain": "zone", "enforcement": "preferred", "preferredWeight": 0.85}),
+        (ALPHA, {"labelKey": ZONE.key, "domain": "anything"}),
+    ],
+)
+def test_policies_that_keep_the_rules(version: str, policy: dict[str, Any]) -> None:
+    assert transferred(policy, version) == []
+
+
+ONE_OF = "exactly one of labelKey or clusterTopologyName is required"
+NOT_FOUND = "references a ClusterTopologyBinding resource that was not found"
+UNHEARD = "so workers will not know their domain"
+
+
+@pytest.mark.parametrize(
+    ("policy", "severity", "at", "message"),
+    [
+        ({"domain": "zone"}, "error", "", ONE_OF),
+        ({"labelKey": ZONE.key, "clusterTopologyName": "cluster", "domain": "zone"}, "error", "", ONE_OF),
+        ({"labelKey": ZONE.key}, "error", ".domain", "Required value"),
+        ({"clusterTopologyName": "other", "domain": "zone"}, "error", ".clusterTopologyName", NOT_FOUND),
+        (
+            {"clusterTopologyName": "cluster", "domain": "spine"},
+            "error",
+            ".domain",
+            'does not exist in ClusterTopologyBinding "cluster"; available domains: [rack zone]',
+        ),
+        (
+            {"clusterTopologyName": "cluster", "domain": "rack"},
+            "warning",
+            ".domain",
+            f"no node carries the label 'example.com/rack', {UNHEARD}",
+        ),
+        (
+            {"labelKey": "topology.kubernetes.io/zones", "domain": "zone"},
+            "warning",
+            ".labelKey",
+            f"no node carries the label 'topology.kubernetes.io/zones', {UNHEARD}",
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "enforcement": "preferred"},
+            "error",
+            "",
+            "preferredWeight is required when enforcement is preferred",
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "preferredWeight": 0.5},
+            "error",
+            "",
+            "preferredWeight may only be set when enforcement is preferred",
+        ),
+    ],
+)
+def test_policies_that_break_one(policy: dict[str, Any], severity: str, at: str, message: str) -> None:
+    assert transferred(policy) == [(severity, POLICY + at, message)]
+
+
+def test_the_older_version_knows_labels_only() -> None:
+    assert transferred({"domain": "zone"}, ALPHA) == [("error", f"{POLICY}.labelKey", "Required value")]
+
+
+def test_a_topology_needs_grove() -> None:
+    message = 'requires the Grove pathway; remove or unset annotation "nvidia.com/enable-grove" (currently "false")'
+    policy = {"clusterTopologyName": "cluster", "domain": "zone"}
+    assert ("error", f"{POLICY}.clusterTopologyName", message) in transferred(policy, grove="false")
+    assert transferred({"labelKey": ZONE.key, "domain": "zone"}, grove="false") == []
+
+
+def test_a_policy_does_not_change() -> None:
+    policy = {"labelKey": ZONE.key, "domain": "zone"}
+    assert transferred(policy, before={**policy, "enforcement": "required"}) == []
+    ((severity, field, message),) = transferred(policy, before={**policy, "domain": "rack"})
+    assert (severity, field) == ("error", POLICY)
+    assert message == (
+        "is immutable and cannot be added, removed, or changed after creation; "
+        "delete and recreate the DynamoGraphDeployment to change the KV transfer policy"
+    )

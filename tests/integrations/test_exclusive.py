@@ -144,10 +144,10 @@ def test_racks_that_hold_other_groups_are_left_out() -> None:
         lws(leader_worker_set(1, 2, {GROUPS: RACK.key}), known=running(GROUP_KEY)),
         jobs(jobset(replicated("a", 1, 2), annotations={JOBS: RACK.key}), running(JOB_KEY, "other")),
     ):
-        assert reading.workload is not None
-        (group,) = reading.workload.groups
+        workload = understood(reading)
+        (group,) = workload.groups
         assert {pods.node_filter.terms for pods in group.pods} == {((taken,),)}
-        assert reading.workload.notes[0].startswith("domains of level rack left out")
+        assert workload.notes[0].startswith("domains of level rack left out")
 
 
 def test_groups_in_other_namespaces_do_not_count_for_a_leader_worker_set() -> None:

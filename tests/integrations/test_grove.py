@@ -5,33 +5,30 @@ from typing import Any
 
 import pytest
 
-from tests.support.workloads import accepted
-from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import ClusterFacts, Reading
+from tests.support.workloads import HOST, KNOWN, RACK, ZONE, accepted
+from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.grove.workload import SYSTEM as GROVE
-from toposcope.topology.levels import Level
 
-ZONE, RACK = Level("zone", "topology.kubernetes.io/zone"), Level("rack", "example.com/rack")
-HOST = Level("host", "kubernetes.io/hostname")
-KNOWN = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))})
+MUST_HAVE_HOST = {"pack": {"required": "host"}}
 
 
-def pod_clique_set(**template: Any) -> dict[str, Any]:
-    """One scaling group of two cliques, and a clique of its own."""
-    cliques = [clique("router"), clique("leader"), clique("worker", 3)]
-    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2}
-    body = {"cliques": cliques, "podCliqueScalingGroups": [group], **template}
+def pod_clique_set(top: Any = None, decode: Any = None, **parts: Any) -> dict[str, Any]:
+    """One scaling group `decode` of two cliques, and a clique of its own; each with a constraint, or None."""
+    cliques = [clique(name, 3 if name == "worker" else 1, parts.get(name)) for name in ("router", "leader", "worker")]
+    group = {"name": "decode", "cliqueNames": ["leader", "worker"], "replicas": 2, "topologyConstraint": decode}
+    template = {"cliques": cliques, "podCliqueScalingGroups": [group], "topologyConstraint": top}
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
         "metadata": {"name": "llm", "namespace": "ml"},
-        "spec": {"replicas": 2, "template": body},
+        "spec": {"replicas": 2, "template": template},
     }
 
 
-def clique(name: str, replicas: int = 1, **more: Any) -> dict[str, Any]:
+def clique(name: str, replicas: int, constraint: Any) -> dict[str, Any]:
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
-    return {"name": name, "spec": {"replicas": replicas, "podSpec": {"containers": [container]}}, **more}
+    spec = {"replicas": replicas, "podSpec": {"containers": [container]}}
+    return {"name": name, "spec": spec, "topologyConstraint": constraint}
 
 
 def packed(domain: str, **more: Any) -> dict[str, Any]:
@@ -47,11 +44,7 @@ def said(reading: Reading) -> list[tuple[str, str]]:
 
 
 def test_the_tree_of_a_set() -> None:
-    document = pod_clique_set(topologyConstraint=packed("zone"))
-    document["spec"]["template"]["podCliqueScalingGroups"][0]["topologyConstraint"] = {
-        "pack": {"required": "rack", "preferred": "host"}
-    }
-    workload = accepted(read(document))
+    workload = accepted(read(pod_clique_set(packed("zone"), {"pack": {"required": "rack", "preferred": "host"}})))
     assert (workload.handle, workload.topology) == ("podcliqueset/llm -n ml", "cluster")
     (top,) = workload.groups
     assert (top.copies, top.required) == (2, ZONE)
@@ -104,21 +97,20 @@ TOP = "spec.template.topologyConstraint"
     ],
 )
 def test_what_grove_refuses(constraint: dict[str, Any], field: str, message: str) -> None:
-    reading = read(pod_clique_set(topologyConstraint=constraint))
+    reading = read(pod_clique_set(constraint))
     assert said(reading) == [(field, message)]
     assert reading.findings[0].severity == "error"
     assert reading.findings[0].fix
 
 
 def test_the_fix_offers_the_name_that_was_meant() -> None:
-    assert read(pod_clique_set(topologyConstraint=packed("rak"))).findings[0].fix == "did you mean 'rack'?"
-    by_key = read(pod_clique_set(topologyConstraint=packed("example.com/rack"))).findings[0]
+    assert read(pod_clique_set(packed("rak"))).findings[0].fix == "did you mean 'rack'?"
+    by_key = read(pod_clique_set(packed("example.com/rack"))).findings[0]
     assert by_key.fix == "Grove takes the domain: write 'rack'"
 
 
 def test_a_part_is_not_kept_together_more_broadly_than_the_whole() -> None:
-    document = pod_clique_set(topologyConstraint=packed("rack"))
-    document["spec"]["template"]["cliques"][0]["topologyConstraint"] = packed("zone")
+    document = pod_clique_set(packed("rack"), router=packed("zone"))
     message = (
         "PodCliqueSet topology constraint domain 'rack' is narrower than "
         "PodClique 'router' topology constraint domain 'zone'"
@@ -127,10 +119,7 @@ def test_a_part_is_not_kept_together_more_broadly_than_the_whole() -> None:
 
 
 def test_a_clique_is_compared_with_its_scaling_group_first() -> None:
-    document = pod_clique_set(topologyConstraint=packed("zone"))
-    template = document["spec"]["template"]
-    template["podCliqueScalingGroups"][0]["topologyConstraint"] = packed("host")
-    template["cliques"][1]["topologyConstraint"] = packed("rack")
+    document = pod_clique_set(packed("zone"), packed("host"), leader=packed("rack"))
     message = (
         "PodCliqueScalingGroup 'decode' topology constraint domain 'host' is narrower than "
         "PodClique 'leader' topology constraint domain 'rack'"
@@ -139,8 +128,7 @@ def test_a_clique_is_compared_with_its_scaling_group_first() -> None:
 
 
 def test_one_topology_for_all() -> None:
-    document = pod_clique_set(topologyConstraint=packed("zone"))
-    document["spec"]["template"]["cliques"][0]["topologyConstraint"] = packed("rack", topologyName="other")
+    document = pod_clique_set(packed("zone"), router=packed("rack", topologyName="other"))
     message = (
         "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
     )
@@ -148,23 +136,19 @@ def test_one_topology_for_all() -> None:
 
 
 def test_a_clique_inherits_the_topology_of_its_scaling_group() -> None:
-    document = pod_clique_set()
-    template = document["spec"]["template"]
-    template["podCliqueScalingGroups"][0]["topologyConstraint"] = packed("rack")
-    template["cliques"][1]["topologyConstraint"] = {"pack": {"required": "host"}}
-    assert read(document).findings == ()
-    template["cliques"][0]["topologyConstraint"] = {"pack": {"required": "host"}}
+    assert read(pod_clique_set(None, packed("rack"), leader=MUST_HAVE_HOST)).findings == ()
+    document = pod_clique_set(None, packed("rack"), leader=MUST_HAVE_HOST, router=MUST_HAVE_HOST)
     assert [finding.rule for finding in read(document).findings] == ["grove/topology-name"]
 
 
 def test_a_preferred_level_that_is_not_narrower_has_no_effect() -> None:
     constraint = {"topologyName": "cluster", "pack": {"required": "rack", "preferred": "zone"}}
-    (finding,) = read(pod_clique_set(topologyConstraint=constraint)).findings
+    (finding,) = read(pod_clique_set(constraint)).findings
     assert (finding.severity, finding.rule) == ("warning", "grove/preferred-no-effect")
 
 
 def test_constraints_do_not_change_once_the_set_exists() -> None:
-    before = pod_clique_set(topologyConstraint=packed("zone"))
+    before = pod_clique_set(packed("zone"))
     after = copy.deepcopy(before)
     assert read(after, before).findings == ()
     after["spec"]["template"]["topologyConstraint"]["pack"]["required"] = "rack"
@@ -172,7 +156,7 @@ def test_constraints_do_not_change_once_the_set_exists() -> None:
 
 
 def test_an_old_set_keeps_its_pack_domain() -> None:
-    document = pod_clique_set(topologyConstraint={"topologyName": "cluster", "packDomain": "rack"})
+    document = pod_clique_set({"topologyName": "cluster", "packDomain": "rack"})
     assert read(document, copy.deepcopy(document)).findings == ()
 
 

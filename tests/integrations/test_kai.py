@@ -159,8 +159,7 @@ def test_rules(document: Object, severity: str, field: str, message: str, fix: s
     assert (severity, field, message) in said(reading)
     assert fix in [finding.fix for finding in reading.findings if finding.field == field]
     if severity == "error":
-        assert reading.workload is not None
-        assert reading.workload.groups[0].total() == {"pods": 4, GPU: 32}
+        assert understood(reading).groups[0].total() == {"pods": 4, GPU: 32}
 
 
 @pytest.mark.parametrize("annotations", [placed("rack"), placed(RACK.key, topology="other"), placed(ZONE.key, "rak")])
@@ -180,8 +179,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
     reading = read(workload("apps/v1", "Deployment", spec, placed(RACK.key)))
     message = "KAI makes a PodGroup of each pod of a Deployment, so this keeps no two of them together"
     assert said(reading) == [("warning", f"{OWN}[{REQUIRED}]", message)]
-    assert reading.workload is not None
-    (group,) = reading.workload.groups
+    (group,) = understood(reading).groups
     assert (group.copies, group.total()["pods"]) == (3, 1)
     assert read(workload("apps/v1", "StatefulSet", spec, placed(RACK.key))).findings == ()
 

@@ -19,6 +19,7 @@ from tests.support.workloads import (
     replicated,
     said,
     template,
+    understood,
     workload,
 )
 from toposcope.integrations.framework.constraints import Group
@@ -114,10 +115,9 @@ def test_a_pod_group_stands_for_all_its_pods() -> None:
     annotations = {REQUIRED: RACK.key, PREFIX + "pod-group-total-count": "6"}
     labels = {**QUEUE, PREFIX + "pod-group-name": "g"}
     reading = read(workload("v1", "Pod", template()["spec"], annotations, **labels))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.groups[0].total()["pods"] == 6
-    assert reading.workload.notes == ("counted as 6 pods like this one, the whole pod group",)
+    whole = accepted(reading)
+    assert whole.groups[0].total()["pods"] == 6
+    assert whole.notes == ("counted as 6 pods like this one, the whole pod group",)
     annotations[PREFIX + "pod-group-total-count"] = "six"
     wrong = read(workload("v1", "Pod", template()["spec"], annotations, **labels))
     assert [finding.rule for finding in wrong.findings] == ["kueue/pod-group"]
@@ -267,8 +267,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
     spec = {"replicas": 3, "template": template(8, {REQUIRED: RACK.key})}
     reading = read(workload("apps/v1", "Deployment", spec, None, **QUEUE))
     assert [finding.rule for finding in reading.findings] == ["kueue/each-pod-alone"]
-    assert reading.workload is not None
-    (group,) = reading.workload.groups
+    (group,) = understood(reading).groups
     assert (group.copies, group.total()["pods"]) == (3, 1)
 
 
@@ -279,27 +278,24 @@ def test_every_topology_with_the_levels_may_be_meant() -> None:
         "c": TopologyLevels("c", (RACK, HOST), "Topology"),
     }
     reading = read(job({REQUIRED: RACK.key}), ClusterFacts(topologies))
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.topology == "a"
+    whole = accepted(reading)
+    assert whole.topology == "a"
     assert [alternative.topology for alternative in reading.alternatives] == ["c"]
-    assert reading.workload.notes == ("the ResourceFlavor decides which topology it is: a, c",)
+    assert whole.notes == ("the ResourceFlavor decides which topology it is: a, c",)
 
 
 def test_room_is_not_claimed_for_levels_that_are_not_understood() -> None:
     for annotations in ({REQUIRED: "rack"}, {REQUIRED: RACK.key, SLICE: ZONE.key, SIZE: "2"}):
-        reading = read(job(annotations))
-        assert reading.workload is not None
-        assert not reading.workload.placeable
-        assert reading.workload.notes == ("room is not checked before the levels are right",)
+        whole = understood(read(job(annotations)))
+        assert not whole.placeable
+        assert whole.notes == ("room is not checked before the levels are right",)
 
 
 def test_levels_of_several_topologies() -> None:
     topologies = {"a": TopologyLevels("a", (ZONE, HOST)), "b": TopologyLevels("b", (RACK, HOST))}
     reading = read(job({REQUIRED: ZONE.key, SLICE: RACK.key, SIZE: "2"}), ClusterFacts(topologies))
     assert [(finding.rule, finding.severity) for finding in reading.findings] == [("kueue/one-topology", "warning")]
-    assert reading.workload is not None
-    assert not reading.workload.placeable
+    assert not understood(reading).placeable
 
 
 def test_where_no_topology_is_known_nothing_is_claimed() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.osmo_documents import RACK, ZONE, asks, pool, read, said, workflow
-from tests.support.workloads import accepted
+from tests.support.workloads import accepted, understood
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.node_affinity import Expression
@@ -60,14 +60,8 @@ def test_preferred_groups() -> None:
 
 def test_what_a_resource_takes() -> None:
     document = workflow({"a": "default"}, {"default": []})
-    document["workflow"]["resources"]["default"] = {
-        "cpu": 4,
-        "memory": "16Gi",
-        "storage": "1Gi",
-        "gpu": 2,
-        "platform": "h100",
-        "nodesExcluded": ["bad-1"],
-    }
+    sizes = {"cpu": 4, "memory": "16Gi", "storage": "1Gi", "gpu": 2}
+    document["workflow"]["resources"]["default"] = {**sizes, "platform": "h100", "nodesExcluded": ["bad-1"]}
     workload = accepted(read(document))
     (pods,) = workload.groups[0].pods
     assert dict(pods.requests) == {"cpu": 4000, "memory": 16 << 30, "ephemeral-storage": 1 << 30, "nvidia.com/gpu": 2}
@@ -79,8 +73,7 @@ def test_each_group_of_tasks_is_placed_by_itself() -> None:
     document["workflow"]["groups"].append({"name": "then", "tasks": [{"name": "b", "resource": "r"}]})
     document["workflow"]["tasks"] = [{"name": "alone", "resource": "r"}]
     reading = read(document)
-    assert reading.workload is not None
-    handles = [workload.handle for workload in (reading.workload, *reading.stages)]
+    handles = [workload.handle for workload in (understood(reading), *reading.stages)]
     assert handles == ["workflow/llm, group train", "workflow/llm, group then", "workflow/llm, group alone"]
 
 
@@ -122,8 +115,7 @@ def test_all_tasks_of_a_group_use_the_same_keys() -> None:
     reading = read(workflow({"a": "one", "b": "other"}, resources))
     message = f"{KEYS}['rack, zone', 'zone']. {ADVICE}"
     assert said(reading) == [("osmo/same-keys", "workflow.groups[0].tasks", message)]
-    assert reading.workload is not None
-    assert not reading.workload.placeable
+    assert not understood(reading).placeable
 
 
 def test_a_key_that_stands_there_twice() -> None:
@@ -142,8 +134,7 @@ def test_resources_beside_the_workflow_are_not_read_by_osmo() -> None:
     document["resources"] = document["workflow"].pop("resources")
     reading = read(document)
     assert [finding.rule for finding in reading.findings] == ["osmo/resources"]
-    assert reading.workload is not None
-    assert reading.workload.groups[0].groups[0].required == RACK
+    assert understood(reading).groups[0].groups[0].required == RACK
 
 
 def test_which_pool() -> None:
@@ -159,9 +150,7 @@ def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:
     known = ClusterFacts({"cluster": TopologyLevels("cluster", (ZONE, RACK))})
     reading = OSMO.read(document, known)
     assert [(finding.severity, finding.rule) for finding in reading.findings] == [("advice", "osmo/pool-unknown")]
-    assert reading.workload is not None
-    assert reading.workload.groups[0].groups[0].required == RACK
-    assert any("stand in" in note for note in reading.workload.notes)
-    unknown = OSMO.read(workflow({"a": "r"}, {"r": [asks("gpu-clique")]}), known).workload
-    assert unknown is not None
-    assert not unknown.placeable
+    workload = understood(reading)
+    assert workload.groups[0].groups[0].required == RACK
+    assert any("stand in" in note for note in workload.notes)
+    assert not understood(OSMO.read(workflow({"a": "r"}, {"r": [asks("gpu-clique")]}), known)).placeable

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integrations.osmo_documents import RACK, SPINE, ZONE, asks, read, said, workflow
+from tests.support.workloads import understood
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -56,8 +57,7 @@ def test_a_group_that_is_both_required_and_preferred() -> None:
     ((rule, _, message),) = said(reading)
     assert rule == "osmo/mixed-requirement"
     assert message == "group 'm' is both required and preferred; OSMO uses the first of its tasks: preferred"
-    assert reading.workload is not None
-    assert reading.workload.groups[0].groups[0].required == RACK
+    assert understood(reading).groups[0].groups[0].required == RACK
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_tasks_without_requirements(groups: list[str], where: str) -> None:
     assert message == f"tasks without topology {where}: loose"
 
 
-LADDER = TopologyLevels("pool", (ZONE, SPINE, RACK))
+LEVELS = TopologyLevels("pool", (ZONE, SPINE, RACK))
 
 
 Kept = list[tuple[set[int], Requirement]]
@@ -114,19 +114,19 @@ def members(paths: list[list[Requirement]], at: tuple[str, ...]) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
-    chance = random.Random(seed)
-    levels = [level for level in LADDER.levels if chance.random() < 0.8] or [RACK]
+    rng = random.Random(seed)
+    levels = [level for level in LEVELS.levels if rng.random() < 0.8] or [RACK]
     kinds: dict[tuple[str, ...], bool] = {}
     paths = []
-    for _ in range(chance.randint(1, 6)):
+    for _ in range(rng.randint(1, 6)):
         path: list[Requirement] = []
         for level in levels:
-            names = (*(requirement.group for requirement in path), chance.choice("xy"))
-            required = kinds.setdefault(names, chance.random() < 0.5)
+            names = (*(requirement.group for requirement in path), rng.choice("xy"))
+            required = kinds.setdefault(names, rng.random() < 0.5)
             path.append(Requirement(Field(None), level.domain, names[-1], required, level))
         paths.append(path)
     tasks = [Task(str(number), Pods("p", 1, ()), tuple(path)) for number, path in enumerate(paths)]
-    gone = {branch.path for branch, _ in lost(tree_of(tasks, LADDER))}
+    gone = {branch.path for branch, _ in lost(tree_of(tasks, LEVELS))}
     kept = podgroup(paths)
     expected = set()
     for path in paths:
@@ -139,4 +139,4 @@ def test_what_is_lost_is_what_the_podgroup_does_not_say(seed: int) -> None:
 
 
 def rank(requirement: Requirement) -> int:
-    return LADDER.rank(requirement.level) if requirement.level else 0
+    return LEVELS.rank(requirement.level) if requirement.level else 0

@@ -114,10 +114,3 @@ def test_missing_fields_and_too_many_keys() -> None:
     many = [Level(f"l{number}", f"example.com/l{number}") for number in range(17)]
     text = "KAI's Topology, which OSMO makes of these keys, takes 16 levels; here are 17"
     assert ("error", KEYS, text) in said(pool(*many))
-
-
-@pytest.mark.parametrize("broken", [None, 7, "text", [], {"a": 1}, [7], [{"key": 1, "label": []}]])
-def test_any_garbage_is_survived(broken: Any) -> None:
-    for document in ({"topology_keys": broken}, {"pools": {"a": {"topology_keys": broken}}}, {"pools": broken}):
-        POOL.claims(document)
-        POOL.read(document, with_documents(KNOWN, [document, {"scheduler_settings": broken}]))

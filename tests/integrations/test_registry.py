@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.workloads import (
     GPU,
@@ -12,11 +13,13 @@ from tests.support.workloads import (
     RACK,
     ZONE,
     Object,
+    accepted,
     job,
     jobset,
     leader_worker_set,
     replicated,
     template,
+    understood,
     workload,
 )
 from toposcope.integrations.registry import readings, with_documents
@@ -52,13 +55,10 @@ def test_who_reads_what(document: Object, expected: list[str]) -> None:
 def test_each_answer_leaves_the_others_aside_and_says_so() -> None:
     document = jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE)
     kueue, exclusive = readings(document, KNOWN)
-    assert kueue.workload is not None
-    assert exclusive.workload is not None
-    assert kueue.workload.notes[-1].startswith("JobSet asks for a placement of these pods too")
-    assert exclusive.workload.notes[-1].startswith("Kueue asks for a placement of these pods too")
+    assert understood(kueue).notes[-1].startswith("JobSet asks for a placement of these pods too")
+    assert understood(exclusive).notes[-1].startswith("Kueue asks for a placement of these pods too")
     (alone,) = readings(job(4, KAI), KNOWN)
-    assert alone.workload is not None
-    assert alone.workload.notes == ()
+    assert understood(alone).notes == ()
 
 
 def test_what_is_wrong_with_a_template_is_said_once() -> None:
@@ -74,17 +74,15 @@ def test_the_items_of_a_list(kind: str | None) -> None:
     wrong = job(4, {**KAI, "kai.scheduler/topology": "other"})
     document = {"apiVersion": "v1", "kind": kind, "items": [job(2), 7, workload("v1", "ConfigMap", {}), wrong]}
     plain, kai = readings(document, KNOWN)
-    assert plain.workload is not None
-    assert plain.workload.system == "Kubernetes"
+    assert understood(plain).system == "Kubernetes"
     assert [finding.field for finding in kai.findings] == ["items[3].metadata.annotations[kai.scheduler/topology]"]
 
 
 def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
     (reading,) = readings(leader_worker_set(3, 5), KNOWN)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert (reading.workload.topology, reading.workload.handle) == (None, "leaderworkerset/train -n ml")
-    (group,) = reading.workload.groups
+    workload = accepted(reading)
+    assert (workload.topology, workload.handle) == (None, "leaderworkerset/train -n ml")
+    (group,) = workload.groups
     assert (group.copies, group.unconstrained, group.total()) == (3, True, {"pods": 5, GPU: 33})
 
 
@@ -104,6 +102,50 @@ RUNAI = workload(
     "kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template()}}}
 )
 RUNAI["metadata"]["namespace"] = "runai-team"
+WRITTEN = """
+apiVersion: grove.io/v1alpha1
+kind: PodCliqueSet
+metadata: {name: train, namespace: ml, annotations: {}, labels: {}}
+spec:
+  replicas: 2
+  template:
+    topologyConstraint: {topologyName: cluster, pack: {required: zone, preferred: rack}}
+    podCliqueScalingGroups: [{name: g, cliqueNames: [a], topologyConstraint: {packDomain: rack}, replicas: 2}]
+    cliques: [{name: a, topologyConstraint: {pack: {}}, spec: {podSpec: {containers: [{name: c}]}}}]
+---
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: train, namespace: ml, annotations: {}, labels: {}}
+spec:
+  topologyConstraint: {topologyProfile: cluster, packDomain: rack}
+  services:
+    decode:
+      multinode: {nodeCount: 2}
+      topologyConstraint: {packDomain: host}
+      resources: {limits: {gpu: "8", gpuType: nvidia.com/gpu, custom: {rdma/ib: "1"}}}
+      extraPodSpec: {mainContainer: {resources: {requests: {cpu: "1"}}}}
+---
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: train, namespace: ml, annotations: {nvidia.com/enable-grove: "true"}, labels: {}}
+spec:
+  topologyConstraint: {clusterTopologyName: cluster}
+  components: [{name: a, topologyConstraint: {packDomain: rack}, podTemplate: {spec: {containers: [{name: c}]}}}]
+  experimental: {kvTransferPolicy: {clusterTopologyName: cluster, domain: rack}}
+---
+{name: network, clusterId: c, levels: [example.com/rack]}
+---
+{pools: {p: {backend: b, topology_keys: [{key: rack, label: example.com/rack}]}}}
+---
+{name: b, scheduler_settings: {scheduler_type: kai}}
+---
+workflow:
+  name: w
+  pool: p
+  tasks: [{name: alone, resource: r}]
+  groups: [{name: g, tasks: [{name: t, resource: r}]}]
+  resources: {r: {gpu: 8, nodesExcluded: [n], topology: [{key: rack, group: g}]}}
+"""
 VALID = (
     RUNAI,
     job(4, KAI, {**KUEUE, **SLICED}),
@@ -118,46 +160,7 @@ VALID = (
     workload("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK.key, "alias": "shelf"}]}),
     workload("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"count": 2, "topologyRequest": REQUEST}]}),
     workload("kueue.x-k8s.io/v1beta1", "Topology", {"levels": [{"nodeLabel": RACK.key}]}),
-    workload(
-        "grove.io/v1alpha1",
-        "PodCliqueSet",
-        {
-            "replicas": 2,
-            "template": {
-                "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "zone", "preferred": "rack"}},
-                "podCliqueScalingGroups": [
-                    {"name": "g", "cliqueNames": ["a"], "topologyConstraint": {"packDomain": "rack"}, "replicas": 2}
-                ],
-                "cliques": [{"name": "a", "topologyConstraint": {"pack": {}}, "spec": {"podSpec": template()["spec"]}}],
-            },
-        },
-    ),
     workload("kueue.x-k8s.io/v1beta2", "ResourceFlavor", {"topologyName": "t", "nodeLabels": {"a": "b"}}),
-    workload(
-        "nvidia.com/v1alpha1",
-        "DynamoGraphDeployment",
-        {
-            "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "rack"},
-            "services": {
-                "decode": {
-                    "multinode": {"nodeCount": 2},
-                    "topologyConstraint": {"packDomain": "host"},
-                    "resources": {"limits": {"gpu": "8", "gpuType": "nvidia.com/gpu", "custom": {"rdma/ib": "1"}}},
-                    "extraPodSpec": {"mainContainer": {"resources": {"requests": {"cpu": "1"}}}},
-                }
-            },
-        },
-    ),
-    workload(
-        "nvidia.com/v1beta1",
-        "DynamoGraphDeployment",
-        {
-            "topologyConstraint": {"clusterTopologyName": "cluster"},
-            "components": [{"name": "a", "topologyConstraint": {"packDomain": "rack"}, "podTemplate": template()}],
-            "experimental": {"kvTransferPolicy": {"clusterTopologyName": "cluster", "domain": "rack"}},
-        },
-        {"nvidia.com/enable-grove": "true"},
-    ),
     workload(
         "leaderworkerset.x-k8s.io/v1",
         "LeaderWorkerSet",
@@ -169,17 +172,7 @@ VALID = (
         },
         KAI,
     ),
-    {"name": "network", "clusterId": "c", "levels": [RACK.key]},
-    {"pools": {"p": {"backend": "b", "topology_keys": [{"key": "rack", "label": RACK.key}]}}},
-    {
-        "workflow": {
-            "name": "w",
-            "pool": "p",
-            "tasks": [{"name": "alone", "resource": "r"}],
-            "groups": [{"name": "g", "tasks": [{"name": "t", "resource": "r"}]}],
-            "resources": {"r": {"gpu": 8, "nodesExcluded": ["n"], "topology": [{"key": "rack", "group": "g"}]}},
-        }
-    },
+    *yaml.safe_load_all(WRITTEN),
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.workloads import accepted
+from tests.support.workloads import Object, accepted, understood, workload
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.registry import readings, with_documents
@@ -16,9 +16,9 @@ from toposcope.topology.levels import Level
 BLOCK = Level("block", "cloud.provider.com/topology-block")
 RACK = Level("rack", "cloud.provider.com/topology-rack")
 HOST = Level("host", "kubernetes.io/hostname")
-LADDER = TopologyLevels("pool-a", (BLOCK, RACK, HOST))
-KNOWN = ClusterFacts({"pool-a": LADDER}, frozenset({BLOCK.key, RACK.key, HOST.key}))
-TWO = ClusterFacts({"pool-a": LADDER, "pool-b": TopologyLevels("pool-b", (RACK, HOST))}, KNOWN.node_labels)
+LEVELS = TopologyLevels("pool-a", (BLOCK, RACK, HOST))
+KNOWN = ClusterFacts({"pool-a": LEVELS}, frozenset({BLOCK.key, RACK.key, HOST.key}))
+TWO = ClusterFacts({"pool-a": LEVELS, "pool-b": TopologyLevels("pool-b", (RACK, HOST))}, KNOWN.node_labels)
 
 TOPOLOGY, REQUIRED = "kai.scheduler/topology", "kai.scheduler/topology-required-placement"
 PREFERRED, SEGMENT = "kai.scheduler/topology-preferred-placement", "kai.scheduler/segment-size"
@@ -36,21 +36,12 @@ def training(annotations: dict[str, str] | None = None, workers: int = 3, **part
         "Master": {"replicas": 1, "template": parts.get("master", template())},
         "Worker": {"replicas": workers, "template": parts.get("worker", template())},
     }
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": "train", "namespace": "runai-team", "annotations": annotations or {}},
-        "spec": {"pytorchReplicaSpecs": roles},
-    }
+    return in_project(workload("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": roles}, annotations))
 
 
-def serving(annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    return {
-        "apiVersion": "leaderworkerset.x-k8s.io/v1",
-        "kind": "LeaderWorkerSet",
-        "metadata": {"name": "serve", "namespace": "runai-team", "annotations": annotations or {}},
-        "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": template()}},
-    }
+def in_project(document: Object) -> Object:
+    document["metadata"]["namespace"] = "runai-team"
+    return document
 
 
 def read(document: dict[str, Any], known: ClusterFacts = KNOWN) -> Reading:
@@ -64,21 +55,19 @@ def rules(reading: Reading) -> list[tuple[str, str]]:
 def test_distributed_workloads_prefer_the_lowest_level() -> None:
     document = training()
     before = copy.deepcopy(document)
-    reading = read(document)
+    read_workload = accepted(read(document))
     assert document == before
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert (reading.workload.system, reading.workload.topology) == ("Run:ai", "pool-a")
-    (whole,) = reading.workload.groups
+    assert (read_workload.system, read_workload.topology) == ("Run:ai", "pool-a")
+    (whole,) = read_workload.groups
     assert (whole.required, whole.preferred) == (None, HOST)
     assert whole.total() == {"pods": 4, "nvidia.com/gpu": 32}
-    assert "then goes upward" in reading.workload.notes[0]
+    assert "then goes upward" in read_workload.notes[0]
 
 
 def test_a_leader_worker_set_is_placed_replica_by_replica() -> None:
-    workload = read(serving()).workload
-    assert workload is not None
-    (replica,) = workload.groups
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 4, "workerTemplate": template()}}
+    document = in_project(workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec))
+    (replica,) = understood(read(document)).groups
     assert (replica.preferred, replica.copies, replica.total()["pods"]) == (HOST, 2, 4)
 
 
@@ -92,27 +81,13 @@ def test_a_leader_worker_set_is_placed_replica_by_replica() -> None:
     ],
 )
 def test_what_is_asked_stands(annotations: dict[str, str], required: Level, preferred: Level) -> None:
-    workload = accepted(read(training(annotations)))
-    (whole,) = workload.groups
+    (whole,) = accepted(read(training(annotations))).groups
     assert (whole.required, whole.preferred) == (required, preferred)
-
-
-@pytest.mark.parametrize("preferred", [RACK.key, BLOCK.key])
-def test_preferred_at_or_above_required_has_no_effect(preferred: str) -> None:
-    reading = read(training({TOPOLOGY: "pool-a", REQUIRED: RACK.key, PREFERRED: preferred}))
-    (finding,) = reading.findings
-    assert (finding.severity, finding.rule) == ("warning", "kai/preferred-no-effect")
-    assert finding.message == (
-        f"preferred {preferred!r} is not narrower than required {RACK.key!r}, so it has no effect"
-    )
-    assert reading.workload is not None
-    assert reading.workload.groups[0].preferred is None
 
 
 def test_segments_prefer_the_lowest_level_too() -> None:
     worker = template(**{SEGMENT: "2"})
-    workload = accepted(read(training(workers=4, worker=worker)))
-    (whole,) = workload.groups
+    (whole,) = accepted(read(training(workers=4, worker=worker))).groups
     segments = [group for group, _ in whole.everything() if group.name == "segment"]
     assert [(segment.copies, segment.preferred, segment.total()["pods"]) for segment in segments] == [(2, HOST, 2)]
 
@@ -120,12 +95,8 @@ def test_segments_prefer_the_lowest_level_too() -> None:
 def test_which_topology() -> None:
     reading = read(training(), TWO)
     assert rules(reading) == [("advice", "runai/topology-unknown")]
-    assert reading.workload is not None
-    assert reading.workload.topology is None
-    named = read(training({TOPOLOGY: "pool-b"}), TWO)
-    assert named.findings == ()
-    assert named.workload is not None
-    assert named.workload.topology == "pool-b"
+    assert understood(reading).topology is None
+    assert accepted(read(training({TOPOLOGY: "pool-b"}), TWO)).topology == "pool-b"
 
 
 @pytest.mark.parametrize("annotations", [{TOPOLOGY: "pool-x"}, {TOPOLOGY: "pool-x", REQUIRED: RACK.key}])
@@ -142,17 +113,9 @@ def test_one_node_pool() -> None:
 
 
 def test_what_is_not_distributed_is_left_alone() -> None:
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "j", "namespace": "runai-team"},
-        "spec": {"parallelism": 4, "template": template()},
-    }
+    job = in_project(workload("batch/v1", "Job", {"parallelism": 4, "template": template()}))
     for document in (job, training(workers=0)):
-        reading = read(document)
-        assert reading.findings == ()
-        assert reading.workload is not None
-        assert reading.workload.topology is None
+        assert accepted(read(document)).topology is None
 
 
 def test_which_documents_are_run_ais() -> None:
@@ -185,11 +148,9 @@ def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
     assert NETWORK_TOPOLOGY.claims(document)
     assert said(document) == []
     known = with_documents(ClusterFacts(node_labels=KNOWN.node_labels), [document, training()])
-    reading = read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)
-    assert reading.findings == ()
-    assert reading.workload is not None
-    assert reading.workload.groups[0].required is not None
-    assert reading.workload.groups[0].required.key == RACK.key
+    (whole,) = accepted(read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)).groups
+    assert whole.required is not None
+    assert whole.required.key == RACK.key
 
 
 @pytest.mark.parametrize(
