@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.support.saved import Object, cluster_topology, demo_nodes
-from toposcope.cli.main import main
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request, Response
 from toposcope.simulator.manifests import cluster_topology_crd
@@ -83,27 +83,22 @@ def work(folder: Path, *names: str) -> str:
 
 
 def test_of_a_running_cluster_the_objects_there_count(
-    where: list[str], asked: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    where: list[str], asked: list[tuple[str, str]], tmp_path: Path, toposcope: Command
 ) -> None:
     file = work(tmp_path, "llm", "new")
-    assert main(["check", "-f", file, *where]) == 1
-    assert capsys.readouterr().out.count(CHANGED) == 1
+    assert toposcope(f"check -f {file}", *where, code=1).out.count(CHANGED) == 1
     sets = [path.rpartition("/")[2] for _, path in asked if "/podcliquesets" in path]
     assert sets == ["llm", "new"]
     assert {method for method, _ in asked} == {"GET"}
-    main(["check", "-f", file, *where, "--against", "none"])
-    assert CHANGED not in capsys.readouterr().out
+    assert CHANGED not in toposcope(f"check -f {file}", *where, "--against", "none", code=1).out
 
 
-def test_a_file_counts_more_than_the_cluster(
-    where: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_counts_more_than_the_cluster(where: list[str], tmp_path: Path, toposcope: Command) -> None:
     file = work(tmp_path, "llm")
-    main(["check", "-f", file, *where, "--against", "live", "--against", file])
-    assert CHANGED not in capsys.readouterr().out
+    assert CHANGED not in toposcope(f"check -f {file}", *where, "--against", "live", "--against", file, code=1).out
 
 
-def test_files_hold_no_live_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_hold_no_live_objects(tmp_path: Path, toposcope: Command) -> None:
     file = work(tmp_path, "llm")
-    assert main(["check", "-f", file, "--from", file, "--against", "live"]) == 2
-    assert "--against live needs a cluster, and --from reads files" in capsys.readouterr().err
+    error = toposcope(f"check -f {file} --from {file} --against live", code=2).err
+    assert "--against live needs a cluster, and --from reads files" in error

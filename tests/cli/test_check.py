@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
-from toposcope.cli.main import main
 
 PROBLEMS = """\
 {file}, document 1, line 1: podcliqueset/llm -n ml (Grove, topology cluster)
@@ -64,52 +64,45 @@ def workloads(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_is_said_of_each(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "-f", str(workloads), "--from", str(cluster)]) == 1
-    assert capsys.readouterr().out == PROBLEMS.format(file=workloads)
+def test_what_is_said_of_each(cluster: Path, workloads: Path, toposcope: Command) -> None:
+    assert toposcope(f"check -f {workloads} --from {cluster}", code=1).out == PROBLEMS.format(file=workloads)
 
 
-def test_explain_shows_the_reasoning(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_the_reasoning(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     (tmp_path / "good.yaml").write_text(pod_clique_set("small", "rack", 4, 8))
-    assert main(["check", "-f", str(tmp_path / "good.yaml"), "--from", str(cluster), "--explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = toposcope(f"check -f {tmp_path / 'good.yaml'} --from {cluster} --explain").out.splitlines()
     assert "    small must stay in one rack: 2 of 4 racks have room for it alone" in lines
     assert "    small: 4 pods in rack-3: h200-1, h200-2, h200-3, h200-4" in lines
 
 
-def test_nodes_that_do_not_count_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_that_do_not_count_are_named(tmp_path: Path, toposcope: Command) -> None:
     nodes = demo_nodes()
     for node in nodes:
         if node["metadata"]["name"].startswith("h200"):
             node["spec"] = {"unschedulable": True}
     (tmp_path / "cluster.json").write_text(saved([*nodes, pod("one", "gb200-01", 4), cluster_topology()]))
     (tmp_path / "work.yaml").write_text(pod_clique_set("small", "rack", 4, 8))
-    assert main(["check", "-f", str(tmp_path / "work.yaml"), "--from", str(tmp_path / "cluster.json")]) == 1
-    out = capsys.readouterr().out
+    out = toposcope(f"check -f {tmp_path / 'work.yaml'} --from {tmp_path / 'cluster.json'}", code=1).out
     assert "  does not fit now: small needs 32 GPUs in one rack, largest has none" in out
     assert "    would fit if 4 nodes of rack-3 were Ready and not cordoned: h200-1, h200-2, h200-3, h200-4" in out
     assert "    8 nodes are left out: is cordoned (h200-1, h200-2, h200-3, h200-4, h200-5 and 3 more)" in out
 
 
-def test_rules_about_changes_need_the_object_as_it_is(
-    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_about_changes_need_the_object_as_it_is(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     new, old = tmp_path / "new.yaml", tmp_path / "old.yaml"
     new.write_text(pod_clique_set("small", "rack", 2, 8))
     old.write_text(pod_clique_set("small", "host", 2, 8))
-    assert main(["check", "-f", str(new), "--from", str(cluster)]) == 0
-    capsys.readouterr()
-    assert main(["check", "-f", str(new), "--from", str(cluster), "--against", str(old)]) == 1
-    assert "error: spec.template.topologyConstraint (line 6): field is immutable" in capsys.readouterr().out
+    toposcope(f"check -f {new} --from {cluster}")
+    out = toposcope(f"check -f {new} --from {cluster} --against {old}", code=1).out
+    assert "error: spec.template.topologyConstraint (line 6): field is immutable" in out
 
 
 def answers(out: str) -> dict[str, Any]:
     return {load["workload"]: load for load in json.loads(out)["workloads"]}
 
 
-def test_json_says_the_same(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "-f", str(workloads), "--from", str(cluster), "-o", "json"]) == 1
-    found = answers(capsys.readouterr().out)
+def test_json_says_the_same(cluster: Path, workloads: Path, toposcope: Command) -> None:
+    found = answers(toposcope(f"check -f {workloads} --from {cluster} -o json", code=1).out)
     assert found["podcliqueset/llm -n ml"]["findings"] == [
         {
             "rule": "grove/domain-exists",
@@ -136,40 +129,37 @@ def test_json_says_the_same(cluster: Path, workloads: Path, capsys: pytest.Captu
     assert small["verdict"]["placement"][0]["nodes"] == {f"h200-{number}": 1 for number in range(1, 5)}
 
 
-def test_names_of_what_is_not_well(cluster: Path, workloads: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["check", "-f", str(workloads), "--from", str(cluster), "-o", "name"])
-    assert capsys.readouterr().out.splitlines() == [f"podcliqueset/{name} -n ml" for name in ("llm", "huge", "large")]
+def test_names_of_what_is_not_well(cluster: Path, workloads: Path, toposcope: Command) -> None:
+    assert toposcope(f"check -f {workloads} --from {cluster} -o name", code=1).out.splitlines() == [
+        f"podcliqueset/{name} -n ml" for name in ("llm", "huge", "large")
+    ]
 
 
-def test_every_problem_of_bad_files_in_one_run(
-    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_problem_of_bad_files_in_one_run(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("a: [\n---\n" + pod_clique_set("small", "rack", 4, 8) + "---\n7\n")
-    assert main(["check", "-f", str(bad), "--from", str(cluster)]) == 2
-    captured = capsys.readouterr()
+    captured = toposcope(f"check -f {bad} --from {cluster}", code=2)
     assert "podcliqueset/small" in captured.out
     assert len(captured.err.splitlines()) == 3
     assert f"{bad}, document 1, line 2: not YAML" in captured.err
     assert f"{bad}, document 3" in captured.err
 
 
-def test_ten_thousand_documents(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_thousand_documents(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     many = tmp_path / "many.json"
     document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "x"}, "spec": {}}
     many.write_text("\n".join(json.dumps(document) for _ in range(10_000)))
-    assert main(["check", "-f", str(many), "--from", str(cluster)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "10000 workloads checked"
+    assert toposcope(f"check -f {many} --from {cluster}").out.splitlines()[-1] == "10000 workloads checked"
 
 
-def test_nothing_to_check_is_no_good_news(cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_check_is_no_good_news(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     """A template that came out empty must not pass for one that was checked."""
     empty = tmp_path / "empty.yaml"
     empty.write_text("---\n# nothing\n")
-    assert main(["check", "-f", str(empty), "--from", str(cluster)]) == 2
-    assert f"toposcope check: there are no objects in {empty}, so nothing was checked\n" in capsys.readouterr().err
+    error = toposcope(f"check -f {empty} --from {cluster}", code=2).err
+    assert f"toposcope check: there are no objects in {empty}, so nothing was checked\n" in error
 
 
-def test_standard_input_is_one_thing_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "-f", "-", "--from", "-"]) == 2
-    assert "standard input can hold the workloads or the cluster, not both" in capsys.readouterr().err
+def test_standard_input_is_one_thing_only(toposcope: Command) -> None:
+    error = toposcope("check -f - --from -", code=2).err
+    assert "standard input can hold the workloads or the cluster, not both" in error

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.support.saved import cluster_topology, demo_nodes, saved
-from toposcope.cli.main import main
 
 RACK = "cloud.google.com/gce-topology-subblock"
 WORKFLOW = f"""\
@@ -60,11 +60,10 @@ def cluster(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_pool_in_the_same_run(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pool_in_the_same_run(cluster: str, tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "workflow.yaml"
     file.write_text(WORKFLOW)
-    assert main(["check", "-f", str(file), "--from", cluster]) == 1
-    assert capsys.readouterr().out == ANSWER.format(file=file)
+    assert toposcope(f"check -f {file} --from {cluster}", code=1).out == ANSWER.format(file=file)
     # A pool in a file of its own, as OSMO prints it.
     workflow, _, pool = WORKFLOW.replace("rak\n", "rack\n").partition("---\n")
     file.write_text(workflow)
@@ -72,14 +71,12 @@ def test_a_pool_in_the_same_run(cluster: str, tmp_path: Path, capsys: pytest.Cap
     keys = [{"key": "rack", "label": RACK}]
     configured.write_text(json.dumps({"pools": {"gb200": {"topology_keys": keys}}}, indent=2))
     assert pool
-    assert main(["check", "-f", str(file), "-f", str(configured), "--from", cluster]) == 0
-    assert "fits: rack rack-1 (4 nodes, " in capsys.readouterr().out
+    assert "fits: rack rack-1 (4 nodes, " in toposcope(f"check -f {file} -f {configured} --from {cluster}").out
 
 
-def test_what_nobody_knows_is_told(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_document_of_unknown_kind_is_reported(cluster: str, tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "some.yaml"
     file.write_text("what: is this\n---\n" + WORKFLOW.partition("---\n")[0].replace("rak\n", "rack\n"))
-    assert main(["check", "-f", str(file), "--from", cluster]) == 2
-    shown = capsys.readouterr()
+    shown = toposcope(f"check -f {file} --from {cluster}", code=2)
     assert f"{file}, document 1, line 1: kind: is missing; what object is this?" in shown.err
     assert "workflow/train" in shown.out

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.api import NODES, ApiUnderTest
-from tests.support.saved import Object, cluster_topology, saved
+from tests.cli.conftest import Command, write_cluster
+from tests.support.api import NODES, ApiUnderTest, create_namespace
+from tests.support.saved import Object, cluster_topology
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY
-from toposcope.cli.main import main
 
 CONFIG = """\
 apiVersion: config.gpu.topology/v1alpha1
@@ -57,9 +56,7 @@ def nodes() -> list[Object]:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> str:
-    file = tmp_path / "cluster.json"
-    file.write_text(saved([*nodes(), cluster_topology()]))
-    return str(file)
+    return write_cluster(tmp_path / "cluster.json", *nodes(), cluster_topology())
 
 
 @pytest.fixture(params=["file", "configmap"])
@@ -69,23 +66,20 @@ def config(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(file)
 
 
-def test_the_levels_of_a_file_count(cluster: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["tree", "--from", cluster, "-o", "name"])
-    assert capsys.readouterr().out.split() == ["n1", "n2", "n3"]
-    main(["tree", "--from", cluster, "-o", "name", "--config", config])
-    assert " ".join(capsys.readouterr().out.split()) == PATH
-    main(["levels", "--from", cluster, "-o", "name", "--config", config])
-    assert capsys.readouterr().out.split() == ["row", "rack", "host"]
-    main(["export", "--format", "kai", "--from", cluster, "--config", config])
-    keys = [level["nodeLabel"] for level in yaml.safe_load(capsys.readouterr().out)["spec"]["levels"]]
+def test_the_levels_of_a_file_count(cluster: str, config: str, toposcope: Command) -> None:
+    assert toposcope(f"tree --from {cluster} -o name").out.split() == ["n1", "n2", "n3"]
+    assert " ".join(toposcope(f"tree --from {cluster} -o name --config {config}").out.split()) == PATH
+    names = toposcope(f"levels --from {cluster} -o name --config {config}").out.split()
+    assert names == ["row", "rack", "host"]
+    keys = [
+        level["nodeLabel"]
+        for level in toposcope(f"export --format kai --from {cluster} --config {config}").yaml["spec"]["levels"]
+    ]
     assert keys == ["example.com/row", "example.com/rack", "kubernetes.io/hostname"]
-    main(["suggest", "--from", cluster, "--config", config])
-    assert "# All of them have row > rack > host" in capsys.readouterr().out
+    assert "# All of them have row > rack > host" in toposcope(f"suggest --from {cluster} --config {config}").out
 
 
-def test_a_workload_may_ask_for_them(
-    cluster: str, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_workload_may_ask_for_them(cluster: str, config: str, tmp_path: Path, toposcope: Command) -> None:
     work = tmp_path / "work.yaml"
     pods = {"replicas": 2, "podSpec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
     template = {
@@ -102,50 +96,45 @@ def test_a_workload_may_ask_for_them(
             }
         )
     )
-    assert main(["check", "-f", str(work), "--from", cluster]) == 1
-    assert "topology domain 'row' does not exist" in capsys.readouterr().out
-    assert main(["check", "-f", str(work), "--from", cluster, "--config", config, "-o", "json"]) == 0
-    [found] = json.loads(capsys.readouterr().out)["workloads"]
+    assert "topology domain 'row' does not exist" in toposcope(f"check -f {work} --from {cluster}", code=1).out
+    [found] = toposcope(f"check -f {work} --from {cluster} --config {config} -o json").json["workloads"]
     assert found["verdict"]["kind"] == "fits"
-    assert main(["explain", "pcs/llm", "-n", "ml", "--from", cluster, "--from", str(work), "--config", config]) == 0
-    assert "Nothing is wrong" in capsys.readouterr().out
+    out = toposcope(f"explain pcs/llm -n ml --from {cluster} --from {work} --config {config}").out
+    assert "Nothing is wrong" in out
 
 
-def test_its_placeholders_are_no_place(cluster: str, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_placeholders_are_no_place(cluster: str, config: str, toposcope: Command) -> None:
     file = Path(cluster)
     file.write_text(file.read_text().replace("rack-1", "unassigned"))
-    main(["nodes", "--from", cluster, "--config", config, "-o", "json"])
-    assert json.loads(capsys.readouterr().out)["nodes"][0]["domains"] == {"row": "row-1", "host": "n1"}
-    main(["levels", "--from", cluster, "--config", config])
-    assert "! rack: not a level of the topology, because 1 node lacks it: n1" in capsys.readouterr().out
+    assert toposcope(f"nodes --from {cluster} --config {config} -o json").json["nodes"][0]["domains"] == {
+        "row": "row-1",
+        "host": "n1",
+    }
+    out = toposcope(f"levels --from {cluster} --config {config}", code=1).out
+    assert "! rack: not a level of the topology, because 1 node lacks it: n1" in out
 
 
-def test_a_snapshot_brings_them_along(
-    cluster: str, config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["save", str(tmp_path / "saved"), "--from", cluster, "--config", config])
-    capsys.readouterr()
-    main(["tree", "--from", str(tmp_path / "saved"), "-o", "name"])
-    assert " ".join(capsys.readouterr().out.split()) == PATH
+def test_a_snapshot_brings_them_along(cluster: str, config: str, tmp_path: Path, toposcope: Command) -> None:
+    toposcope(f"save {tmp_path / 'saved'} --from {cluster} --config {config}")
+    assert " ".join(toposcope(f"tree --from {tmp_path / 'saved'} -o name").out.split()) == PATH
 
 
-def test_label_keys_in_other_forms_are_named_by_them(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_label_keys_in_other_forms_are_named_by_them(config: str, tmp_path: Path, toposcope: Command) -> None:
     kai = tmp_path / "kai.yaml"
     kai.write_text(
         "apiVersion: kai.scheduler/v1alpha1\nkind: Topology\nmetadata: {name: cluster}\n"
         "spec: {levels: [{nodeLabel: example.com/row}, {nodeLabel: example.com/rack}]}\n"
     )
-    main(["export", "--format", "osmo", "--convert", str(kai), "--config", config])
-    assert [level["key"] for level in yaml.safe_load(capsys.readouterr().out)["topology_keys"]] == ["row", "rack"]
+    assert [
+        level["key"]
+        for level in toposcope(f"export --format osmo --convert {kai} --config {config}").yaml["topology_keys"]
+    ] == ["row", "rack"]
 
 
-def test_what_is_wrong_with_it_is_told(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_with_it_is_reported(cluster: str, tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(CONFIG + "  nearMisses: [{key: example.com/rack}]\n")
-    main(["tree", "--from", cluster, "-o", "name", "--config", str(file)])
-    found = capsys.readouterr()
+    found = toposcope(f"tree --from {cluster} -o name --config {file}")
     assert " ".join(found.out.split()) == PATH
     assert f"warning: {file}:9: catalogue.nearMisses[0].key: 'example.com/rack' is a level" in found.err
     for text, words in (
@@ -154,28 +143,21 @@ def test_what_is_wrong_with_it_is_told(cluster: str, tmp_path: Path, capsys: pyt
         ("kind: Pod\n", "apiVersion: must be config.gpu.topology/v1alpha1"),
     ):
         file.write_text(text)
-        assert main(["tree", "--from", cluster, "--config", str(file)]) == 2
-        assert words in capsys.readouterr().err
-    assert main(["tree", "--from", cluster, "--config", str(tmp_path / "none")]) == 2
-    assert "No such file" in capsys.readouterr().err
-
-
-def namespace(api: ApiUnderTest, name: str) -> None:
-    api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        assert words in toposcope(f"tree --from {cluster} --config {file}", code=2).err
+    assert "No such file" in toposcope(f"tree --from {cluster} --config {tmp_path / 'none'}", code=2).err
 
 
 @pytest.mark.parametrize("place", [HOME_NAMESPACE, "gpus"])
 def test_of_a_running_cluster_those_of_the_controller_count(
-    place: str, api: ApiUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: str, api: ApiUnderTest, tmp_path: Path, toposcope: Command
 ) -> None:
     if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
     for node in nodes():
         api.create(NODES, node)
     where = ["--kubeconfig", str(api.kubeconfig), "-o", "name"]
-    main(["tree", *where])
-    assert capsys.readouterr().out.split() == ["n1", "n2", "n3"]
-    namespace(api, place)
+    assert toposcope("tree", *where).out.split() == ["n1", "n2", "n3"]
+    create_namespace(api, place)
     api.create(f"/api/v1/namespaces/{place}/configmaps", CONFIG_MAP_OBJECT)
     if place != HOME_NAMESPACE:
         labels = {"app.kubernetes.io/name": "toposcope", "app.kubernetes.io/component": "controller"}
@@ -187,9 +169,7 @@ def test_of_a_running_cluster_those_of_the_controller_count(
             "spec": {"selector": {"matchLabels": labels}, "template": template},
         }
         api.create(f"/apis/apps/v1/namespaces/{place}/deployments", deployment)
-    main(["tree", *where])
-    assert " ".join(capsys.readouterr().out.split()) == PATH
+    assert " ".join(toposcope("tree", *where).out.split()) == PATH
     plain = tmp_path / "plain.yaml"
     plain.write_text(CONFIG.partition("catalogue")[0])
-    main(["tree", *where, "--config", str(plain)])
-    assert capsys.readouterr().out.split() == ["n1", "n2", "n3"]
+    assert toposcope("tree", *where, "--config", str(plain)).out.split() == ["n1", "n2", "n3"]

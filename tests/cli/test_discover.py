@@ -1,16 +1,15 @@
 import argparse
 import io
-import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.cli.conftest import Command
 from toposcope.agent.annotation import LIMIT
 from toposcope.cli.hardware import Source, source
-from toposcope.cli.main import main
 from toposcope.simulator.profile import load_profile, profile_names
 from toposcope.simulator.sysfs import write_sysfs
 
@@ -26,14 +25,14 @@ NIC Legend:
 """
 
 
-def discover(*arguments: str) -> int:
-    return main(["discover", "--node-name", "n1", *arguments])
+@pytest.fixture
+def discover(toposcope: Command) -> Command:
+    return partial(toposcope, "discover --node-name n1")
 
 
 @pytest.mark.parametrize("profile", profile_names())
-def test_json_of_every_shipped_profile(profile: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert discover("--profile", profile, "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json_of_every_shipped_profile(profile: str, discover: Command) -> None:
+    found = discover(f"--profile {profile} -o json").json
     assert {"labels", "annotations", "state", "reasons", "matrix", "pci_levels", "gpus", "nics", "numa"} <= set(found)
     size = len(found["devices"])
     assert size == len(found["gpus"]) + len(found["nics"])
@@ -43,9 +42,8 @@ def test_json_of_every_shipped_profile(profile: str, capsys: pytest.CaptureFixtu
     assert len(found["annotations"]["gpu.topology/matrix"]) <= LIMIT
 
 
-def test_json_holds_every_fact_about_a_tray(capsys: pytest.CaptureFixture[str]) -> None:
-    discover("--profile", "gb200-nvl72-tray", "-o", "json")
-    found = json.loads(capsys.readouterr().out)
+def test_json_holds_every_fact_about_a_tray(discover: Command) -> None:
+    found = discover("--profile gb200-nvl72-tray -o json").json
     gpu = found["gpus"][1]
     assert (gpu["architecture"], gpu["module"], gpu["mig"], gpu["c2c_links"]) == ("blackwell", 1, False, 10)
     assert (gpu["numa"], gpu["memory_numa"], gpu["path"][0]) == (0, 10, "pci0009:00")
@@ -77,36 +75,31 @@ def test_json_holds_every_fact_about_a_tray(capsys: pytest.CaptureFixture[str]) 
     assert (found["gpus_expected"], found["state"], found["reasons"], found["disputes"]) == (4, "ok", [], [])
 
 
-def test_json_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_says_what_is_wrong(tmp_path: Path, discover: Command) -> None:
     faults = tmp_path / "faults.yaml"
     faults.write_text("links_down: {1: [3]}\nvanished: [7]")
-    assert discover("--profile", "dgx-h200", "--faults", str(faults), "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)
+    found = discover(f"--profile dgx-h200 --faults {faults} -o json").json
     assert (found["gpus_expected"], len(found["gpus"]), found["state"]) == (8, 7, "degraded")
     assert found["reasons"][1] == "GPU 1: 17 of 18 NVLinks active"
     assert found["gpus"][1]["links"][3]["state"] == "inactive"
 
 
-def test_yaml_says_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    discover("--profile", "l40s-4", "-o", "json")
-    as_json = json.loads(capsys.readouterr().out)
-    discover("--profile", "l40s-4", "-o", "yaml")
-    assert yaml.safe_load(capsys.readouterr().out) == as_json
+def test_yaml_says_the_same_as_json(discover: Command) -> None:
+    as_json = discover("--profile l40s-4 -o json").json
+    assert discover("--profile l40s-4 -o yaml").yaml == as_json
 
 
-def test_labels_are_lines_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert discover("--profile", "t4-1", "-o", "labels") == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_labels_are_lines_for_scripts(discover: Command) -> None:
+    lines = discover("--profile t4-1 -o labels").out.splitlines()
     assert "gpu.topology/gpu-product=Tesla-T4" in lines
     assert "gpu.topology/nvlink-domain=n1" in lines
     assert [line.partition("=")[0] for line in lines] == sorted(line.partition("=")[0] for line in lines)
 
 
-def test_a_pasted_matrix_is_what_comes_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pasted_matrix_is_what_comes_out(tmp_path: Path, discover: Command) -> None:
     file = tmp_path / "topo.txt"
     file.write_text(MATRIX)
-    assert discover("--capture", str(file), "-o", "matrix") == 0
-    out = capsys.readouterr().out
+    out = discover(f"--capture {file} -o matrix").out
     assert [line.split() for line in out.splitlines()] == [
         ["GPU0", "GPU1", "NIC0"],
         ["GPU0", "X", "NV4", "PIX"],
@@ -115,41 +108,33 @@ def test_a_pasted_matrix_is_what_comes_out(tmp_path: Path, capsys: pytest.Captur
     ]
 
 
-def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_matrix_from_standard_input(monkeypatch: pytest.MonkeyPatch, discover: Command) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(MATRIX))
-    assert discover("--capture", "-", "-o", "labels") == 0
-    out = capsys.readouterr()
+    out = discover("--capture - -o labels")
     assert "gpu.topology/interconnect=nvlink" in out.out
     assert "gpu.topology/gpus-per-numa=1-1" in out.out
     assert "gpu-product" not in out.out  # a matrix does not say
     assert "note: GPU names unknown" in out.err
 
 
-def test_the_table_tells_matrix_names_labels_and_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_tells_matrix_names_labels_and_what_is_wrong(tmp_path: Path, discover: Command) -> None:
     faults = tmp_path / "faults.yaml"
     faults.write_text("links_down: {1: [3]}")
-    assert discover("--profile", "dgx-h200", "--faults", str(faults)) == 0
-    out = capsys.readouterr().out
+    out = discover(f"--profile dgx-h200 --faults {faults}").out
     for words in ("NV17", "NIC10: mlx5_10 (0000:", "gpu.topology/state=degraded", "! GPU 1: 17 of 18 NVLinks active"):
         assert words in out
 
 
-def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_driver_it_says_what_was_looked_for_and_what_to_try(tmp_path: Path, discover: Command) -> None:
     write_sysfs(load_profile("t4-1"), tmp_path / "sys")
-    assert discover("--sysfs", str(tmp_path / "sys")) == 1
-    error = capsys.readouterr().err
+    error = discover(f"--sysfs {tmp_path / 'sys'}", code=1).err
     for words in ("libnvidia-ml.so.1", "GPUs on the PCI bus: 0000:", "--profile", "--capture"):
         assert words in error
 
 
-def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, discover: Command) -> None:
     (tmp_path / "bus" / "pci" / "devices").mkdir(parents=True)
-    assert discover("--sysfs", str(tmp_path)) == 1
-    error = capsys.readouterr().err
+    error = discover(f"--sysfs {tmp_path}", code=1).err
     for words in ("no NVIDIA GPU on this machine", "--profile", "--capture"):
         assert words in error
 
@@ -163,9 +148,8 @@ def test_without_a_gpu_it_says_so_and_what_to_try(tmp_path: Path, capsys: pytest
         (["--capture", "/no/such/file"], "No such file"),
     ],
 )
-def test_a_machine_that_is_not_there(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert discover(*arguments) == 1
-    assert words in capsys.readouterr().err
+def test_a_machine_that_is_not_there(arguments: list[str], words: str, discover: Command) -> None:
+    assert words in discover(*arguments, code=1).err
 
 
 @pytest.mark.parametrize(
@@ -182,23 +166,17 @@ def test_a_machine_that_is_not_there(arguments: list[str], words: str, capsys: p
         (MATRIX.replace("PIX", "FOO"), "FOO"),
     ],
 )
-def test_a_matrix_that_cannot_be_is_refused_by_cell(
-    text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_matrix_that_cannot_be_is_refused_by_cell(text: str, words: str, tmp_path: Path, discover: Command) -> None:
     file = tmp_path / "topo.txt"
     file.write_text(text, encoding="latin-1")
-    assert discover("--capture", str(file)) == 1
-    error = capsys.readouterr().err
+    error = discover(f"--capture {file}", code=1).err
     assert error.startswith("toposcope discover: ")
     assert words in error
     assert "Traceback" not in error
 
 
-def test_two_machines_at_once_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        discover("--profile", "t4-1", "--capture", "x")
-    assert end.value.code == 2
-    assert "give one" in capsys.readouterr().err
+def test_two_machines_at_once_are_wrong_usage(discover: Command) -> None:
+    assert "give one" in discover("--profile t4-1 --capture x", code=2).err
 
 
 RECORDING = Path(__file__).parents[1] / "recordings" / "dgx-h200.json"

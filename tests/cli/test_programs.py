@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD, ROOT
 from toposcope.api import label_keys
-from toposcope.cli.main import main
 
 
 def toposcope(*arguments: str, module: str = "toposcope.cli.main", **environ: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if key not in ("NODE_NAME", "KUBECONFIG")}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-m", module, *arguments],
+        [sys.executable, "-W", "error", "-m", module, *" ".join(arguments).split()],
         cwd=ROOT,
         env=clean | environ,
         capture_output=True,
@@ -33,13 +33,13 @@ def test_agents_and_controller_make_a_topology(api: ApiUnderTest) -> None:
     for name, profile in machines.items():
         where = {"topology.kubernetes.io/zone": "z", "kubernetes.io/hostname": name}
         api.create(NODES, node(name, labels=where))
-        ran = toposcope("agent", "--once", "--profile", profile, "--kubeconfig", str(api.kubeconfig), NODE_NAME=name)
+        ran = toposcope(f"agent --once --profile {profile} --kubeconfig {api.kubeconfig}", NODE_NAME=name)
         assert ran.returncode == 0, ran.stderr
     api.create(
         "/apis/gpu.topology/v1alpha1/clustertopologies",
         {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "cluster"}},
     )
-    ran = toposcope("controller", "--once", "--kubeconfig", str(api.kubeconfig))
+    ran = toposcope(f"controller --once --kubeconfig {api.kubeconfig}")
     assert ran.returncode == 0, ran.stderr
     labels = api.get(f"{NODES}/dgx-1")["metadata"]["labels"]
     assert labels[label_keys.GPU_PRODUCT] == "NVIDIA-H200"
@@ -67,9 +67,7 @@ def test_an_agent_whose_hardware_does_not_answer_fails_and_says_so_on_the_node(
 
 
 def test_an_agent_of_a_node_that_is_not_there_fails_with_the_fix(api: ApiUnderTest) -> None:
-    ran = toposcope(
-        "agent", "--once", "--profile", "t4-1", "--kubeconfig", str(api.kubeconfig), "--node-name", "nobody"
-    )
+    ran = toposcope(f"agent --once --profile t4-1 --kubeconfig {api.kubeconfig} --node-name nobody")
     assert ran.returncode == 1
     assert "does --node-name / NODE_NAME name this node" in ran.stderr
     assert api.get(NODES)["items"] == []
@@ -102,14 +100,13 @@ def test_wrong_usage_names_the_flag(arguments: list[str], words: str) -> None:
 @pytest.mark.parametrize("program", ["agent", "controller"])
 def test_without_a_cluster_the_programs_say_what_is_missing(program: str, tmp_path: Path) -> None:
     flags = {"agent": ["--profile", "t4-1", "--node-name", "n"], "controller": []}[program]
-    ran = toposcope(program, "--once", *flags, HOME=str(tmp_path))
+    ran = toposcope(f"{program} --once", *flags, HOME=str(tmp_path))
     assert ran.returncode == 1
     assert "no API server to talk to" in ran.stderr
     assert "--kubeconfig" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    told = capsys.readouterr().out
-    assert all(name in told for name in ("discover", "agent", "controller", "demo"))
+def test_the_overview_lists_every_command(toposcope: Command) -> None:
+    text = toposcope(code=2).out
+    assert all(name in text for name in ("discover", "agent", "controller", "demo"))

@@ -3,6 +3,7 @@ import os
 import signal
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pynvml
 import pytest
 import yaml
 
+from tests.cli.conftest import Command
 from tests.support.paths import ROOT
 from toposcope.agent.discover import discover
 from toposcope.agent.nvml.gateway import Nvml
@@ -19,7 +21,6 @@ from toposcope.agent.probe import probe
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.cli.hardware import Source
-from toposcope.cli.main import main
 from toposcope.cli.recording import record
 from toposcope.cli.recording.nvml import RecordingNvml, calls_in
 from toposcope.cli.recording.standins import StandIns
@@ -333,20 +334,18 @@ def test_a_link_out_of_the_tree_is_left_out(tmp_path: Path) -> None:
 # The command
 
 
-def discover_command(*arguments: str) -> int:
-    return main(["discover", "--node-name", NODE, *arguments])
+@pytest.fixture
+def discover_command(toposcope: Command) -> Command:
+    return partial(toposcope, "discover --node-name", NODE)
 
 
 def test_recording_prints_what_it_always_prints_and_so_does_the_replay(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, discover_command: Command
 ) -> None:
     file = str(tmp_path / "recording.json")
-    assert discover_command("--profile", "dgx-h200") == 0
-    plain = capsys.readouterr()
-    assert discover_command("--profile", "dgx-h200", "--record", file) == 0
-    recording = capsys.readouterr()
-    assert discover_command("--profile", file) == 0
-    replay = capsys.readouterr()
+    plain = discover_command("--profile dgx-h200")
+    recording = discover_command(f"--profile dgx-h200 --record {file}")
+    replay = discover_command(f"--profile {file}")
     assert plain.out == recording.out == replay.out
     assert recording.err.startswith(f"recorded {file}: ")
     assert " NVML calls, " in recording.err
@@ -354,50 +353,43 @@ def test_recording_prints_what_it_always_prints_and_so_does_the_replay(
     assert list(tmp_path.iterdir()) == [tmp_path / "recording.json"]  # nothing unfinished beside it
 
 
-def test_a_captured_matrix_can_be_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_captured_matrix_can_be_recorded(tmp_path: Path, discover_command: Command) -> None:
     capture, file = tmp_path / "topo.txt", str(tmp_path / "recording.json")
     capture.write_text("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n")
-    assert discover_command("--capture", str(capture), "-o", "matrix", "--record", file) == 0
-    assert discover_command("--profile", file, "-o", "matrix") == 0
-    out = capsys.readouterr().out
-    assert out[: len(out) // 2] == out[len(out) // 2 :]
+    out = discover_command(f"--capture {capture} -o matrix --record {file}").out
     assert "NV4" in out
+    assert discover_command(f"--profile {file} -o matrix").out == out
 
 
-def test_a_machine_without_nvml_is_recorded_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whose driver is broken has most reason to send a recording."""
+def test_a_machine_without_nvml_is_recorded_too(tmp_path: Path, discover_command: Command) -> None:
+    """A user whose driver is broken has most reason to send a recording."""
     file = tmp_path / "recording.json"
     (tmp_path / "faults.yaml").write_text("init_error: 12")
-    faulty = ("--profile", "l40s-4", "--faults", str(tmp_path / "faults.yaml"))
-    assert discover_command(*faulty, "--record", str(file)) == 1
-    told = capsys.readouterr().err
-    assert "1 NVML calls, 1 of them answered with an error" in told
+    faults = tmp_path / "faults.yaml"
+    error = discover_command(f"--profile l40s-4 --faults {faults} --record {file}", code=1).err
+    assert "1 NVML calls, 1 of them answered with an error" in error
     assert load_recording(file).driver is None
-    assert discover_command("--profile", str(file)) == 1
-    again = capsys.readouterr().err
-    assert told.partition("\n")[2] == again.partition("\n")[2]
+    again = discover_command(f"--profile {file}", code=1).err
+    assert error.partition("\n")[2] == again.partition("\n")[2]
     assert "driver unknown" in again
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert discover_command("--profile", "t4-1", "--record", str(tmp_path / "no/such/folder.json")) == 1
-    error = capsys.readouterr().err
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, discover_command: Command) -> None:
+    error = discover_command(f"--profile t4-1 --record {tmp_path / 'no/such/folder.json'}", code=1).err
     assert "--record" in error
     assert "No such file or directory" in error
 
 
-def test_help_says_what_is_replaced_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        discover_command("--help")
-    text = " ".join(capsys.readouterr().out.split())
+def test_help_says_what_is_replaced_and_what_is_left(discover_command: Command) -> None:
+    text = " ".join(discover_command("--help").out.split())
     assert "UUIDs, serial numbers, chassis serials and GUIDs in it are replaced" in text
     assert "Kept: product names" in text
 
 
-def test_a_recording_has_its_own_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recording_has_its_own_faults(tmp_path: Path, discover_command: Command) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
-    assert discover_command("--profile", str(file), "--faults", str(tmp_path / "faults.yaml")) == 1
-    assert "is a recording, and only profiles can have faults" in capsys.readouterr().err
+    error = discover_command(f"--profile {file} --faults {tmp_path / 'faults.yaml'}", code=1).err
+    assert "is a recording, and only profiles can have faults" in error
 
 
 @pytest.mark.parametrize(
@@ -425,24 +417,22 @@ def test_a_recording_has_its_own_faults(tmp_path: Path, capsys: pytest.CaptureFi
     ],
 )
 def test_a_recording_that_cannot_be_replayed_is_refused_by_field(
-    change: Callable[[str], str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    change: Callable[[str], str], words: str, tmp_path: Path, discover_command: Command
 ) -> None:
     file = recorded(load_profile("t4-1"), tmp_path)[1]
     text = file.read_text()
     assert change(text) != text
     file.write_text(change(text))
-    assert discover_command("--profile", str(file)) == 1
-    error = capsys.readouterr().err.splitlines()[-1]
+    error = discover_command(f"--profile {file}", code=1).err.splitlines()[-1]
     assert error.startswith(f"toposcope discover: {file}: ")
     assert words in error
 
 
-def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_in_json_is_still_a_profile(tmp_path: Path, discover_command: Command) -> None:
     shipped = ROOT / "toposcope/simulator/profiles/t4-1.yaml"
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(yaml.safe_load(shipped.read_text())).replace('{"0":', "{0:"))
-    assert discover_command("--profile", str(file), "-o", "labels") == 0
-    assert "gpu.topology/gpus=1" in capsys.readouterr().out
+    assert "gpu.topology/gpus=1" in discover_command(f"--profile {file} -o labels").out
 
 
 def test_a_replayed_machine_can_be_probed_again_and_again(tmp_path: Path) -> None:

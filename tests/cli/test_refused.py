@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.cli.conftest import Command, Ran
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import cluster_topology, demo_nodes
-from toposcope.cli.main import main
 from toposcope.explain.kinds import AROUND, POD, SUBJECTS
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request
@@ -27,9 +27,6 @@ STATUS = {
     "conditions": [],
 }
 WORK = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}'
-
-Said = tuple[int, str, str]
-Command = Callable[..., Said]
 
 
 @pytest.fixture
@@ -50,16 +47,6 @@ def commands(work: str, tmp_path: Path) -> list[list[str]]:
     ]
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    def run(*words: str) -> Said:
-        code = main(words)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
-
-
 def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
     """The file of somebody with this token."""
     document = json.loads(json.dumps(yaml.safe_load(api.kubeconfig.read_text())))
@@ -70,15 +57,8 @@ def kubeconfig(api: ApiUnderTest, token: str, path: Path) -> str:
 
 def grant(api: ApiUnderTest, name: str, group: str, resource: str) -> None:
     rule = {"apiGroups": [group], "resources": [resource], "verbs": ["list"]}
-    bind(
-        api,
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": [rule],
-        },
-    )
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    bind(api, role | {"rules": [rule]})
 
 
 def documented_role() -> dict[str, Any]:
@@ -102,17 +82,17 @@ def bind(api: ApiUnderTest, role: dict[str, Any]) -> None:
     api.create(f"{RBAC}/clusterrolebindings", binding)
 
 
-def once(command: Command, words: list[str], holds: Callable[[Said], bool]) -> Said:
+def once(toposcope: Command, words: list[str], holds: Callable[[Ran], bool]) -> Ran:
     """The authorizer hears of a new binding a moment later; each question is a request, which is pause enough."""
     for _ in range(500):
-        if holds(found := command(*words)):
-            return found
+        if holds(ran := toposcope(*words, code=None)):
+            return ran
     pytest.fail("the binding never took effect")
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
 def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
-    api: ApiUnderTest, commands: list[list[str]], command: Command, tmp_path: Path
+    api: ApiUnderTest, commands: list[list[str]], toposcope: Command, tmp_path: Path
 ) -> None:
     api.install_crd(yaml.safe_load(CRD.read_text(encoding="utf-8")))
     for node in demo_nodes(most=2):
@@ -127,43 +107,43 @@ def test_each_right_that_is_missing_is_named_with_what_to_ask_for(
     where = ["--kubeconfig", kubeconfig(api, token, tmp_path / "viewer.json")]
 
     for words in commands:  # no right at all
-        code, out, err = command(*words, *where)
+        code, out, err = toposcope(*words, *where, code=None)
         assert (code, out) == (2, ""), words
         assert f"toposcope {words[0]}: these credentials cannot list nodes" in err, words
         assert "ask an admin for a ClusterRole with the verb list on nodes (the API server: nodes " in err
         assert "Traceback" not in err
 
     grant(api, "see-topologies", "gpu.topology", "clustertopologies")
-    code, out, err = once(command, ["tree", *where], lambda said: bool(said[1]))
+    code, out, err = once(toposcope, ["tree", *where], lambda ran: bool(ran.out))
     assert code == 2
     assert out.startswith("ClusterTopology cluster: rack (by the controller's last count)\ncluster: 2 nodes, 8 GPUs\n")
     assert "cannot list nodes" in err
     assert "this is the controller's last count, as with --summary" in err
-    assert command("tree", *where, "-o", "json")[:2] == (2, "")  # programs would take it for something else
-    assert command("tree", "--summary", *where)[0] == 1
+    assert toposcope("tree -o json", *where, code=2).out == ""  # programs would take it for something else
+    toposcope("tree --summary", *where, code=1)
 
     grant(api, "see-nodes", "", "nodes")
-    code, out, err = once(command, ["tree", *where], lambda said: "last count" not in said[1])
+    code, out, err = once(toposcope, ["tree", *where], lambda ran: "last count" not in ran.out)
     assert code == 1  # no kubelet has said that the nodes are ready
     assert "NODES" in out
     assert "warning: these credentials cannot list pods, so free GPUs are unknown" in err
     assert "the verb list on pods in all namespaces (the API server: pods is forbidden: User" in err
-    code, out, err = command("explain", "job/x", *where)
+    code, out, err = toposcope("explain", "job/x", *where, code=None)
     assert code == 2
     assert "jobs.batch" in err
     assert err.count("ask an admin for the verb list on them in namespace default: docs/cli.md, section Rights") == 1
     for words in commands:
-        code, out, err = command(*words, *where)
+        code, out, err = toposcope(*words, *where, code=None)
         assert "Traceback" not in err, words
         assert "cannot list nodes" not in err, words
 
     bind(api, documented_role())
-    once(command, ["explain", "job/x", *where], lambda said: "credentials" not in said[2])
+    once(toposcope, ["explain", "job/x", *where], lambda ran: "credentials" not in ran.err)
     for words in commands:
-        assert "credentials" not in command(*words, *where)[2], words
+        assert "credentials" not in toposcope(*words, *where, code=None).err, words
 
     where = ["--kubeconfig", kubeconfig(api, "no-token-of-anybody", tmp_path / "nobody.json")]
-    code, out, err = command("tree", *where)
+    code, out, err = toposcope("tree", *where, code=None)
     assert (code, out) == (2, "")
     assert err.startswith("toposcope tree: 401 Unauthorized: ")
     assert "the API server does not accept these credentials (any more): log in again" in err
@@ -183,8 +163,8 @@ def test_the_documented_role_covers_every_kind_that_explain_reads() -> None:
     assert {(kind.group, kind.plural) for kind in (POD, *SUBJECTS, *AROUND)} <= allowed
 
 
-def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
-    commands: list[list[str]], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_goes_away_in_the_middle_is_reported_in_one_line(
+    commands: list[list[str]], toposcope: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its second page of nodes never comes: refused by a server that shuts down, or not answered at all."""
     monkeypatch.setattr("toposcope.snapshot.live._PAGE", 1)
@@ -201,11 +181,11 @@ def test_a_server_that_goes_away_in_the_middle_is_told_in_one_line(
         for words in commands:
             if words[0] == "matrix":
                 continue  # reads one node, so there is no second page
-            code, out, err = command(*words, "--kubeconfig", str(file))
+            code, out, err = toposcope(*words, "--kubeconfig", str(file), code=None)
             assert (code, out) == (2, ""), words
             assert err.splitlines()[-1].startswith(f"toposcope {words[0]}: 503 ServiceUnavailable: the server is"), err
     for words in commands:
-        code, out, err = command(*words, "--kubeconfig", str(file))
+        code, out, err = toposcope(*words, "--kubeconfig", str(file), code=None)
         assert (code, out) == (2, ""), words
         assert len(err.splitlines()) == 1, err
         assert err.startswith(f"toposcope {words[0]}: {server.url} does not answer: "), err

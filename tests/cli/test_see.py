@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +11,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from tests.cli.conftest import Command, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
-from tests.support.saved import Object, cluster_topology, demo_nodes, pod, saved
-from toposcope.cli.main import main
+from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request, Response
 from toposcope.simulator.manifests import cluster_topology_crd
@@ -85,32 +84,30 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     status = {"requiredBy": [{"domain": "rack", "workloads": 3}, {"domain": "superpod", "workloads": 1}]}
     pods = [pod(f"train-{i}", f"gb200-{i:02}", 4) for i in range(1, 13)]
     pods.append(pod("done", "h200-1", 8, phase="Succeeded"))
-    file = tmp_path_factory.mktemp("demo") / "cluster.json"
-    file.write_text(saved([*demo_nodes(faulty=("h200-3",)), *pods, cluster_topology(status, required=["rack"])]))
-    return str(file)
+    return write_cluster(
+        tmp_path_factory.mktemp("demo") / "cluster.json",
+        *demo_nodes(faulty=("h200-3",)),
+        *pods,
+        cluster_topology(status, required=["rack"]),
+    )
 
 
-def test_the_tree(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tree", "--from", demo]) == 1
-    assert capsys.readouterr().out == TREE
+def test_the_tree(demo: str, toposcope: Command) -> None:
+    assert toposcope(f"tree --from {demo}", code=1).out == TREE
 
 
-def test_the_tree_down_to_a_level_and_as_names(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["tree", "cluster", "--from", demo, "--level", "rack", "-o", "name"])
-    by_level = capsys.readouterr().out
-    main(["tree", "--from", demo, "--depth", "3", "-o", "name"])
-    assert capsys.readouterr().out == by_level
+def test_the_tree_down_to_a_level_and_as_names(demo: str, toposcope: Command) -> None:
+    by_level = toposcope(f"tree cluster --from {demo} --level rack -o name", code=1).out
+    assert toposcope(f"tree --from {demo} --depth 3 -o name", code=1).out == by_level
     assert by_level.split() == [
         *("zone-1", "zone-1/block-1", "zone-1/block-1/rack-1", "zone-1/block-1/rack-2"),
         *("zone-1/block-2", "zone-1/block-2/rack-3", "zone-1/block-2/rack-4"),
     ]
 
 
-def test_the_tree_for_programs(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["tree", "--from", demo, "-o", "json", "--depth", "2"])
-    found = json.loads(capsys.readouterr().out)
-    main(["tree", "--from", demo, "-o", "yaml", "--depth", "2"])
-    assert yaml.safe_load(capsys.readouterr().out) == found
+def test_the_tree_for_programs(demo: str, toposcope: Command) -> None:
+    found = toposcope(f"tree --from {demo} -o json --depth 2", code=1).json
+    assert toposcope(f"tree --from {demo} -o yaml --depth 2", code=1).yaml == found
     assert {key: found[key] for key in found if key not in ("levels", "domains")} == {
         "topology": "cluster", "origin": "observed", "nodes": 30, "gpus": 152, "freeGpus": 104,
         "marks": {"degraded": 1},
@@ -119,40 +116,35 @@ def test_the_tree_for_programs(demo: str, capsys: pytest.CaptureFixture[str]) ->
     assert zone["domains"][0] == {"level": "block", "value": "block-1", "nodes": 22, "gpus": 88, "freeGpus": 40}
 
 
-def test_levels(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["levels", "--from", demo]) == 1
-    assert capsys.readouterr().out == LEVELS
-    main(["levels", "--from", demo, "-o", "name"])
-    assert capsys.readouterr().out.split() == ["zone", "block", "rack", "nvlink-domain", "host"]
+def test_levels(demo: str, toposcope: Command) -> None:
+    assert toposcope(f"levels --from {demo}", code=1).out == LEVELS
+    names = toposcope(f"levels --from {demo} -o name", code=1).out.split()
+    assert names == ["zone", "block", "rack", "nvlink-domain", "host"]
 
 
-def test_nodes(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nodes", "--from", demo, "--in", "rack=rack-3"]) == 1
-    assert capsys.readouterr().out == RACK_3
-    assert main(["nodes", "--from", demo, "-l", "gpu.topology/gpus=8,gpu.topology/state=ok", "-o", "name"]) == 0
-    assert capsys.readouterr().out.split() == [f"node/h200-{i}" for i in (1, 2, 4, 5, 6, 7, 8)]
-    assert main(["nodes", "--from", demo, "--in", "rack=rack-33"]) == 0
-    assert "there is no rack 'rack-33'; did you mean 'rack-3'?" in capsys.readouterr().out
-    main(["nodes", "--from", demo, "--state", "degraded", "-o", "json"])
-    [node] = json.loads(capsys.readouterr().out)["nodes"]
+def test_nodes(demo: str, toposcope: Command) -> None:
+    assert toposcope(f"nodes --from {demo} --in rack=rack-3", code=1).out == RACK_3
+    assert toposcope(f"nodes --from {demo} -l gpu.topology/gpus=8,gpu.topology/state=ok -o name").out.split() == [
+        f"node/h200-{i}" for i in (1, 2, 4, 5, 6, 7, 8)
+    ]
+    out = toposcope(f"nodes --from {demo} --in rack=rack-33").out
+    assert "there is no rack 'rack-33'; did you mean 'rack-3'?" in out
+    [node] = toposcope(f"nodes --from {demo} --state degraded -o json", code=1).json["nodes"]
     assert node["resources"] == {"nvidia.com/gpu": {"allocatable": 8, "free": 8}}
     assert node["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
 
 
-def test_the_matrix_of_a_node(demo: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["matrix", "l40s-1", "--from", demo]) == 0
-    out = capsys.readouterr().out
+def test_the_matrix_of_a_node(demo: str, toposcope: Command) -> None:
+    out = toposcope(f"matrix l40s-1 --from {demo}").out
     assert out.startswith(L40S)
     assert "  NIC0: mlx5_0 (0000:" in out
-    assert main(["matrix", "h200-3", "--from", demo]) == 1
-    assert "! GPU 1: 17 of 18 NVLinks active" in capsys.readouterr().out
+    assert "! GPU 1: 17 of 18 NVLinks active" in toposcope(f"matrix h200-3 --from {demo}", code=1).out
 
 
-def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_picture_holds_every_cell(demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = tmp_path / "h200.svg"
-    main(["matrix", "h200-3", "--from", demo, "--svg", str(file)])
-    main(["matrix", "h200-3", "--from", demo, "-o", "json"])
-    matrix = json.loads(capsys.readouterr().out)["matrix"]
+    toposcope(f"matrix h200-3 --from {demo} --svg {file}", code=1)
+    matrix = toposcope(f"matrix h200-3 --from {demo} -o json", code=1).json["matrix"]
     picture = ET.fromstring(file.read_text())  # noqa: S314 - our own
     texts = list(picture.iter("{http://www.w3.org/2000/svg}text"))
     cells = [text.text for text in texts if text.get("class", "").startswith("cell") and int(text.get("y", "0")) < 700]
@@ -170,63 +162,49 @@ def changed() -> list[dict[str, Any]]:
     return nodes
 
 
-def test_what_changed(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_changed(demo: str, tmp_path: Path, toposcope: Command) -> None:
     now = tmp_path / "now.yaml"
     now.write_text(yaml.dump_all([*changed(), cluster_topology(required=["rack"])], Dumper=yaml.CSafeDumper))
-    assert main(["diff", demo, "--from", str(now)]) == 1
-    lines = capsys.readouterr().out.splitlines(keepends=True)
+    lines = toposcope(f"diff {demo} --from {now}", code=1).out.splitlines(keepends=True)
     assert "".join(line for line in lines if "shape" not in line) == DIFF
     assert len(lines) == 5  # the shape too
-    assert main(["diff", demo, "--from", demo]) == 0
-    assert capsys.readouterr().out == "no changes: 30 nodes\n"
-    main(["diff", demo, "--from", str(now), "-o", "json"])
-    first = json.loads(capsys.readouterr().out)["changes"][0]
+    assert toposcope(f"diff {demo} --from {demo}").out == "no changes: 30 nodes\n"
+    first = toposcope(f"diff {demo} --from {now} -o json", code=1).json["changes"][0]
     assert (first["kind"], first["subject"], first["before"], len(first["nodes"])) == (
         "domain-gone", "rack", "zone-1/block-1/rack-2", 4,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("line", "message"),
     [
-        (["tree", "cluste", "--from", "DEMO"], "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
-        (["tree", "--from", "DEMO", "--level", "racks"], "did you mean 'rack'?"),
-        (["tree", "--from", "/no/such/file"], "/no/such/file: No such file or directory"),
-        (["tree", "--from", "DEMO", "--kubeconfig", "x"], "give one or the other"),
-        (["nodes", "--from", "DEMO", "-l", "a=b=c"], "label selector: 'a=b=c'"),
-        (["nodes", "--from", "DEMO", "--in", "row=1"], "there is no level 'row'"),
-        (["matrix", "h200-33", "--from", "DEMO"], "did you mean 'h200-3'?"),
-        (
-            ["matrix", "h200-3", "--from", "DEMO", "--svg", "/no/such/folder/x.svg"],
-            "--svg /no/such/folder/x.svg: No such",
-        ),
-        (["levels", "--kubeconfig", "/no/such/kubeconfig"], "/no/such/kubeconfig"),
-        (["diff", "/no/such", "--from", "DEMO"], "/no/such: No such file"),
+        ("tree cluste --from DEMO", "no ClusterTopology 'cluste' (did you mean 'cluster'?)"),
+        ("tree --from DEMO --level racks", "did you mean 'rack'?"),
+        ("tree --from /no/such/file", "/no/such/file: No such file or directory"),
+        ("tree --from DEMO --kubeconfig x", "give one or the other"),
+        ("nodes --from DEMO -l a=b=c", "label selector: 'a=b=c'"),
+        ("nodes --from DEMO --in row=1", "there is no level 'row'"),
+        ("matrix h200-33 --from DEMO", "did you mean 'h200-3'?"),
+        ("matrix h200-3 --from DEMO --svg /no/such/folder/x.svg", "--svg /no/such/folder/x.svg: No such"),
+        ("levels --kubeconfig /no/such/kubeconfig", "/no/such/kubeconfig"),
+        ("diff /no/such --from DEMO", "/no/such: No such file"),
     ],
 )
-def test_what_cannot_be_looked_at_ends_with_2(
-    words: list[str], told: str, demo: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([demo if word == "DEMO" else word for word in words]) == 2
-    error = capsys.readouterr().err
-    assert told in error
+def test_what_cannot_be_looked_at_ends_with_2(line: str, message: str, demo: str, toposcope: Command) -> None:
+    error = toposcope(line.replace("DEMO", demo), code=2).err
+    assert message in error
     assert "Traceback" not in error
 
 
-def test_wrong_usage_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (
-        ["nodes", "--state", "odd"],
-        ["nodes", "--in", "rack"],
-        ["tree", "--depth", "-1"],
-        ["tree", "--depth", "1", "--level", "x"],
-        ["matrix"],
+def test_wrong_usage_ends_with_2(toposcope: Command) -> None:
+    for arguments, words in (
+        ("nodes --state odd", "'odd' (choose from 'ok', 'ready',"),
+        ("nodes --in rack", "'rack' is not LEVEL=VALUE"),
+        ("tree --depth -1", "--depth -1: must not be negative"),
+        ("tree --depth 1 --level x", "--level: not allowed with argument --depth"),
+        ("matrix", "arguments are required: NODE"),
     ):
-        with pytest.raises(SystemExit) as end:
-            main(words)
-        assert end.value.code == 2
-    told = capsys.readouterr().err
-    assert "'rack' is not LEVEL=VALUE" in told
-    assert "'odd' (choose from 'ok', 'ready'," in told
+        assert words in toposcope(arguments, code=2).err
 
 
 def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:
@@ -240,17 +218,15 @@ def test_a_pipe_that_closes_early_is_no_news(demo: str) -> None:
     assert ran.stderr == ""
 
 
-def test_a_running_cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_cluster(api: ApiUnderTest, toposcope: Command) -> None:
     for node in demo_nodes(most=2):
         metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     where = ["--kubeconfig", str(api.kubeconfig)]
-    assert main(["tree", *where, "--level", "rack", "-o", "name"]) == 1  # no kubelet has said that it is ready
-    assert capsys.readouterr().out.split() == ["zone-1", "zone-1/block-1", "zone-1/block-1/rack-1"]
-    assert main(["matrix", "gb200-01", *where]) == 1
-    assert "NV18" in capsys.readouterr().out
-    assert main(["levels", *where, "--context", "nowhere"]) == 2
-    assert "contexts has no entry named 'nowhere'" in capsys.readouterr().err
+    names = toposcope("tree", *where, "--level", "rack", "-o", "name", code=1).out.split()
+    assert names == ["zone-1", "zone-1/block-1", "zone-1/block-1/rack-1"]
+    assert "NV18" in toposcope("matrix gb200-01", *where, code=1).out
+    assert "contexts has no entry named 'nowhere'" in toposcope("levels", *where, "--context", "nowhere", code=2).err
 
 
 STATUS: Object = {
@@ -277,7 +253,7 @@ cluster: 100,000 nodes, 600,000 GPUs
 """
 
 
-def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, toposcope: Command) -> None:
     asked: list[str] = []
     with EmbeddedApiServer() as server:
         server.load([cluster_topology_crd(), cluster_topology(STATUS)])
@@ -289,20 +265,17 @@ def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, capsys: pytes
             return handle(request)
 
         server.api.handle = journal  # type: ignore[method-assign]  # the one place that every request passes
-        assert main(["tree", "--summary", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
-    assert capsys.readouterr().out == PAGE
+        assert toposcope(f"tree --summary --kubeconfig {tmp_path / 'kubeconfig'}", code=1).out == PAGE
     assert [path.rpartition("/")[2] for path in asked] == ["clustertopologies"]
 
 
-def test_for_programs_and_without_a_controller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "cluster.json"
-    file.write_text(saved([cluster_topology(STATUS)]))
-    main(["tree", "--summary", "--from", str(file), "-o", "json"])
-    found = json.loads(capsys.readouterr().out)
+def test_for_programs_and_without_a_controller(tmp_path: Path, toposcope: Command) -> None:
+    file = write_cluster(tmp_path / "cluster.json", cluster_topology(STATUS))
+    found = toposcope(f"tree --summary --from {file} -o json", code=1).json
     assert (found["origin"], found["nodes"], found["gpus"]) == ("status", 100_000, 600_000)
     assert found["levels"][1] == {
         "domain": "rack", "key": "r", "domains": 9_091, "nodes": 99_998, "missing": 2, "available": True,
     }  # fmt: skip
-    file.write_text(saved([cluster_topology()]))
-    assert main(["tree", "--summary", "--from", str(file)]) == 2
-    assert "no controller has written its counts yet; run it without --summary" in capsys.readouterr().err
+    write_cluster(tmp_path / "cluster.json", cluster_topology())
+    error = toposcope(f"tree --summary --from {file}", code=2).err
+    assert "no controller has written its counts yet; run it without --summary" in error

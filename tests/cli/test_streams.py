@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
@@ -77,10 +78,10 @@ def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_closed_output_is_told_and_a_closed_standard_error_is_no_trouble(folder: Path) -> None:
+def test_a_closed_output_is_reported_and_a_closed_standard_error_is_no_trouble(folder: Path) -> None:
     ran = in_bash("TOPOSCOPE tree --from now.json >&-", folder)
-    told = "toposcope tree: cannot write the output: Bad file descriptor\n"
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", told)
+    message = "toposcope tree: cannot write the output: Bad file descriptor\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", message)
     # Warnings are not written into whatever file is opened next, nor to standard output.
     ran = in_bash("TOPOSCOPE tree --from bad.json 2>&-", folder)
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -95,14 +96,12 @@ def test_problems_that_nobody_reads_still_end_with_2(folder: Path) -> None:
     assert (ran.stdout, ran.stderr) == ("2\n", "")
 
 
-def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as nobody:
         monkeypatch.setattr(sys, "stdout", nobody)
-        with pytest.raises(SystemExit) as end:
-            main(["check", "--help"])
-    assert end.value.code == 141
+        toposcope("check --help", code=141)
 
 
 @pytest.fixture(scope="module")
@@ -116,63 +115,55 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        ["tree"],
-        ["tree", "-o", "json"],
-        ["nodes", "-o", "wide"],
-        ["levels", "-o", "yaml"],
-        ["matrix", "l40s-1"],
-        ["suggest"],
-        ["export", "--format", "slurm"],
-        ["export", "--format", "nccl", "--node", "h200-1"],
+        "tree",
+        "tree -o json",
+        "nodes -o wide",
+        "levels -o yaml",
+        "matrix l40s-1",
+        "suggest",
+        "export --format slurm",
+        "export --format nccl --node h200-1",
     ],
 )
-def test_every_command_says_the_same_of_it(
-    command: list[str], demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_says_the_same_of_it(command: str, demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = str(tmp_path / "cluster.toposcope")
-    assert main(["save", file, "--from", demo]) == 0
-    out = capsys.readouterr().out
+    out = toposcope(f"save {file} --from {demo}").out
     assert out.startswith(f"saved 30 nodes, 1 pod and 1 ClusterTopology in {file} (")
-    first = main([*command, "--from", demo]), capsys.readouterr()
-    assert (main([*command, "--from", file]), capsys.readouterr()) == first
-    assert first[1].out
+    first = toposcope(f"{command} --from {demo}", code=None)
+    assert toposcope(f"{command} --from {file}", code=None) == first
+    assert first.out
 
 
-def test_a_difference_to_it(demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_to_it(demo: str, tmp_path: Path, toposcope: Command) -> None:
     file = str(tmp_path / "before")
-    main(["save", file, "--from", demo, "--no-pods"])
-    assert capsys.readouterr().out.startswith("saved 30 nodes and 1 ClusterTopology")
-    assert main(["diff", file, "--from", demo]) == 0
+    assert toposcope(f"save {file} --from {demo} --no-pods").out.startswith("saved 30 nodes and 1 ClusterTopology")
+    toposcope(f"diff {file} --from {demo}")
 
 
 def test_what_cannot_be_saved_leaves_the_old_file(
-    demo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    demo: str, tmp_path: Path, toposcope: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty, file = tmp_path / "empty.yaml", tmp_path / "saved"
     empty.write_text("")
     file.write_text("as it was")
-    assert main(["save", str(file), "--from", str(empty)]) == 2
-    assert main(["save", str(tmp_path / "no" / "file"), "--from", demo]) == 2
-    assert main(["save", str(tmp_path), "--from", demo]) == 2
+    assert "there are no nodes in" in toposcope(f"save {file} --from {empty}", code=2).err
+    assert "no such folder" in toposcope(f"save {tmp_path / 'no' / 'file'} --from {demo}", code=2).err
+    assert "is not a file; name one to write" in toposcope(f"save {tmp_path} --from {demo}", code=2).err
 
     def full(_snapshot: object, _out: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("toposcope.cli.save.write_packed", full)
-    assert main(["save", str(file), "--from", demo]) == 2
-    told = capsys.readouterr().err
-    for words in ("there are no nodes in", "no such folder", "is not a file; name one to write", "No space left"):
-        assert words in told
+    assert "No space left" in toposcope(f"save {file} --from {demo}", code=2).err
     assert file.read_text() == "as it was"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.yaml", "saved"]
 
 
-def test_a_running_cluster(api: ApiUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_cluster(api: ApiUnderTest, tmp_path: Path, toposcope: Command) -> None:
     for name in ("n1", "n2"):
         labels = {"kubernetes.io/hostname": name, "gpu.topology/gpus": "8"}
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})
     file = str(tmp_path / "saved")
-    assert main(["save", file, "--kubeconfig", str(api.kubeconfig)]) == 0
-    assert "saved 2 nodes, 0 pods and 0 ClusterTopologies" in capsys.readouterr().out
-    main(["tree", "--from", file, "-o", "name"])
-    assert capsys.readouterr().out.split() == ["n1", "n2"]
+    out = toposcope(f"save {file} --kubeconfig {api.kubeconfig}").out
+    assert "saved 2 nodes, 0 pods and 0 ClusterTopologies" in out
+    assert toposcope(f"tree --from {file} -o name", code=1).out.split() == ["n1", "n2"]

@@ -1,20 +1,24 @@
 """`toposcope suggest` from the user's side."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.support.saved import Object, cluster_topology, demo_nodes, saved
-from toposcope.cli.main import main
+from tests.cli.conftest import Command, Ran, write_cluster
+from tests.support.saved import Object, cluster_topology, demo_nodes
 
+Suggest = Callable[..., Ran]
 RACK = "cloud.google.com/gce-topology-subblock"
 
 
-def suggest(tmp_path: Path, objects: list[Object], *arguments: str) -> int:
-    file = tmp_path / "cluster.json"
-    file.write_text(saved(objects))
-    return main(["suggest", "--from", str(file), *arguments])
+@pytest.fixture
+def suggest(tmp_path: Path, toposcope: Command) -> Suggest:
+    def run(objects: list[Object], *arguments: str, code: int = 0) -> Ran:
+        return toposcope("suggest --from", write_cluster(tmp_path / "cluster.json", *objects), *arguments, code=code)
+
+    return run
 
 
 def without_racks(prefix: str) -> list[Object]:
@@ -25,9 +29,8 @@ def without_racks(prefix: str) -> list[Object]:
     return nodes
 
 
-def test_two_kinds_are_two_documents_that_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert suggest(tmp_path, without_racks("l40s")) == 0
-    printed = capsys.readouterr().out
+def test_two_kinds_are_two_documents_that_say_why(suggest: Suggest) -> None:
+    printed = suggest(without_racks("l40s")).out
     first, second = yaml.safe_load_all(printed)
     assert [document["metadata"]["name"] for document in (first, second)] == ["by-rack", "nvidia-l40s"]
     assert {"key": RACK, "operator": "DoesNotExist"} in second["spec"]["nodeSelector"]["matchExpressions"]
@@ -35,38 +38,34 @@ def test_two_kinds_are_two_documents_that_say_why(tmp_path: Path, capsys: pytest
     assert f"# Other nodes lack {RACK}: in one topology with these, schedulers would ignore them." in printed
 
 
-def test_few_nodes_are_suspected_to_wait_for_a_label(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_few_nodes_are_suspected_to_wait_for_a_label(suggest: Suggest) -> None:
     nodes = without_racks("l40s-1")
     more = [{**node, "metadata": {**node["metadata"], "name": f"m{i}"}} for i in range(40) for node in nodes[:1]]
-    assert suggest(tmp_path, [*nodes, *more]) == 0
-    assert "# So few nodes may just be missing a label." in capsys.readouterr().out.split("---")[1]
+    assert "# So few nodes may just be missing a label." in suggest([*nodes, *more]).out.split("---")[1]
 
 
-def test_what_is_there_already_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert suggest(tmp_path, [*demo_nodes(), cluster_topology()]) == 0
-    assert "ClusterTopology cluster already exists; applying this changes it" in capsys.readouterr().err
-    assert suggest(tmp_path, [*without_racks("l40s"), cluster_topology()]) == 0
-    assert "ClusterTopology cluster has the same nodes and is not changed" in capsys.readouterr().err
+def test_what_exists_already_is_noted(suggest: Suggest) -> None:
+    error = suggest([*demo_nodes(), cluster_topology()]).err
+    assert "ClusterTopology cluster already exists; applying this changes it" in error
+    error = suggest([*without_racks("l40s"), cluster_topology()]).err
+    assert "ClusterTopology cluster has the same nodes and is not changed" in error
 
 
-def test_nothing_to_suggest_is_an_answer_with_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert suggest(tmp_path, []) == 1
-    printed = capsys.readouterr()
+def test_nothing_to_suggest_is_an_answer_with_a_reason(suggest: Suggest) -> None:
+    printed = suggest([], code=1)
     assert printed.out == ""
     assert "toposcope suggest: there are no nodes with GPUs" in printed.err
 
 
-def test_nodes_without_an_agent_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_without_an_agent_are_named(suggest: Suggest) -> None:
     nodes = demo_nodes()
     del nodes[0]["metadata"]["labels"]["gpu.topology/gpus"]
-    assert suggest(tmp_path, nodes) == 1
-    printed = capsys.readouterr()
+    printed = suggest(nodes, code=1)
     assert "warning: 1 node has (gb200-01) GPUs but no label gpu.topology/gpus" in printed.err
-    assert yaml.safe_load(printed.out)["metadata"]["name"] == "cluster"
+    assert printed.yaml["metadata"]["name"] == "cluster"
 
 
-def test_a_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_written(suggest: Suggest, tmp_path: Path) -> None:
     file = tmp_path / "topology.yaml"
-    assert suggest(tmp_path, demo_nodes(), "-o", str(file)) == 0
-    assert capsys.readouterr().out == ""
+    assert suggest(demo_nodes(), f"-o {file}").out == ""
     assert yaml.safe_load(file.read_text())["kind"] == "ClusterTopology"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Command, write_cluster
 from tests.support.paths import ROOT
 from tests.support.saved import demo_nodes, pod, saved
 from toposcope.cli import COMMANDS, completion
@@ -108,8 +109,7 @@ def on_a_terminal(*words: str, rows: int, **environ: str) -> str:
 
 
 def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> None:
-    file = tmp_path / "cluster.json"
-    file.write_text(saved([*demo_nodes(most=6), pod("a", "gb200-01", 4)]))
+    file = write_cluster(tmp_path / "cluster.json", *demo_nodes(most=6), pod("a", "gb200-01", 4))
     pager = f"{sys.executable} -c \"import sys; print('paged', len(sys.stdin.readlines()))\""
     words = ["nodes", "--from", str(file)]
     assert on_a_terminal(*words, rows=5, PAGER=pager, TERM="xterm").strip() == "paged 7"
@@ -121,7 +121,7 @@ def test_on_a_terminal_long_output_goes_through_the_pager(tmp_path: Path) -> Non
 
 
 class Clock:
-    """Goes on when told to, and by a second whenever somebody looks at a ticking one."""
+    """Stands still until it is set; one with a `tick` goes on by that much at each reading."""
 
     def __init__(self, tick: float = 0.0) -> None:
         self.now, self._tick = 0.0, tick
@@ -155,7 +155,7 @@ def test_progress_tells_the_rate_and_what_is_left() -> None:
 
 
 def test_checking_many_workloads_shows_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toposcope: Command
 ) -> None:
     shown = []
 
@@ -168,10 +168,10 @@ def test_checking_many_workloads_shows_progress(
     cluster, work = tmp_path / "cluster.json", tmp_path / "work.json"
     cluster.write_text(saved([*demo_nodes(most=2)]))
     work.write_text("\n".join(json.dumps(pod(f"p{i}", None, 1)) for i in range(4)))
-    assert main(["check", "-f", str(work), "--from", str(cluster)]) == 0
+    ran = toposcope(f"check -f {work} --from {cluster}")
     assert f"reading {shortened(str(work), 36)}: 2, 1/s, 100%, 0 s left" in shown
     assert "checking workloads: 2, 1/s, 50%, 2 s left" in shown
-    assert "checking" not in capsys.readouterr().err
+    assert "checking" not in ran.err
 
 
 def test_progress_shows_on_terminals_only_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,9 +238,8 @@ def test_commands_flags_and_choices_complete() -> None:
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)
-def test_each_shell_gets_its_words(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", shell]) == 0
-    out = capsys.readouterr().out
+def test_each_shell_gets_its_words(shell: str, toposcope: Command) -> None:
+    out = toposcope(f"completion {shell}").out
     assert "toposcope" in out
     assert "_ARGCOMPLETE" in out
 

@@ -1,16 +1,17 @@
 """`toposcope uninstall` on a cluster where everything has been written, among things of others."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.cli.conftest import Command
 from tests.support.api import CRDS, MERGE, NODES, ApiUnderTest, create_namespace, node
 from tests.support.paths import CRD
 from tests.support.publishing import KAI, Time, finalizer, found, install, patch
-from toposcope.cli.main import main
 from toposcope.cli.removal import Remover, WaitTimeoutError, find_all
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import UnreachableError
@@ -25,10 +26,6 @@ FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8
 PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
 STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
 LAST = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope\n"
-
-
-def toposcope(api: ApiUnderTest, *arguments: str) -> None:
-    assert main([*arguments, "--kubeconfig", str(api.kubeconfig)]) == 0
 
 
 def program(kind: str, name: str) -> dict[str, Any]:
@@ -46,7 +43,7 @@ def theirs(path: str, name: str, level: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTest:
+def cluster(api: ApiUnderTest, toposcope: Command) -> ApiUnderTest:
     """Two agents and a controller have written; things of others lie beside."""
     api.create(CRDS, yaml.safe_load(CRD.read_text(encoding="utf-8")))
     install(api, "kueue-topologies-v0.19", "kueue-resourceflavors-v0.19", "kai-topologies-v0.17")
@@ -59,7 +56,7 @@ def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTe
     for name in ("n1", "n2"):
         labels = {**FOREIGN_LABELS, "kubernetes.io/hostname": name}
         api.create(NODES, node(name, labels=labels, annotations={"example.com/note": "keep"}))
-        toposcope(api, "agent", "--once", "--nvidia-labels", "--profile", "dgx-h200", "--node-name", name)
+        toposcope(f"agent --once --nvidia-labels --profile dgx-h200 --node-name {name}", "--kubeconfig", api.kubeconfig)
     api.create(NODES, node("cpu-1"))
     api.create(
         TOPOLOGIES, {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "c"}}
@@ -67,15 +64,15 @@ def cluster(api: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> ApiUnderTe
     host = {"nodeLabel": "kubernetes.io/hostname"}
     api.create(KUEUE, theirs(KUEUE, "by-hand", host))
     api.create(KAI, theirs(KAI, "by-hand", host))
-    toposcope(api, "controller", "--once")
+    toposcope("controller --once", "--kubeconfig", api.kubeconfig)
     assert found(api, f"{KUEUE}/c")
     assert found(api, f"{KAI}/c")
-    capsys.readouterr()
     return api
 
 
-def uninstall(api: ApiUnderTest, *arguments: str) -> int:
-    return main(["uninstall", "--kubeconfig", str(api.kubeconfig), *arguments])
+@pytest.fixture
+def uninstall(api: ApiUnderTest, toposcope: Command) -> Command:
+    return partial(toposcope, "uninstall --kubeconfig", api.kubeconfig)
 
 
 def state(api: ApiUnderTest) -> dict[str, Any]:
@@ -86,27 +83,23 @@ def state(api: ApiUnderTest) -> dict[str, Any]:
     return names | {name: (m.get("labels"), m.get("annotations")) for name, m in metadata.items()}
 
 
-def test_without_yes_it_is_shown_and_nothing_is_changed(
-    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_yes_it_is_shown_and_nothing_is_changed(cluster: ApiUnderTest, uninstall: Command) -> None:
     before = state(cluster)
-    assert uninstall(cluster) == 0
+    lines = uninstall().out.splitlines()
     assert state(cluster) == before
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"cluster {cluster.url}"
-    assert said[1:-2] == [
+    assert lines[0] == f"cluster {cluster.url}"
+    assert lines[1:-2] == [
         *(STOPPED if cluster.is_real else ()),
         "delete  topology.kai.scheduler/c",
         "delete  topology.kueue.x-k8s.io/c",
         "delete  clustertopology.gpu.topology/c",
     ]
-    assert said[-2].startswith("clean   2 nodes of ")
-    assert said[-1] == "nothing was changed; to remove it, add --yes"
+    assert lines[-2].startswith("clean   2 nodes of ")
+    assert lines[-1] == "nothing was changed; to remove it, add --yes"
 
 
-def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
-    assert uninstall(cluster, "--yes") == 0
-    assert capsys.readouterr().out.endswith(LAST)
+def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, uninstall: Command) -> None:
+    assert uninstall("--yes").out.endswith(LAST)
     left = {
         name: ({**FOREIGN_LABELS, "kubernetes.io/hostname": name}, {"example.com/note": "keep"})
         for name in ("n1", "n2")
@@ -119,13 +112,10 @@ def test_all_of_ours_goes_and_nothing_else(cluster: ApiUnderTest, capsys: pytest
         "cpu-1": (None, None),
         **left,
     }
-    assert uninstall(cluster, "--yes") == 0
-    assert capsys.readouterr().out == f"cluster {cluster.url}\nnothing to remove; {LAST}"
+    assert uninstall("--yes").out == f"cluster {cluster.url}\nnothing to remove; {LAST}"
 
 
-def test_nothing_goes_while_a_flavor_holds_a_topology(
-    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_goes_while_a_flavor_holds_a_topology(cluster: ApiUnderTest, uninstall: Command) -> None:
     flavor = {
         "apiVersion": "kueue.x-k8s.io/v1beta2",
         "kind": "ResourceFlavor",
@@ -134,19 +124,17 @@ def test_nothing_goes_while_a_flavor_holds_a_topology(
     }
     cluster.create(FLAVORS, flavor)
     before = state(cluster)
-    assert uninstall(cluster, "--yes") == 1
+    ran = uninstall("--yes", code=1)
     assert state(cluster) == before
-    said = capsys.readouterr()
-    assert "delete  topology.kueue.x-k8s.io/c\n        ! in use by ResourceFlavor h200\n" in said.out
-    assert said.err.startswith("toposcope uninstall: something is in use: see above")
+    assert "delete  topology.kueue.x-k8s.io/c\n        ! in use by ResourceFlavor h200\n" in ran.out
+    assert ran.err.startswith("toposcope uninstall: something is in use: see above")
 
 
-def test_what_workloads_require_is_told(cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, uninstall: Command) -> None:
     status = {"status": {"requiredBy": [{"domain": "rack", "workloads": 3}]}}
     code, answer = cluster.request("PATCH", f"{TOPOLOGIES}/c/status", status, content_type=MERGE)
     assert code == 200, answer
-    assert uninstall(cluster) == 0
-    assert "! workloads require levels of it: rack (3)" in capsys.readouterr().out
+    assert "! workloads require levels of it: rack (3)" in uninstall().out
 
 
 def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
@@ -212,9 +200,7 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
         Remover(client, lambda _: None, 2.0, time, sleep).carry_out(plan)
 
 
-def test_what_comes_back_is_told(
-    cluster: ApiUnderTest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     carry_out = Remover.carry_out
 
     def and_an_agent_writes(self: Remover, plan: Any) -> None:
@@ -222,23 +208,18 @@ def test_what_comes_back_is_told(
         patch(cluster, f"{NODES}/cpu-1", {"metadata": {"labels": {"gpu.topology/gpus": "8"}}})
 
     monkeypatch.setattr(Remover, "carry_out", and_an_agent_writes)
-    assert uninstall(cluster, "--yes") == 1
-    said = capsys.readouterr()
-    assert "it came back:\nclean   1 node of 1 label or annotation\n" in said.out
-    assert "Argo CD" in said.err
+    ran = uninstall("--yes", code=1)
+    assert "it came back:\nclean   1 node of 1 label or annotation\n" in ran.out
+    assert "Argo CD" in ran.err
 
 
-def test_where_nothing_was_ever_installed_nothing_is_left(
-    api: ApiUnderTest, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert uninstall(api) == 0
-    assert "nothing to remove" in capsys.readouterr().out
+def test_where_nothing_was_ever_installed_nothing_is_left(uninstall: Command) -> None:
+    assert "nothing to remove" in uninstall().out
 
 
-def test_no_answer_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_answer_is_no_success(tmp_path: Path, toposcope: Command) -> None:
     kubeconfig = tmp_path / "none"
-    assert main(["uninstall", "--kubeconfig", str(kubeconfig)]) == 2
-    assert str(kubeconfig) in capsys.readouterr().err
+    assert str(kubeconfig) in toposcope(f"uninstall --kubeconfig {kubeconfig}", code=2).err
 
 
 def test_a_long_list_is_read_page_by_page_and_a_wrong_one_refused(

@@ -101,7 +101,7 @@ def test_ten_thousand_documents_pass_through(tmp_path: Path) -> None:
     assert (found[-1].place.document, found[-1].place.line) == (10_000, 9_999 * 5)
 
 
-def test_every_problem_is_told_in_one_run_with_its_place(tmp_path: Path) -> None:
+def test_one_run_reports_every_problem_with_its_place(tmp_path: Path) -> None:
     nodes = demo_nodes(most=3)
     label = dict(nodes[1]["metadata"]["labels"]) | {"rack": 12}
     bad_label = nodes[1] | {"metadata": nodes[1]["metadata"] | {"labels": label}}

@@ -21,11 +21,11 @@ def test_levels_tell_coverage_sizes_and_who_needs_them() -> None:
     assert found["block"].by_spec
     assert found["row"].problem == "required, but on no node"
     assert [level.problem for level in found.values() if level.domain != "row"] == [""] * 5
-    [told] = crossings_of(select_scope(snapshot(nodes)))
-    assert told.startswith("rack 'r2' lies under block 'b1' and 'b2'")
+    [crossing] = crossings_of(select_scope(snapshot(nodes)))
+    assert crossing.startswith("rack 'r2' lies under block 'b1' and 'b2'")
 
 
-def test_a_level_that_some_nodes_lack_is_told_of_though_it_is_none() -> None:
+def test_a_level_that_some_nodes_lack_is_listed_outside_the_topology() -> None:
     found = level_views(scoped(view("a"), view("b", rack=None)))
     assert [level.domain for level in found if not level.in_topology] == ["rack"]
     assert found[-1].problem == "not a level of the topology, because 1 node lacks it"

@@ -70,12 +70,12 @@ def test_more_than_a_page(api: ApiUnderTest, clients: Callable[[], ApiClient], m
     monkeypatch.setattr("toposcope.snapshot.live._PAGE", 2)
     for i in range(5):
         api.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}"}})
-    told: list[tuple[str, int]] = []
+    progress: list[tuple[str, int]] = []
     seen = load_live(
-        clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: told.append((what, count))
+        clients(), "s", NOW, Wanted(pods=False), lambda what, count, _share=None: progress.append((what, count))
     )
     assert [node.name for node in seen.nodes] == [f"n{i}" for i in range(5)]
-    assert told[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
+    assert progress[:5] == [("ClusterTopologies", 0), ("nodes", 0), ("nodes", 2), ("nodes", 4), ("nodes", 5)]
 
 
 @pytest.mark.real_api("the embedded server lets everybody do everything")
