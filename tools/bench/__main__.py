@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tools import figures
-from tools.bench.agent import memory_figures, start_figures
+from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.agents import agents_figures
 from tools.bench.controller import change_figures, sync_figures
 from tools.bench.curves import draw
 from tools.bench.fleet import fleet_figures
 from tools.bench.idle_hour import flapping_figures, rest_figures
 from tools.bench.page import page_figures
-from tools.bench.probe import probe_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of

@@ -1,26 +1,33 @@
-"""The agent from outside: memory, start and a cycle.
+"""The agent from outside: memory, start and a cycle; and one probe with what follows from it, part by part.
 
 The programs are the production code on a recorded DGX H200 (8 GPUs, 12 NICs): in-cluster configuration, TLS, metrics
 port, two processes. What no recording has is NVIDIA's libnvidia-ml and its time in the driver.
 """
 
+import os
 import socket
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import psutil
+import pynvml
 
+from tools.bench.recompute import cpu
 from tools.bench.record import RecordedMachine, record
+from tools.bench.replay import Replay
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import Memory, busy, cpu_seconds, idle, memory, tree
-from tools.bench.workspace import ApiServer, Program, program
+from tools.bench.workspace import ApiServer, Program, program, scratch
+from toposcope.agent.describe import describe
+from toposcope.agent.nvml.gateway import Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Files, Sysfs
 
 PROFILE: Final = "dgx-h200"
 _FAILURES: Final = "toposcope_agent_probe_failures_total"
@@ -40,19 +47,14 @@ class Site:
 
     def environment(self, node: str) -> dict[str, str]:
         """That of an agent's container."""
-        return {
-            **self.server.environment,
-            "NODE_NAME": node,
-            "BENCH_TAPE": str(self.machine.tape),
-            "BENCH_SYSFS": str(self.machine.sysfs),
-        }
+        return {**self.server.environment, **self.machine.environment, "NODE_NAME": node}
 
 
 @contextmanager
 def site_with(nodes: int) -> Iterator[Site]:
     """A site with so many bare Nodes, `node-0` and on."""
-    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), machines=nodes) as server:
-        yield Site(Path(name), server, record(PROFILE, Path(name)))
+    with scratch() as folder, ApiServer(folder, machines=nodes) as server:
+        yield Site(folder, server, record(PROFILE, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +195,60 @@ def cycle_figures(*, quick: bool) -> Iterator[Figure]:
             time.sleep(seconds)
             used = sum(map(cpu_seconds, pids)) - before
     yield Figure("agent waiting, CPU in a minute", Sample((1000 * used * 60 / seconds,), "ms"))
+
+
+class _NotedFiles(Files):
+    """Notes which files are read."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def text(self, path: str) -> str:
+        self.asked.append(path)
+        return super().text(path)
+
+
+def probe_figures(*, quick: bool) -> Iterator[Figure]:
+    """CPU of a whole cycle, then of its parts: NVML and sysfs, and what is concluded from them."""
+    runs = 20 if quick else 100
+    (cycle, waiting) = cycle_figures(quick=quick)
+    with scratch() as folder:
+        machine = record(PROFILE, folder)
+        replay, sysfs = Replay(machine.tape), Sysfs(machine.sysfs)
+        nvml = Nvml(replay)
+        noted = _NotedFiles()
+        noting = Sysfs(machine.sysfs, noted)
+        probe(nvml, noting, None)
+        noted.asked.clear()  # what is read once in a process is no part of a cycle
+        probe(nvml, noting, None)
+        files = [file for file in noted.asked if os.path.exists(file)]  # noqa: PTH110 - a string
+        alone = cpu(lambda: _ask(replay, machine.calls), runs)
+        yield replace(cycle, peers=(Peer(f"NVML's share: its {len(machine.calls)} calls alone", alone),))
+        share = Sample((100 * alone.value / cycle.sample.value,), "%")
+        yield Figure("  NVML's share of it", share)
+        yield waiting
+        yield Figure(
+            f"probe of {len(machine.raw.gpus)} GPUs and {len(machine.raw.nics)} NICs, CPU",
+            cpu(lambda: probe(nvml, sysfs, None), runs),
+            None,
+            (
+                Peer(f"its {len(machine.calls)} NVML calls alone", alone),
+                Peer(f"its {len(files)} sysfs files alone", cpu(lambda: _read(files), runs)),
+            ),
+        )
+        yield Figure("labels and annotation from a probe, CPU", cpu(lambda: describe(machine.raw, "node-0"), runs))
+
+
+def _ask(replay: Replay, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+    for function, arguments in calls:
+        try:
+            getattr(replay, function)(*arguments)
+        except pynvml.NVMLError:
+            continue
+
+
+def _read(files: Sequence[str]) -> None:
+    for file in files:
+        descriptor = os.open(file, os.O_RDONLY)
+        os.read(descriptor, 1 << 16)
+        os.close(descriptor)

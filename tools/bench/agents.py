@@ -8,28 +8,25 @@ lags are upper bounds.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
 import psutil
 
-from tools.bench.real import ARGUMENTS, REAL_NODES, is_there, real_cluster, statuses
+from tools.bench.fleet import Hardware
+from tools.bench.real import ARGUMENTS, REAL_NODES, is_there, real_cluster, statuses, watching
 from tools.bench.record import record
 from tools.bench.report import Figure, Peer, Sample
 from tools.bench.usage import cpu_seconds, idle
-from tools.bench.workspace import MeasurementError, program
+from tools.bench.workspace import MeasurementError, program, scratch
 from toposcope.agent.describe import Description, describe
 from toposcope.agent.publish import Publisher
-from toposcope.agent.raw import RawLink, RawNode
 from toposcope.kube.client import METADATA, ApiClient, Request
 from toposcope.kube.config import load
-from toposcope.kube.errors import KubeError
 from toposcope.kube.requests import NODES
 
 _AGENTS: Final = 500
@@ -40,7 +37,6 @@ _PATIENCE: Final = 60.0
 _QUIET: Final = 10.0
 """Seconds in which the servers' own work is measured."""
 _SERVERS: Final = ("etcd", "kube-apiserver")
-_LINK_DOWN: Final = 0
 
 
 def agents_figures(*, quick: bool) -> Iterator[Figure]:
@@ -48,8 +44,8 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
     if not is_there():
         return
     nodes, agents, over = (1_000, 50, 5.0) if quick else (REAL_NODES, _AGENTS, _OVER)
-    with TemporaryDirectory(prefix="toposcope-bench-") as name:
-        raw = record("dgx-h200", Path(name)).raw
+    with scratch() as scratch_folder:
+        raw = record("dgx-h200", scratch_folder).raw
     with real_cluster(nodes) as (folder, environment, client):
         servers = _server_pids()
         names = [
@@ -68,7 +64,8 @@ def agents_figures(*, quick: bool) -> Iterator[Figure]:
             quiet = _quiet(servers)
             reads = _measure([publisher.refresh for publisher in fleet], servers, running.pid, 0.0)
             first = _publish(fleet, new, servers, running.pid, over, seen)
-            hurt = [describe(_hurt(raw), name, agent.baseline) for name, agent in zip(names, fleet, strict=True)]
+            broken = Hardware(raw, down=True).probe()
+            hurt = [describe(broken, name, agent.baseline) for name, agent in zip(names, fleet, strict=True)]
             spread = _publish(fleet, hurt, servers, running.pid, over, seen)
             well = [describe(raw, name, agent.baseline) for name, agent in zip(names, fleet, strict=True)]
             burst = _publish(fleet, well, servers, running.pid, 0.0, seen)
@@ -117,13 +114,6 @@ class _Object(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     object: _Object
-
-
-def _hurt(raw: RawNode) -> RawNode:
-    """The same machine with one link down: the state changes and little else."""
-    first, *others = raw.gpus
-    lost, *links = first.links
-    return raw._replace(gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others))
 
 
 def _server_pids() -> list[int]:
@@ -181,36 +171,24 @@ def _measure(work: Sequence[Callable[[], object]], servers: Sequence[int], contr
     elapsed = time.monotonic() - began
     used = idle(controller) - before[1]
     served = sum(map(cpu_seconds, servers)) - before[0]
-    each = 1000 / len(work)
-    return _Costs(Sample((each * served,), "ms"), Sample((each * used,), "ms"), (), elapsed)
+    share = 1000 / len(work)
+    return _Costs(Sample((share * served,), "ms"), Sample((share * used,), "ms"), (), elapsed)
 
 
 @contextmanager
 def _watch(client: ApiClient) -> Iterator[_Seen]:
     """Note when each change of a Node is shown, from now on."""
     version = client.call(Request("GET", NODES, {"limit": "1"}))["metadata"]["resourceVersion"]
-    query: Mapping[str, str] = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
-    stream = client.stream(Request("GET", NODES, query, accept=METADATA), _PATIENCE)
-    seen, ended = _Seen(), threading.Event()
+    query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
+    seen = _Seen()
     decode = msgspec.json.Decoder(_Event).decode
 
-    def follow() -> None:
-        try:
-            for line in stream:
-                came = time.monotonic()
-                meta = decode(line).object.metadata
-                with seen.changed:
-                    seen.at[meta.name, meta.resource_version] = came
-                    seen.changed.notify_all()
-        except KubeError:
-            if not ended.is_set():
-                raise
+    def take(line: bytes) -> None:
+        came = time.monotonic()
+        meta = decode(line).object.metadata
+        with seen.changed:
+            seen.at[meta.name, meta.resource_version] = came
+            seen.changed.notify_all()
 
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
+    with watching(client, Request("GET", NODES, query, accept=METADATA), take):
         yield seen
-    finally:
-        ended.set()
-        stream.interrupt()
-        thread.join()

@@ -4,21 +4,18 @@ The server is the embedded one in a process of its own, over TLS; it shares two 
 times are upper bounds. CPU and memory are the controller's alone.
 """
 
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import msgspec
-import psutil
 
 from tools.bench.recompute import cpu
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
-from tools.bench.workspace import ApiServer, Program, program
+from tools.bench.workspace import ApiServer, Program, cluster, has_room, program
 from toposcope.api.cluster_topology import PATH
 from toposcope.controller.loop import RESYNC_SECONDS, collect_rarely
 from toposcope.controller.node_decoder import NODE_JSON
@@ -39,15 +36,6 @@ _SIZES: Final = {
 _DECODED: Final = 2_000
 """Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""
 REST: Final = RESYNC_SECONDS + 5
-NODE_IN_SERVER: Final = 40_000
-"""Bytes that one Node takes in the server, with room for what it sends."""
-
-
-@contextmanager
-def cluster(nodes: int) -> Iterator[tuple[Path, ApiServer]]:
-    """A folder, and a server with that many nodes."""
-    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=nodes) as server:
-        yield Path(name), server
 
 
 def sync_figures(*, quick: bool) -> Iterator[Figure]:
@@ -61,8 +49,7 @@ def sync_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes, targets in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
-        if psutil.virtual_memory().available < nodes * NODE_IN_SERVER:
-            print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+        if not has_room(nodes):
             continue
         runs = 7 if nodes < max(_SIZES) else 3
         with cluster(nodes) as (folder, server):
@@ -99,22 +86,29 @@ def compile_programs() -> None:
             until_done(name, folder, server.environment)
 
 
-def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, float, float]:
-    """CPU seconds, peak MiB and elapsed seconds until a fresh controller writes its first status."""
+def _first_status(folder: Path, server: ApiServer, nodes: int) -> tuple[float, ...]:
+    with first_status(folder, server, nodes) as (_, used):
+        return used
+
+
+@contextmanager
+def first_status(folder: Path, server: ApiServer, nodes: int) -> Iterator[tuple[Program, tuple[float, ...]]]:
+    """A fresh controller that has written its first status; CPU seconds, peak MiB, seconds and requests until then."""
     client = server.client()
     forget_status(client)
+    server.tell("forget")
     server.tell("hold", *STATUS)
     began = time.monotonic()
     with program("controller", server.environment, folder, "--debounce", "0", "--metrics-port", "0") as running:
         came: float = server.wait(running, "held")
         used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, came - began
-        server.tell("forget")
+        asked = len(server.tell("entries")) + 1  # the held one is not among them
         server.tell("release")
         server.wait(running, "await", *STATUS)
         seen = topology(client)["status"]["nodes"]
         if seen != nodes:
             raise running.failure(f"it counts {seen} of {nodes} nodes")
-    return used
+        yield running, (*used, asked)
 
 
 def until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple[float, float, float]:
@@ -125,8 +119,8 @@ def until_done(name: str, folder: Path, environment: Mapping[str, str]) -> tuple
         return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB, time.monotonic() - began
 
 
-def column(rows: list[tuple[float, float, float]], index: int, unit: str) -> Sample:
-    """One of the three numbers of every run."""
+def column(rows: Sequence[tuple[float, ...]], index: int, unit: str) -> Sample:
+    """One of the numbers of every run."""
     return Sample(tuple(row[index] for row in rows), unit)
 
 

@@ -13,21 +13,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, floor
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 
 import msgspec
 
 from tools.bench.record import record
 from tools.bench.report import Figure, Peer, Sample
-from tools.bench.workspace import MeasurementError
+from tools.bench.workspace import MeasurementError, scratch
 from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeProcess
 from toposcope.agent.options import Options, add_arguments, options
 from toposcope.agent.publish import Publisher
-from toposcope.agent.raw import RawNode
+from toposcope.agent.raw import RawLink, RawNode
 from toposcope.controller.election import SPREAD, Timing
 from toposcope.controller.loop import RESYNC_SECONDS as LOOK_SECONDS
 from toposcope.kube.client import ApiClient, Request
@@ -37,6 +35,7 @@ from toposcope.kube.reflector import WATCH_FACTOR, WATCH_SECONDS
 FLEET: Final = 100_000
 _SAMPLE: Final = 1_000
 _HOUR: Final = 3600.0
+_LINK_DOWN: Final = 0
 _ROLLOUT: Final = 60.0
 """Seconds in which all agents start at the first installation: the image is pulled and nothing else holds them back."""
 _WATCHES: Final = 12
@@ -140,19 +139,42 @@ class CountingServer:
             counts.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class _Hardware:
+@dataclass(slots=True)
+class Hardware:
+    """Stands for the process that probes: the same machine each time, or with a link of its first GPU `down`."""
+
     raw: RawNode
+    down: bool = False
 
     def probe(self) -> RawNode:
-        return self.raw
+        """What the probe sees."""
+        if not self.down:
+            return self.raw
+        first, *others = self.raw.gpus
+        lost, *links = first.links
+        return self.raw._replace(gpus=(first._replace(links=(RawLink(lost.link, _LINK_DOWN), *links)), *others))
+
+
+def simulated_agent(
+    node: str, hardware: Hardware, client: ApiClient, clock: list[float], seed: int = 0, *flags: str
+) -> Agent:
+    """The production loop and publisher of one agent on a clock of its own."""
+    logging.getLogger("agent").addHandler(logging.NullHandler())  # its news is no part of the report
+    return Agent(
+        _options(node, *flags),
+        cast("ProbeProcess", hardware),
+        Publisher(client, node),
+        AgentMetrics(),
+        now=lambda: clock[0],
+        monotonic=lambda: clock[0],
+        rng=random.Random(seed),  # noqa: S311 - jitter, not a secret
+    )
 
 
 class Fleet:
     """A sample of agents, each with its own rng, on one clock; agents turn as `agent.run` makes them turn."""
 
     def __init__(self, raw: RawNode, agents: int, starting: float, seed: int = 0) -> None:
-        logging.getLogger("agent").addHandler(logging.NullHandler())  # their news is no part of the report
         self.clock = [0.0]
         self.server = CountingServer(self.clock)
         self.spread = _options("node").spread
@@ -162,7 +184,7 @@ class Fleet:
             (rng.uniform(0, starting), i, None) for i in range(agents)
         ]
         self._agents = agents
-        self._hardware = cast("ProbeProcess", _Hardware(raw))
+        self._hardware = Hardware(raw)
         heapq.heapify(self._waiting)
 
     def until(self, end: float) -> None:
@@ -175,28 +197,20 @@ class Fleet:
         self.clock[0] = end
 
     def _agent(self, i: int) -> Agent:
-        return Agent(
-            _options(f"node-{i}"),
-            self._hardware,
-            Publisher(cast("ApiClient", self.server), f"node-{i}"),
-            AgentMetrics(),
-            now=lambda: self.clock[0],
-            monotonic=lambda: self.clock[0],
-            rng=random.Random(i),  # noqa: S311 - as above
-        )
+        return simulated_agent(f"node-{i}", self._hardware, cast("ApiClient", self.server), self.clock, i)
 
 
-def _options(node: str) -> Options:
+def _options(node: str, *flags: str) -> Options:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return options(parser, parser.parse_args(["--node-name", node]))
+    return options(parser, parser.parse_args(["--node-name", node, *flags]))
 
 
 def fleet_figures(*, quick: bool) -> Iterator[Figure]:
     """Requests a second of 100,000 agents in each moment, computed, beside the replay of 1,000 (300 when quick)."""
     sample = 300 if quick else _SAMPLE
-    with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-        fleet = Fleet(record("dgx-h200", Path(folder)).raw, sample, _ROLLOUT)
+    with scratch() as folder:
+        fleet = Fleet(record("dgx-h200", folder).raw, sample, _ROLLOUT)
     scale = FLEET / sample
     server = fleet.server
 

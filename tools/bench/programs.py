@@ -13,6 +13,7 @@ import sys
 TYPE_CHECKING = False  # the real one comes with a module that no program needs
 if TYPE_CHECKING:
     import http.client
+    from collections.abc import Callable
     from pathlib import Path
 
 _INITIAL_EVENTS = {
@@ -186,7 +187,7 @@ def agent() -> int:
 
 
 def soak_agent() -> int:
-    """An agent that syncs when it is told to: the production loop, worker and client, under a clock of its own.
+    """An agent that syncs on an order: the production loop, worker and client, under a clock of its own.
 
     While the file `BENCH_FAULT` is there, what it names is broken. Orders come as JSON lists on standard input, and
     each is answered with one line of JSON:
@@ -212,8 +213,6 @@ def soak_agent() -> int:
             import logging
             import random
 
-            import msgspec
-
             from tools.bench.reachable import look, rss
             from toposcope.agent.collector import AgentCollector
             from toposcope.agent.loop import Agent
@@ -235,28 +234,25 @@ def soak_agent() -> int:
             monotonic=lambda: clock[0],
             rng=random.Random(0),  # noqa: S311 - jitter, not a secret
         )
-        print('"ready"', flush=True)
-        for line in sys.stdin:
-            match msgspec.json.decode(line):
-                case ["turns", int() as count]:
-                    synced = 0
-                    for _ in range(count):
-                        clock[0] += agent.seconds_until_sync()
-                        synced += agent.sync()
-                    answer: object = synced
-                    page(AgentCollector(metrics, lambda: probe.worker))
-                case ["look"]:
-                    answer = look() | {"worker": rss(probe.worker) if probe.worker else 0}
-                case ["worker"]:
-                    answer = probe.worker
-                case other:
-                    raise ValueError(f"no such order: {other}")
-            print(msgspec.json.encode(answer).decode(), flush=True)
+
+        def turns(count: int) -> int:
+            synced = 0
+            for _ in range(count):
+                clock[0] += agent.seconds_until_sync()
+                synced += agent.sync()
+            page(AgentCollector(metrics, lambda: probe.worker))
+            return synced
+
+        _obey(
+            turns=turns,
+            look=lambda: look() | {"worker": rss(probe.worker) if probe.worker else 0},
+            worker=lambda: probe.worker,
+        )
     return 0
 
 
 def soak_controller() -> int:
-    """`toposcope controller` under a clock that moves when it is told to: all its threads and sockets real.
+    """`toposcope controller` under a clock that moves on an order: all its threads and sockets real.
 
     Orders come as JSON lists on standard input, and each is answered with one line of JSON:
 
@@ -276,33 +272,32 @@ def soak_controller() -> int:
     def settled(patience: float) -> bool:
         return clock.settled(loop, patience, monotonic, sleep)
 
-    def obey() -> None:
-        import msgspec
-
-        from tools.bench.reachable import look
-
-        settled(60.0)
-        print('"ready"', flush=True)
-        for line in sys.stdin:
-            match msgspec.json.decode(line):
-                case ["advance", seconds, patience]:
-                    clock.advance(seconds)
-                    answer: object = settled(patience)
-                case ["look"]:
-                    answer = look()
-                case other:
-                    raise ValueError(f"no such order: {other}")
-            print(msgspec.json.encode(answer).decode(), flush=True)
+    def advance(seconds: float, patience: float) -> bool:
+        clock.advance(seconds)
+        return settled(patience)
 
     def orders() -> None:
         """Obey until there are no more orders, or nobody reads the answers; then end the whole process."""
         try:
-            obey()
+            from tools.bench.reachable import look
+
+            settled(60.0)
+            _obey(advance=advance, look=look)
         finally:
             os._exit(0)
 
     threading.Thread(target=orders, name="orders", daemon=True).start()
     return controller()
+
+
+def _obey(**orders: Callable[..., object]) -> None:
+    """Answer orders, each a JSON list on standard input, with a line of JSON each, until there are no more."""
+    import msgspec
+
+    print('"ready"', flush=True)
+    for line in sys.stdin:
+        name, *arguments = msgspec.json.decode(line)
+        print(msgspec.json.encode(orders[name](*arguments)).decode(), flush=True)
 
 
 def _in_pod() -> None:

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -25,7 +24,7 @@ from tools.apiserver.server import RealApiServer, find_binaries
 from tools.bench.controller import column, forget_status, merge, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
-from tools.bench.workspace import MeasurementError, Program, pod_environment, program
+from tools.bench.workspace import MeasurementError, Program, pod_environment, program, scratch
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.integrations.framework.published import MANAGER
 from toposcope.kube.client import ApiClient, Request
@@ -87,8 +86,7 @@ def is_there() -> bool:
 @contextmanager
 def real_cluster(nodes: int) -> Iterator[tuple[Path, dict[str, str], ApiClient]]:
     """A pod's folder of credentials and its environment, and a client, of a server with that many nodes."""
-    with TemporaryDirectory(prefix="toposcope-bench-") as name, RealApiServer(find_binaries()) as server:
-        folder = Path(name)
+    with scratch() as folder, RealApiServer(find_binaries()) as server:
         (folder / "token").write_text(server.admin_token)
         (folder / "namespace").write_text("toposcope-system")
         shutil.copy(server.ca_file, folder / "ca.crt")
@@ -237,22 +235,30 @@ def news_of(client: ApiClient, path: str, name: str, field: str) -> Iterator[New
     """Watch one field of an object, from its present state on."""
     version = client.call(get(f"{path}/{name}"))["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
-    stream = client.stream(Request("GET", path, {**query, "fieldSelector": f"metadata.name={name}"}), _PATIENCE)
     news = News()
+    request = Request("GET", path, {**query, "fieldSelector": f"metadata.name={name}"})
+    with watching(client, request, lambda line: news.put(msgspec.json.decode(line)["object"].get(field) or {})):
+        yield news
+
+
+@contextmanager
+def watching(client: ApiClient, request: Request, take: Callable[[bytes], None]) -> Iterator[None]:
+    """Hand each line of a watch to `take`, in a thread of its own."""
+    stream = client.stream(request, _PATIENCE)
+    ended = threading.Event()
 
     def follow() -> None:
         try:
             for line in stream:
-                news.put(msgspec.json.decode(line)["object"].get(field) or {})
+                take(line)
         except KubeError as error:
-            if not ended.is_set():  # at the end we cut it ourselves; before, the one who waits reports what is missing
-                print(f"the watch of statuses ended: {error}", file=sys.stderr)
+            if not ended.is_set():  # at the end we cut it ourselves; before, whoever waits reports what is missing
+                print(f"a watch ended: {error}", file=sys.stderr)
 
-    ended = threading.Event()
     thread = threading.Thread(target=follow)
     thread.start()
     try:
-        yield news
+        yield
     finally:
         ended.set()
         stream.interrupt()

@@ -76,6 +76,11 @@ class RecordedMachine:
     calls: list[tuple[str, tuple[Any, ...]]]
     """The NVML calls of one probe."""
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where the programs of a benchmark find it."""
+        return {"BENCH_TAPE": str(self.tape), "BENCH_SYSFS": str(self.sysfs)}
+
 
 def record(profile: str, folder: Path) -> RecordedMachine:
     """Probe a simulated machine once and write down everything that an agent needs to see it again."""

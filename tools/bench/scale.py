@@ -7,20 +7,17 @@ naive way (the `kubernetes` package's typed client). `--write` draws docs/pictur
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
 import psutil
 
 from tools.bench.controller import (
-    NODE_IN_SERVER,
-    STATUS,
     at_rest,
     change,
-    cluster,
+    column,
     compile_programs,
-    forget_status,
+    first_status,
     racks_of,
     topology,
     until_done,
@@ -29,8 +26,8 @@ from tools.bench.curves import Curve, curve_rows
 from tools.bench.recompute import event_rate
 from tools.bench.report import Rows, Sample
 from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster
-from tools.bench.usage import cpu_seconds, idle, peak_memory
-from tools.bench.workspace import ApiServer, MeasurementError, Program, program
+from tools.bench.usage import idle
+from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, has_room, scratch
 from tools.figures import FOLDER
 
 _SIZES: Final = {1_000: 3, 3_000: 3, 10_000: 3, 30_000: 1, 100_000: 1}
@@ -43,7 +40,6 @@ _NODE_ON_DISK: Final = 60_000
 _MIB: Final = 1 << 20
 _KIB: Final = 1024
 PICTURE: Final = FOLDER.parent / "pictures" / "scale.svg"
-_FLAGS: Final = ("--debounce", "0", "--metrics-port", "0")
 
 SYNC, PEAK, CHANGED, LAST = (
     "first look, CPU",
@@ -91,9 +87,7 @@ def scale_report(*, quick: bool) -> Rows:
     for nodes, runs in _SIZES.items():
         if quick and nodes > _QUICK:
             break
-        free = psutil.virtual_memory().available
-        if free < nodes * NODE_IN_SERVER:
-            print(f"{nodes:,} nodes left out: the server needs {nodes * NODE_IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+        if not has_room(nodes):
             continue
         with cluster(nodes) as (folder, server):
             _controller(curves, folder, server, nodes, runs, quick=quick)
@@ -107,29 +101,16 @@ def scale_report(*, quick: bool) -> Rows:
 def _controller(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: int, *, quick: bool) -> None:
     syncs = []
     for last in (False,) * (runs - 1) + (True,):
-        forget_status(server.client())
-        server.tell("forget")
-        server.tell("hold", *STATUS)
-        with program("controller", server.environment, folder, *_FLAGS) as running:
-            server.wait(running, "held")
-            used = cpu_seconds(running.pid), peak_memory(running.pid) / _MIB
-            asked = len(server.tell("entries")) + 1  # the held one is not among them
-            server.tell("release")
-            server.wait(running, "await", *STATUS)
-            seen = topology(server.client())["status"]["nodes"]
-            if seen != nodes:
-                raise running.failure(f"it counts {seen} of {nodes} nodes")
-            syncs.append((*used, asked))
+        with first_status(folder, server, nodes) as (running, used):
+            syncs.append(used)
             if last:
                 _changes(curves, server, running, nodes)
                 if not quick:
                     writes, reads = at_rest(server)
                     curves.add("API writes at rest, in 65 s", "", nodes, Sample((writes,), ""))
                     curves.add("API reads at rest, in 65 s", "", nodes, Sample((reads,), ""))
-    for name, unit, values in zip(
-        (SYNC, PEAK, "API requests of the first look"), ("s", "MiB", ""), zip(*syncs, strict=True), strict=True
-    ):
-        curves.add(name, unit, nodes, Sample(tuple(values), unit))
+    for name, unit, at in ((SYNC, "s", 0), (PEAK, "MiB", 1), ("API requests of the first look", "", 3)):
+        curves.add(name, unit, nodes, column(syncs, at, unit))
 
 
 def _changes(curves: Curves, server: ApiServer, running: Program, nodes: int) -> None:
@@ -154,22 +135,22 @@ def _peers(curves: Curves, folder: Path, server: ApiServer, nodes: int, runs: in
         if name == "naive" and nodes > _NAIVE:
             continue
         used = [until_done(name, folder, server.environment) for _ in range(1 if name == "naive" else runs)]
-        curves.add(f"{called}, CPU", "s", nodes, Sample(tuple(run[0] for run in used), "s"), limit=True)
-        curves.add(f"{called}, peak memory", "MiB", nodes, Sample(tuple(run[1] for run in used), "MiB"), limit=True)
+        curves.add(f"{called}, CPU", "s", nodes, column(used, 0, "s"), limit=True)
+        curves.add(f"{called}, peak memory", "MiB", nodes, column(used, 1, "MiB"), limit=True)
 
 
 def _commands(curves: Curves, nodes: int, runs: int) -> None:
-    with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-        if psutil.disk_usage(folder).free < nodes * _NODE_ON_DISK:
+    with scratch() as folder:
+        if psutil.disk_usage(str(folder)).free < nodes * _NODE_ON_DISK:
             print(f"commands left out at {nodes:,} nodes: the disk is too full for their file", file=sys.stderr)
             return
-        file, work = Path(folder) / "cluster.json", Path(folder) / "work.yaml"
+        file, work = folder / "cluster.json", folder / "work.yaml"
         work.write_text(WORKLOAD, encoding="utf-8")
         pods = write_cluster(file, nodes)
         results = runs_on(file, work, runs)
     if not pods:
         raise MeasurementError("the cluster of the commands has no pods")
     for command in ("tree", "check"):
-        curves.add(f"{command}, CPU", "s", nodes, Sample(tuple(run[0] for run in results[command]), "s"))
-        curves.add(f"{command}, peak memory", "MiB", nodes, Sample(tuple(run[2] for run in results[command]), "MiB"))
-    curves.add("read the file only, CPU", "s", nodes, Sample(tuple(run[0] for run in results["read"]), "s"), limit=True)
+        curves.add(f"{command}, CPU", "s", nodes, column(results[command], 0, "s"))
+        curves.add(f"{command}, peak memory", "MiB", nodes, column(results[command], 2, "MiB"))
+    curves.add("read the file only, CPU", "s", nodes, column(results["read"], 0, "s"), limit=True)

@@ -14,12 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
+from tools.bench.workspace import CRDS, tls
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request, Response
-from toposcope.simulator.apiserver.server import Tls
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.machine import identity
 from toposcope.simulator.node_object import node_object
@@ -97,8 +96,8 @@ def _is(wanted: tuple[str, str], method: str, path: str) -> bool:
 def main() -> None:
     """Serve until standard input ends."""
     folder, machines, nodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    with EmbeddedApiServer(tls=Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")) as server:
-        server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd()])
+    with EmbeddedApiServer(tls=tls(folder)) as server:
+        server.load(CRDS)
         server.load(node_object(f"node-{i}", {HOSTNAME: f"node-{i}"}, 8, uid=str(identity(i))) for i in range(machines))
         server.load(large_cluster(nodes))
         if "pods" in sys.argv[4:]:

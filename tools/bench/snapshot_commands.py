@@ -10,13 +10,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
 
 from tools.bench.report import Figure, Peer, Sample
-from tools.bench.workspace import MeasurementError
+from tools.bench.workspace import MeasurementError, scratch
 from toposcope.simulator.cluster import large_cluster
 from toposcope.simulator.pod_object import pod_objects
 
@@ -76,8 +75,8 @@ def look_figures(*, quick: bool) -> Iterator[Figure]:
     for nodes, runs in _SIZES.items():
         if quick and nodes > min(_SIZES):
             return
-        with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-            file, small, work = (Path(folder) / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
+        with scratch() as folder:
+            file, small, work = (folder / name for name in ("cluster.json", "cluster.toposcope", "work.yaml"))
             work.write_text(WORKLOAD, encoding="utf-8")
             of = f"of {nodes:,} nodes and {write_cluster(file, nodes):,} pods"
             first = runs_on(file, work, runs)

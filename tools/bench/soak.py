@@ -12,19 +12,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
 from tools.bench.growth import hourly, verdict
-from tools.bench.record import RecordedMachine, record
+from tools.bench.record import record
 from tools.bench.report import Figure, Sample
-from tools.bench.workspace import MeasurementError, Program, account, pod_environment, program
+from tools.bench.workspace import CRDS, MeasurementError, Program, account, pod_environment, program, scratch, tls
 from toposcope.api.label_keys import GPUS, HOSTNAME
 from toposcope.kube.requests import NODES
-from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.server import Tls
 from toposcope.simulator.machine import identity
 from toposcope.simulator.node_object import node_object
 
@@ -54,13 +51,10 @@ def soak_figures(*, quick: bool) -> Iterator[Figure]:
 def _controller(hours: int) -> tuple[list[dict[str, Any]], list[dict[str, float]]]:
     """A look after each hour, and the requests of that hour by verb and kind."""
     looks, asked = [], []
-    with TemporaryDirectory(prefix="toposcope-bench-") as name:
-        folder = Path(name)
+    with scratch() as folder:
         account(folder)
-        tls = Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")
-        with EmbeddedApiServer(tls=tls, history=_HISTORY) as server:
-            server.load([manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd()])
-            server.load([JOBSET_CRD, _NAMESPACE])
+        with EmbeddedApiServer(tls=tls(folder), history=_HISTORY) as server:
+            server.load([*CRDS, JOBSET_CRD, _NAMESPACE])
             churn = Churn(server, _NODES, random.Random(0))  # noqa: S311 - the same cluster each time
             port = server.url.rpartition(":")[2]
             with program("soak_controller", pod_environment(folder, "127.0.0.1", port), folder, *_FLAGS) as running:
@@ -109,8 +103,8 @@ _Hour = Callable[[EmbeddedApiServer, Program, Path], int]
 def _agent_figures(hours: int) -> Iterator[Figure]:
     """So many hours of each."""
     for name, live in (("with faults", _troubled), ("with a worker that is killed", _killed)):
-        with TemporaryDirectory(prefix="toposcope-bench-") as folder:
-            yield from _day(f"agent {name}, {hours} hours", Path(folder), live, hours)
+        with scratch() as folder:
+            yield from _day(f"agent {name}, {hours} hours", folder, live, hours)
 
 
 def _day(what: str, folder: Path, live: _Hour, hours: int) -> Iterator[Figure]:
@@ -118,10 +112,10 @@ def _day(what: str, folder: Path, live: _Hour, hours: int) -> Iterator[Figure]:
     machine = record(_PROFILE, folder)
     fault = folder / "fault"
     looks, asked, well = [], [], 0
-    tls = Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")
-    with EmbeddedApiServer(tls=tls, history=100) as server:
+    with EmbeddedApiServer(tls=tls(folder), history=100) as server:
         _create(server, 0)
-        environment = _environment(folder, machine, fault, server)
+        port = server.url.rpartition(":")[2]
+        environment = pod_environment(folder, "127.0.0.1", port) | machine.environment | {"BENCH_FAULT": str(fault)}
         with program("soak_agent", environment, folder, "--node-name", _NODE, "--spread", "0") as running:
             running.word()
             for hour in range(hours):
@@ -137,14 +131,6 @@ def _day(what: str, folder: Path, live: _Hour, hours: int) -> Iterator[Figure]:
     if live is _troubled:  # the other has a new worker in every hour
         worker = [look | {"rss": look["worker"], "sizes": {}} for look in looks]
         yield from verdict(f"{what}, its worker", worker, asked)
-
-
-def _environment(folder: Path, machine: RecordedMachine, fault: Path, server: EmbeddedApiServer) -> dict[str, str]:
-    return pod_environment(folder, "127.0.0.1", server.url.rpartition(":")[2]) | {
-        "BENCH_TAPE": str(machine.tape),
-        "BENCH_SYSFS": str(machine.sysfs),
-        "BENCH_FAULT": str(fault),
-    }
 
 
 def _create(server: EmbeddedApiServer, life: int) -> None:

@@ -6,21 +6,18 @@ CPUs with what is measured, so elapsed times are upper bounds. CPU and memory ar
 
 import http.client
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http import HTTPStatus
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any, Final, Self
 
 import msgspec
-import psutil
 
+from tools.bench.controller import merge, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, memory, peak_memory, tree
-from tools.bench.workspace import ApiServer, MeasurementError, Program, program
+from tools.bench.workspace import ApiServer, MeasurementError, Program, cluster, has_room, program
 from toposcope.api.label_keys import STATE
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.requests import NODES
@@ -28,7 +25,6 @@ from toposcope.kube.requests import NODES
 _SIZES: Final = (1_000, 15_000, 100_000)
 _MIB: Final = 1 << 20
 _KIB: Final = 1 << 10
-_MERGE: Final = "application/merge-patch+json"
 _IN_SERVER: Final = 60_000
 """Bytes that one Node and its pods take in the API server, with room for what it sends."""
 _CHANGES: Final = 10
@@ -49,33 +45,23 @@ def ui_figures(*, quick: bool) -> Iterator[Figure]:
     """Everything, for one size of cluster after the other."""
     _compile()
     for nodes in _SIZES[:1] if quick else _SIZES:
-        if psutil.virtual_memory().available < nodes * _IN_SERVER:
-            print(f"{nodes:,} nodes left out: the server needs {nodes * _IN_SERVER / 1e9:.1f} GB", file=sys.stderr)
+        if not has_room(nodes, _IN_SERVER):
             continue
-        with TemporaryDirectory(prefix="toposcope-bench-") as name:
-            folder = Path(name)
-            with ApiServer(folder, nodes=nodes, pods=True) as server:
-                drained = _drained(folder, server)
-                with program("ui", server.environment, folder) as running:
-                    yield from _of(nodes, server, running, drained)
-
-
-def _drained(folder: Path, server: ApiServer) -> tuple[float, float]:
-    """CPU seconds and MiB of a process that reads all Nodes and throws them away."""
-    with program("drain", server.environment, folder) as running:
-        running.word()
-        return cpu_seconds(running.pid), peak_memory(running.pid) / _MIB
+        with cluster(nodes, pods=True) as (folder, server):
+            drained = until_done("drain", folder, server.environment)
+            with program("ui", server.environment, folder) as running:
+                yield from _of(nodes, server, running, drained)
 
 
 def _compile() -> None:
     """Run every program once on a small cluster."""
-    with TemporaryDirectory(prefix="toposcope-bench-") as name, ApiServer(Path(name), nodes=1) as server:
-        _drained(Path(name), server)
-        with program("ui", server.environment, Path(name)) as running:
+    with cluster(nodes=1) as (folder, server):
+        until_done("drain", folder, server.environment)
+        with program("ui", server.environment, folder) as running:
             _first(int(running.word()), running)
 
 
-def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, float]) -> Iterator[Figure]:
+def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, float, float]) -> Iterator[Figure]:
     port = int(running.word())
     what = f"{nodes:,} nodes"
     raw = _first(port, running)
@@ -96,21 +82,21 @@ def _of(nodes: int, server: ApiServer, running: Program, drained: tuple[float, f
         )
         idle(running.pid)
         states = [_state("ok" if turn % 2 else "degraded") for turn in range(_CHANGES)]
-        yield from _told("a state changed", [_change(client, stream, running, state) for state in states])
+        yield from _noticed("a state changed", [_change(client, stream, running, state) for state in states])
         cordons = [{"spec": {"unschedulable": not turn % 2}} for turn in range(_COUNTED)]
-        yield from _told("a node cordoned", [_change(client, stream, running, cordon) for cordon in cordons])
+        yield from _noticed("a node cordoned", [_change(client, stream, running, cordon) for cordon in cordons])
         yield Figure("  at rest with one page, CPU", _one(_resting(running), "ms/s"))
         with ExitStack() as others:
             since = msgspec.json.decode(_plain(port))["id"]
             for _ in range(_PAGES - 1):
                 others.enter_context(_Stream(port, since))
             trips = [_change(client, stream, running, state) for state in states]
-            yield from _told(f"a state changed, with {_PAGES} pages", trips)
+            yield from _noticed(f"a state changed, with {_PAGES} pages", trips)
             yield Figure(f"  at rest with {_PAGES} pages, CPU", _one(_resting(running), "ms/s"))
         yield Figure("  memory in the end", _one(memory(tree(running.pid)).total / _MIB, "MiB"), Target(_MOST_MEMORY))
 
 
-def _told(what: str, trips: list[tuple[float, float]]) -> Iterator[Figure]:
+def _noticed(what: str, trips: list[tuple[float, float]]) -> Iterator[Figure]:
     elapsed, cpu = zip(*trips, strict=True)
     yield Figure(f"  {what}, until a page has it", Sample(elapsed, "ms"))
     yield Figure("    CPU for that", Sample(cpu, "ms"))
@@ -168,7 +154,7 @@ def _state(state: str) -> dict[str, Any]:
 
 
 def _ask(client: ApiClient, name: str, patch: dict[str, Any]) -> None:
-    client.call(Request("PATCH", f"{NODES}/{name}", {}, msgspec.json.encode(patch), _MERGE))
+    client.call(merge(f"{NODES}/{name}", patch))
 
 
 def _timed(client: ApiClient, stream: "_Stream", port: int, turn: int) -> float:

@@ -14,13 +14,18 @@ from typing import IO, Any, Final, Self
 from urllib.parse import urlsplit
 
 import msgspec
+import psutil
 
 from tools.apiserver.certificates import make_certificates
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
+from toposcope.simulator import manifests
+from toposcope.simulator.apiserver.server import Tls
 
 _PATIENCE: Final = 60.0
 _END: Final = 10.0
+CRDS: Final = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+"""What the controller's servers serve beside the built-in kinds."""
 
 
 class MeasurementError(Exception):
@@ -52,9 +57,7 @@ class ApiServer:
 
     def tell(self, *order: str) -> Any:
         """Give an order (see `tools.bench.serve.Journal`) and return its answer."""
-        pipe = _open(self._process.stdin)
-        pipe.write(msgspec.json.encode(order) + b"\n")
-        pipe.flush()
+        _send(self._process, order)
         return self._answer()
 
     def wait(self, program: "Program", *order: str) -> Any:
@@ -100,9 +103,7 @@ class Program:
     def ask(self, *order: object) -> Any:
         """Give an order to a program that takes some, and return its answer. Raises MeasurementError."""
         self.check()
-        pipe = _open(self._process.stdin)
-        pipe.write(msgspec.json.encode(order) + b"\n")
-        pipe.flush()
+        _send(self._process, order)
         return msgspec.json.decode(self.word())
 
     def check(self) -> None:
@@ -115,6 +116,33 @@ class Program:
         """The error that says what is wrong with it, with the end of its log."""
         lines = self._log.read_text(errors="replace").strip().splitlines()[-3:]
         return MeasurementError(f"{self._log.stem}: {what}; its log ends: {' | '.join(lines) or 'empty'}")
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A temporary folder."""
+    with TemporaryDirectory(prefix="toposcope-bench-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def cluster(nodes: int, *, pods: bool = False) -> Iterator[tuple[Path, ApiServer]]:
+    """A folder, and a server with that many nodes, with or without pods on them."""
+    with scratch() as folder, ApiServer(folder, nodes=nodes, pods=pods) as server:
+        yield folder, server
+
+
+def has_room(nodes: int, size: int = 40_000) -> bool:
+    """Whether a server of so many nodes fits into memory, `size` bytes each with what it sends; says so if not."""
+    fits = psutil.virtual_memory().available >= nodes * size
+    if not fits:
+        print(f"{nodes:,} nodes left out: the server needs {nodes * size / 1e9:.1f} GB", file=sys.stderr)
+    return fits
+
+
+def tls(folder: Path) -> Tls:
+    """What a server of an `account` presents."""
+    return Tls(folder / "server.crt", folder / "server.key", folder / "ca.crt")
 
 
 def account(folder: Path) -> None:
@@ -175,6 +203,12 @@ def _open(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise AssertionError("processes are started with pipes")
     return pipe
+
+
+def _send(process: subprocess.Popen[bytes], order: object) -> None:
+    pipe = _open(process.stdin)
+    pipe.write(msgspec.json.encode(order) + b"\n")
+    pipe.flush()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
