@@ -73,9 +73,9 @@ def seen(machine: Machine, root: Path) -> Cells:
         for j, b in enumerate(handles):
             if i != j:
                 links = links_between(nvml, a, b, addresses[f"GPU{j}"])
-                told = LEVELS[nvml.nvmlDeviceGetTopologyCommonAncestor(a, b)]
-                assert told == cells[f"GPU{i}", f"GPU{j}"], "NVML and sysfs describe one machine"
-                cells[f"GPU{i}", f"GPU{j}"] = f"NV{links}" if links else told
+                common = LEVELS[nvml.nvmlDeviceGetTopologyCommonAncestor(a, b)]
+                assert common == cells[f"GPU{i}", f"GPU{j}"], "NVML and sysfs describe one machine"
+                cells[f"GPU{i}", f"GPU{j}"] = f"NV{links}" if links else common
     return cells
 
 

@@ -68,10 +68,10 @@ class Section:
 
     def integer(self, name: str, default: int = _REQUIRED, most: int = _LARGEST) -> int:
         """A whole number, not negative and at most `most`."""
-        found = self._get(name, default, _is_number, "a whole number, 0 or more")
-        if found > most:
+        number = self._get(name, default, _is_number, "a whole number, 0 or more")
+        if number > most:
             raise self.error(name, f"is more than {most:,}")
-        return found
+        return number
 
     def boolean(self, name: str, default: bool = _REQUIRED) -> bool:
         """`true` or `false`."""
@@ -115,8 +115,8 @@ class Section:
 
     def sections(self, name: str) -> list["Section"]:
         """A list of mappings, empty when left out."""
-        found: list[Any] = self._get(name, [], _list_of(lambda _: True), "a list of mappings")
-        return [self.inner(value, f"{name}[{i}]") for i, value in enumerate(found)]
+        mappings: list[Any] = self._get(name, [], _list_of(lambda _: True), "a list of mappings")
+        return [self.inner(value, f"{name}[{i}]") for i, value in enumerate(mappings)]
 
     def inner(self, value: object, name: str) -> "Section":
         """A mapping found somewhere in this one."""

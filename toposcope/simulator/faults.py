@@ -99,12 +99,12 @@ def faults_from(section: Section) -> Faults:
 
 def links_by_gpu(section: Section, name: str) -> dict[int, frozenset[int] | None]:
     """A field that maps GPU numbers to lists of link numbers, or to `all`: that is None here."""
-    found: dict[int, frozenset[int] | None] = {}
+    dead: dict[int, frozenset[int] | None] = {}
     for gpu, links in section.by_number(name).items():
         if links != "all" and not (isinstance(links, list) and all(type(link) is int for link in links)):
             raise section.error(f"{name}.{gpu}", f"is {links!r}, write a list of link numbers or `all`")
-        found[gpu] = None if links == "all" else frozenset(links)
-    return found
+        dead[gpu] = None if links == "all" else frozenset(links)
+    return dead
 
 
 def _call_fault(section: Section) -> CallFault:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, cast
 
 import pynvml
 
@@ -154,11 +154,11 @@ class SimulatedNvml:
         return [gpu for gpu in range(len(self.machine.gpus)) if gpu not in self.faults.vanished]
 
     def _find(self, matches: Callable[[Gpu], bool]) -> int:
-        found = next((i for i in self._visible() if matches(self.machine.gpus[i])), None)
-        if found is None:
+        gpu = next((i for i in self._visible() if matches(self.machine.gpus[i])), None)
+        if gpu is None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-        self._reach(found)
-        return found
+        self._reach(gpu)
+        return gpu
 
     # The library
 
@@ -375,7 +375,7 @@ class SimulatedNvml:
                 entry.nvmlReturn = failure.value
         return values
 
-    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:
+    def _field(self, handle: _Handle, gpu: Gpu, field: int, scope: int) -> int:  # noqa: PLR0911 - a table of fields
         if self._branch is not None and self._branch < _FIELD_SINCE.get(field, 0):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if field in _C2C_FIELDS:
@@ -384,27 +384,21 @@ class SimulatedNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
         if not gpu.links:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        return _NVLINK_FIELDS[field](self, handle, scope)
-
-    def _link_count(self, handle: _Handle, _scope: int) -> int:
-        return len(self._gpu(handle).links)
-
-    def _common_speed(self, handle: _Handle, _scope: int) -> int:
-        return _known(self._gpu(handle).link_mbps if self._active_links(handle.gpu) else None)
-
-    def _link_speed(self, handle: _Handle, scope: int) -> int:
-        active = self._link(handle, scope).active
-        return _known(self._gpu(handle).link_mbps) if active else 0
-
-    def _link_state(self, handle: _Handle, scope: int) -> int:
-        return int(self._link(handle, scope).active)
-
-    def _remote_link(self, handle: _Handle, scope: int) -> int:
-        wire = self._link(handle, scope)
-        return _known(wire.remote_link if wire.active else None)
-
-    def _switch_links(self, handle: _Handle, _scope: int) -> int:
-        return sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
+        match field:
+            case pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT:
+                return len(gpu.links)
+            case pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON:
+                return _known(gpu.link_mbps if self._active_links(handle.gpu) else None)
+            case pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT:
+                return sum(link.remote is Remote.SWITCH for link in self._active_links(handle.gpu))
+        link = self._link(handle, scope)
+        match field:
+            case pynvml.NVML_FI_DEV_NVLINK_GET_SPEED:
+                return _known(gpu.link_mbps) if link.active else 0
+            case pynvml.NVML_FI_DEV_NVLINK_GET_STATE:
+                return int(link.active)
+            case _:  # NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID
+                return _known(link.remote_link if link.active else None)
 
     # Pairs
 
@@ -533,14 +527,13 @@ _C2C_FIELDS: Final[dict[int, Callable[[Gpu, int], int]]] = {
     pynvml.NVML_FI_DEV_C2C_LINK_GET_STATUS: lambda gpu, scope: _c2c_link(gpu, scope, 1),
     pynvml.NVML_FI_DEV_C2C_LINK_GET_MAX_BW: lambda gpu, scope: _c2c_link(gpu, scope, gpu.c2c_mbps),
 }
-_NvlinkField: TypeAlias = Callable[[SimulatedNvml, _Handle, int], int]
-_NVLINK_FIELDS: Final[dict[int, _NvlinkField]] = {
-    pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT: SimulatedNvml._link_count,  # noqa: SLF001 - a table of its own methods
-    pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: SimulatedNvml._common_speed,  # noqa: SLF001
-    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED: SimulatedNvml._link_speed,  # noqa: SLF001
-    pynvml.NVML_FI_DEV_NVLINK_GET_STATE: SimulatedNvml._link_state,  # noqa: SLF001
-    pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID: SimulatedNvml._remote_link,  # noqa: SLF001
-    pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT: SimulatedNvml._switch_links,  # noqa: SLF001
+_NVLINK_FIELDS: Final = {
+    pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT,
+    pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON,
+    pynvml.NVML_FI_DEV_NVLINK_GET_SPEED,
+    pynvml.NVML_FI_DEV_NVLINK_GET_STATE,
+    pynvml.NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID,
+    pynvml.NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT,
 }
 
 

@@ -51,11 +51,11 @@ class ReplayedNvml:
     def __getattr__(self, name: str) -> Any:
         if name in self._functions:
             return partial(self._ask, name)
-        found = getattr(pynvml, name)
-        if name.startswith("nvml") and callable(found) and not isinstance(found, type):
+        function = getattr(pynvml, name)
+        if name.startswith("nvml") and callable(function) and not isinstance(function, type):
             # Handing out the real function would ask the real driver.
             raise NotRecordedError(f"the recording holds no call of {name}: record the machine again with this version")
-        return found
+        return function
 
     def _ask(self, name: str, *arguments: Any) -> Any:
         asked = question(name, [argument(value) for value in arguments])

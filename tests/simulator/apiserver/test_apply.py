@@ -19,8 +19,8 @@ def made(api: ApiUnderTest) -> dict[str, Any]:
 
 
 def labels(api: ApiUnderTest) -> dict[str, str]:
-    found: dict[str, str] = api.get(NODE)["metadata"].get("labels", {})
-    return found
+    carried: dict[str, str] = api.get(NODE)["metadata"].get("labels", {})
+    return carried
 
 
 def owners(api: ApiUnderTest, key: str) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""kubectl, as people and scripts use it."""
+"""kubectl, as people and scripts use it, and the tables that `kubectl get` asks for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.simulator.apiserver.widgets import widget, widget_crd
-from tests.support.api import NODES, ApiUnderTest, node
+from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
+from tests.support.api import MERGE, NODES, TABLE, ApiUnderTest, node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,3 +85,81 @@ def test_namespaced_objects(kubectl: Kubectl) -> None:
     assert kubectl("create", "-f", "-", stdin=config) == "configmap/c created\n"
     assert "leader" in kubectl("get", "lease,configmap", "-o", "name")
     assert "no events" not in kubectl("get", "events")
+
+
+def table(api: ApiUnderTest, path: str) -> dict[str, Any]:
+    answer: dict[str, Any]
+    code, answer = api.request("GET", path, accept=TABLE)
+    assert (code, answer["kind"], answer["apiVersion"]) == (200, "Table", "meta.k8s.io/v1")
+    return answer
+
+
+def cells(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Cells of each row by column name."""
+    names = [column["name"] for column in answer["columnDefinitions"]]
+    return [dict(zip(names, row["cells"], strict=True)) for row in answer["rows"]]
+
+
+def test_table_of_nodes(api: ApiUnderTest) -> None:
+    role = "node-role.kubernetes.io/control-plane"
+    api.create(NODES, node("n1", labels={role: ""}))
+    ready = {"type": "Ready", "status": "True"}
+    status = {"conditions": [ready], "nodeInfo": {"kubeletVersion": "v1.36.3"}}
+    api.request("PATCH", f"{NODES}/n1/status", {"status": status}, content_type=MERGE)
+    api.request("PATCH", f"{NODES}/n1", {"spec": {"unschedulable": True}}, content_type=MERGE)
+    api.create(NODES, node("n2"))
+    answer = table(api, NODES)
+    shown = [column["name"] for column in answer["columnDefinitions"] if column["priority"] == 0]
+    assert shown == ["Name", "Status", "Roles", "Age", "Version"]
+    first, second = cells(answer)
+    assert (first["Name"], first["Status"], first["Roles"], first["Version"]) == (
+        "n1",
+        "Ready,SchedulingDisabled",
+        "control-plane",
+        "v1.36.3",
+    )
+    assert first["Age"].endswith("s")
+    assert (second["Status"], second["Roles"], second["Internal-IP"]) == ("Unknown", "<none>", "<none>")
+    partial = answer["rows"][0]["object"]
+    assert (partial["kind"], partial["metadata"]["labels"]) == ("PartialObjectMetadata", {role: ""})
+
+
+def test_table_with_printer_columns(api: ApiUnderTest) -> None:
+    api.ensure_crd(widget_crd())
+    api.create(WIDGETS, widget(mode="Auto", count=2))
+    status = {"status": {"conditions": [{"type": "Other", "status": "no"}, {"type": "Ready", "status": "True"}]}}
+    api.request("PATCH", f"{WIDGETS}/w1/status", status, content_type=MERGE)
+    api.create(WIDGETS, widget("w2"))
+    answer = table(api, WIDGETS)
+    assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Mode", "Ready", "Count", "Age"]
+    assert [column["priority"] for column in answer["columnDefinitions"]] == [0, 0, 0, 1, 0]
+    first, second = cells(answer)
+    assert (first["Name"], first["Mode"], first["Ready"], first["Count"]) == ("w1", "Auto", "True", 2)
+    assert (second["Mode"], second["Ready"], second["Count"]) == (None, None, 3)
+
+
+def test_table_of_events(api: ApiUnderTest) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "Lost",
+        "message": "rack is gone",
+        "type": "Warning",
+    }
+    api.create("/api/v1/namespaces/default/events", body)
+    (row,) = cells(table(api, "/api/v1/namespaces/default/events"))
+    assert (row["Type"], row["Reason"], row["Object"], row["Message"]) == ("Warning", "Lost", "pod/p", "rack is gone")
+
+
+@pytest.mark.parametrize("path", [NODES, "/api/v1/namespaces/default/configmaps"])
+def test_empty_table(api: ApiUnderTest, path: str) -> None:
+    answer = table(api, path)
+    assert answer["rows"] == []
+    assert answer["columnDefinitions"][0]["name"] == "Name"
+
+
+def test_table_of_one_object(api: ApiUnderTest) -> None:
+    api.create(NODES, node("n1"))
+    assert [row["Name"] for row in cells(table(api, f"{NODES}/n1"))] == ["n1"]

@@ -22,8 +22,8 @@ def version(api: ApiUnderTest) -> str:
     """Version of the list once there are five nodes."""
     for name in ("a", "b", "c", "d", "e"):
         api.create(NODES, node(name, labels={"name": name, **({"rack": "r1"} if name in "ab" else {})}))
-    found: str = api.get(NODES)["metadata"]["resourceVersion"]
-    return found
+    listed: str = api.get(NODES)["metadata"]["resourceVersion"]
+    return listed
 
 
 def names(items: list[dict[str, Any]]) -> list[str]:

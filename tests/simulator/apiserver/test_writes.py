@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import APPLY, MERGE, NODES, ApiUnderTest, node
+from tests.support.api import APPLY, JSON_PATCH, MERGE, NODES, ApiUnderTest, node
 
 NODE = f"{NODES}/n1"
 LABELS = {"b": "2"}
@@ -17,8 +17,8 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 def made(api: ApiUnderTest) -> dict[str, Any]:
     """A node, read again after whatever the server adds to a new one."""
     api.create(NODES, node("n1", labels={"a": "1"}))
-    found: dict[str, Any] = api.get(NODE)
-    return found
+    created: dict[str, Any] = api.get(NODE)
+    return created
 
 
 def lease(**spec: Any) -> dict[str, Any]:
@@ -96,6 +96,35 @@ def test_merge_patch(api: ApiUnderTest) -> None:
     assert code == 200
     assert answer["metadata"]["labels"] == {"b": "2"}
     assert answer["spec"]["unschedulable"] is True
+
+
+@pytest.mark.usefixtures("made")
+def test_json_patch(api: ApiUnderTest) -> None:
+    steps = [
+        {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+        {"op": "remove", "path": "/metadata/labels/a"},
+        {"op": "add", "path": "/metadata/labels/x.y~1z", "value": "1"},
+        {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.0.0/24"]},
+        {"op": "add", "path": "/metadata/labels/b", "value": "2"},
+        {"op": "replace", "path": "/metadata/labels/b", "value": "3"},
+    ]
+    code, answer = api.request("PATCH", NODE, steps, content_type=JSON_PATCH)
+    assert code == 200, answer
+    assert answer["metadata"]["labels"] == {"x.y/z": "1", "b": "3"}
+    assert answer["spec"]["podCIDRs"] == ["10.0.0.0/24"]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "test", "path": "/metadata/name", "value": "x"},
+        {"op": "remove", "path": "/metadata/labels/none"},
+    ],
+)
+def test_json_patch_that_does_not_fit(api: ApiUnderTest, step: dict[str, Any]) -> None:
+    code, answer = api.request("PATCH", NODE, [step], content_type=JSON_PATCH)
+    assert (code, answer["reason"]) == (422, "Invalid")
 
 
 @pytest.mark.usefixtures("made")
@@ -203,3 +232,58 @@ def test_leases_cannot_be_replaced_blindly(api: ApiUnderTest) -> None:
 def test_only_one_creates_a_lease(api: ApiUnderTest) -> None:
     codes = [api.request("POST", LEASES, lease(holderIdentity=name))[0] for name in ("one", "two")]
     assert codes == [201, 409]
+
+
+# Events: one storage under two API groups, with different field names and stricter rules in the newer one.
+
+NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
+OLD = "/api/v1/namespaces/default/events"
+REGARDING = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "default", "uid": "u"}
+
+
+def event(**changes: Any) -> dict[str, Any]:
+    full = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "p.1"},
+        "eventTime": "2026-01-01T00:00:00.000001Z",
+        "reportingController": "gpu.topology/controller",
+        "reportingInstance": "controller-0",
+        "action": "Check",
+        "reason": "TopologyLevelsUnavailable",
+        "regarding": REGARDING,
+        "note": "rack is gone",
+        "type": "Warning",
+        **changes,
+    }
+    return {key: value for key, value in full.items() if value is not None}
+
+
+def test_both_groups_show_the_same_event(api: ApiUnderTest) -> None:
+    made = api.create(NEW, event())
+    assert made["regarding"] == REGARDING
+    assert made["note"] == "rack is gone"
+    old = api.get(f"{OLD}/p.1")
+    assert (old["apiVersion"], old["involvedObject"], old["message"]) == ("v1", REGARDING, "rack is gone")
+    assert old["reportingComponent"] == "gpu.topology/controller"
+    assert old["metadata"]["uid"] == made["metadata"]["uid"]
+    assert api.get(NEW)["items"][0]["note"] == "rack is gone"
+    assert api.get(OLD)["items"][0]["message"] == "rack is gone"
+
+
+def test_series_are_counted_by_patch(api: ApiUnderTest) -> None:
+    api.create(NEW, event())
+    series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
+    code, answer = api.request("PATCH", f"{NEW}/p.1", series, content_type=MERGE)
+    assert code == 200, answer
+    assert answer["series"]["count"] == 2
+
+
+def test_events_are_selected_by_their_object(api: ApiUnderTest) -> None:
+    api.create(NEW, event())
+    api.create(NEW, event(metadata={"name": "q.1"}, regarding={**REGARDING, "name": "q"}))
+    for path in (
+        f"{OLD}?fieldSelector=involvedObject.name%3Dq,involvedObject.kind%3DPod",
+        f"{NEW}?fieldSelector=regarding.name%3Dq",
+    ):
+        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["q.1"]

@@ -36,6 +36,7 @@ from toposcope.simulator.apiserver.views import View, typed
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Kept from the live object; clients cannot change them.
@@ -191,10 +192,7 @@ class Api:
         obj = request.object()
         check_type(route.resource, obj)
         live = self._existing(route).decode()
-        given, found = (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"]
-        if given not in (None, found):
-            why = f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
-            raise conflict(route.resource, route.name, why)
+        _check_precondition(route, "UID", (obj.get("metadata") or {}).get("uid"), live["metadata"]["uid"])
         guarded = route.resource.custom or route.resource.plural in ("leases", CRDS.plural)
         if guarded and not (obj.get("metadata") or {}).get("resourceVersion"):
             cause = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
@@ -205,16 +203,19 @@ class Api:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if kind == _APPLY:
             return self._apply(request, route, view)
-        if kind not in (_MERGE, _STRATEGIC):
-            accepted = f"{_MERGE}, {_STRATEGIC}, {_APPLY}"
+        patch = _PATCHES.get(kind)
+        if patch is None:
+            accepted = ", ".join((*_PATCHES, _APPLY))
             message = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
             raise StatusError(415, "UnsupportedMediaType", message)
         try:
-            change = msgspec.json.decode(request.body, type=dict[str, Any])
+            change = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
             raise bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
-        obj = _merge_patch(typed(route.resource, item), change)
+        obj = patch(typed(route.resource, item), change)
+        if not isinstance(obj, dict):
+            raise bad_request("error decoding patch: the result is not an object")
         return self._update(request, route, view, item.decode(), obj)
 
     def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
@@ -262,10 +263,7 @@ class Api:
         live = self._existing(route).decode()
         options = request.object() if request.body else {}
         for name, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-            asked, found = (options.get("preconditions") or {}).get(name), live["metadata"][name]
-            if asked not in (None, found):
-                why = f"Precondition failed: {label} in precondition: {asked}, {label} in object meta: {found}"
-                raise conflict(route.resource, route.name, why)
+            _check_precondition(route, label, (options.get("preconditions") or {}).get(name), live["metadata"][name])
         if live["metadata"].get("finalizers"):
             return _respond(route, view, self._mark_deleted(request, route, live))
         if not request.dry:
@@ -346,6 +344,12 @@ def _respond(route: Route, view: View, item: Stored, code: int = 200, unknown: I
     return Response(code, [view.one(route.resource, item), b"\n"], warnings=warnings)
 
 
+def _check_precondition(route: Route, label: str, given: str | None, live: str) -> None:
+    if given not in (None, live):
+        why = f"Precondition failed: {label} in precondition: {given}, {label} in object meta: {live}"
+        raise conflict(route.resource, route.name, why)
+
+
 def check_type(resource: Resource, obj: Object) -> None:
     """Raise `StatusError` (400) when an object is not of the kind that its path names."""
     version, kind = obj.get("apiVersion") or resource.group_version, obj.get("kind") or resource.kind
@@ -419,3 +423,70 @@ def _merge_patch(target: Any, patch: Any) -> Any:
         elif not key.startswith("$"):
             result[key] = _merge_patch(result.get(key), value)
     return result
+
+
+def _json_patch(target: Any, patch: Any) -> Any:
+    """RFC 6902. Raises `StatusError`: 400 for a malformed patch, 422 for one that does not fit the object."""
+    if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
+        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+    root: dict[str, Any] = {"": copy.deepcopy(target)}
+    for step in patch:
+        try:
+            _apply_step(root, step)
+        except (KeyError, IndexError, ValueError, TypeError):
+            raise StatusError(
+                422, "Invalid", "the server rejected our request due to an error in our request"
+            ) from None
+    return root[""]
+
+
+def _apply_step(root: dict[str, Any], step: Object) -> None:
+    parent, token = _locate(root, step["path"])
+    operation = step["op"]
+    if operation == "test":
+        if _read(parent, token) != step["value"]:
+            raise ValueError(step["path"])
+    elif operation == "remove":
+        _remove(parent, token)
+    elif operation == "replace":
+        _read(parent, token)
+        parent[_index(parent, token)] = step["value"]
+    elif operation == "add":
+        _add(parent, token, step["value"])
+    else:
+        raise ValueError(operation)
+
+
+def _locate(root: dict[str, Any], pointer: str) -> tuple[Any, str]:
+    """Container and last token of a JSON pointer; the root is the entry `""` of a map."""
+    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")]
+    node: Any = root
+    for token in tokens[:-1]:
+        node = _read(node, token)
+    return node, tokens[-1]
+
+
+def _index(parent: Any, token: str) -> Any:
+    return int(token) if isinstance(parent, list) else token
+
+
+def _read(parent: Any, token: str) -> Any:
+    return parent[_index(parent, token)]
+
+
+def _remove(parent: Any, token: str) -> None:
+    del parent[_index(parent, token)]
+
+
+def _add(parent: Any, token: str, value: Any) -> None:
+    if isinstance(parent, list):
+        parent.insert(len(parent) if token == "-" else int(token), value)  # noqa: S105 - a JSON pointer's token
+    else:
+        parent[token] = value
+
+
+_PATCHES: dict[str, Callable[[Any, Any], Any]] = {
+    _MERGE: _merge_patch,
+    _STRATEGIC: _merge_patch,
+    _JSON_PATCH: _json_patch,
+}

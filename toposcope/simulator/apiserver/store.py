@@ -98,11 +98,11 @@ class Store:
     def collection(self, storage: str) -> Collection:
         """Return the collection of that name, made on first use."""
         with self.lock:
-            found = self._collections.get(storage)
-            if found is None:
-                found = Collection(threading.Condition(self.lock), compacted=self.revision)
-                self._collections[storage] = found
-            return found
+            collection = self._collections.get(storage)
+            if collection is None:
+                collection = Collection(threading.Condition(self.lock), compacted=self.revision)
+                self._collections[storage] = collection
+            return collection
 
     def wake_watches(self) -> None:
         """Have every watch look up from its wait though nothing has changed."""
