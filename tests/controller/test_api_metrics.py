@@ -1,5 +1,6 @@
 """What the controller tells of its requests, its watches and how soon it reacts."""
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.support.publishing import Time
@@ -15,25 +16,35 @@ def test_requests_are_counted_by_what_they_do_and_how_they_end() -> None:
     registry, time = CollectorRegistry(), Time()
     observe = RequestMetrics(registry, time)
     write = apply("/apis/gpu.topology/v1alpha1/clustertopologies/cluster/status", {}, "m", force=True)
-    for code in (200, 200, 409, 0):
+    for answer in (200, 200, 409, 0):
         answered = observe(write)
         time.seconds += 0.25
-        answered(code)
+        answered(answer)
     resource = "clustertopologies.gpu.topology/status"
-    for said, count in (("200", 2), ("409", 1), ("none", 1)):
-        labels = {"verb": "apply", "resource": resource, "code": said}
+    for code, count in (("200", 2), ("409", 1), ("none", 1)):
+        labels = {"verb": "apply", "resource": resource, "code": code}
         assert registry.get_sample_value("toposcope_api_requests_total", labels) == count
     seconds = "toposcope_api_request_duration_seconds"
     assert registry.get_sample_value(f"{seconds}_sum", {"verb": "apply"}) == 1.0
     assert registry.get_sample_value(f"{seconds}_bucket", {"verb": "apply", "le": "0.1"}) == 0
 
 
-def test_a_watch_is_counted_and_not_timed() -> None:
+@pytest.mark.parametrize(
+    ("request_", "code", "labels"),
+    [
+        (Request("GET", "/api/v1/nodes", {"watch": "true"}), 200, {"verb": "watch", "resource": "nodes"}),
+        (get("/apis/grove.io/v1alpha1"), 404, {"verb": "get", "resource": "discovery"}),
+    ],
+    ids=["watch", "discovery"],
+)
+def test_names_come_from_the_request_alone_and_watches_are_not_timed(
+    request_: Request, code: int, labels: dict[str, str]
+) -> None:
     registry = CollectorRegistry()
-    RequestMetrics(registry)(Request("GET", "/api/v1/nodes", {"watch": "true"}))(200)
-    labels = {"verb": "watch", "resource": "nodes", "code": "200"}
-    assert registry.get_sample_value("toposcope_api_requests_total", labels) == 1
-    assert registry.get_sample_value("toposcope_api_request_duration_seconds_count", {"verb": "watch"}) is None
+    RequestMetrics(registry)(request_)(code)
+    assert registry.get_sample_value("toposcope_api_requests_total", labels | {"code": str(code)}) == 1
+    timed = registry.get_sample_value("toposcope_api_request_duration_seconds_count", {"verb": labels["verb"]})
+    assert timed == (None if labels["verb"] == "watch" else 1)
 
 
 def test_watches_tell_when_they_were_heard_and_why_they_began_again() -> None:
@@ -90,10 +101,3 @@ def test_the_first_change_counts_until_the_work_is_done() -> None:
     time.seconds = 16
     wake.clear()
     assert wake.done() == 1
-
-
-def test_names_come_from_the_path_alone() -> None:
-    registry = CollectorRegistry()
-    RequestMetrics(registry)(get("/apis/grove.io/v1alpha1"))(404)
-    labels = {"verb": "get", "resource": "discovery", "code": "404"}
-    assert registry.get_sample_value("toposcope_api_requests_total", labels) == 1

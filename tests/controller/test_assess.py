@@ -90,78 +90,58 @@ def test_a_level_that_is_gone_counts_as_unavailable_after_the_grace_period_and_n
     assert [level.domain for level in found.publishable or ()] == NO_RACK.split(" > ")
 
 
-WITH_RACKS, WITHOUT = nodes(), nodes(rack=None)
-UNUSABLE = [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)]
-RESTART = None
+NODES = {
+    "labelled": nodes(),
+    "unlabelled": nodes(rack=None),
+    "unusable": [gpu_node(f"n{i}", ready=bool(i % 2), schedulable=not i % 2) for i in range(4)],
+    "none": [],
+}
 
 
 @pytest.mark.parametrize(
-    ("policy", "steps"),
+    "steps",
     [
         pytest.param(
-            "Remove",
-            [(0, WITH_RACKS, "True", FULL), *[(50, WITHOUT, "True", FULL), (1, WITH_RACKS, "True", FULL)] * 10],
+            "labelled 0 True rack" + ", unlabelled 50 True rack, labelled 1 True rack" * 10,
             id="back-within-the-grace-period-was-never-gone",
         ),
         pytest.param(
-            "Remove",
-            [
-                (0, WITH_RACKS, "True", FULL),
-                (0, WITHOUT, "True", FULL),
-                (61, WITHOUT, "False", NO_RACK),
-                (1, WITH_RACKS, "True", FULL),
-            ],
+            "labelled 0 True rack, unlabelled 0 True rack, unlabelled 61 False -, labelled 1 True rack",
             id="back-later-is-available-at-once",
         ),
         pytest.param(
-            "Remove",
-            [(0, WITH_RACKS, "True", FULL), (100000, [], "Unknown", None), (1, WITH_RACKS, "True", FULL)],
+            "labelled 0 True rack, none 100000 Unknown nothing, labelled 1 True rack",
             id="no-nodes-are-unknown-and-remove-nothing",
         ),
+        pytest.param("labelled 0 True rack, unusable 100000 True rack", id="unready-and-cordoned-nodes-change-nothing"),
         pytest.param(
-            "Remove",
-            [(0, WITH_RACKS, "True", FULL), (100000, UNUSABLE, "True", FULL)],
-            id="unready-and-cordoned-nodes-change-nothing",
-        ),
-        pytest.param(
-            "Remove",
-            [
-                (0, WITH_RACKS, "True", FULL),
-                (0, WITHOUT, "True", FULL),
-                RESTART,
-                (30, WITHOUT, "True", FULL),
-                (61, WITHOUT, "False", NO_RACK),
-                RESTART,
-                (1, WITHOUT, "False", NO_RACK),
-            ],
+            "labelled 0 True rack, unlabelled 0 True rack, restart, unlabelled 30 True rack, "
+            "unlabelled 61 False -, restart, unlabelled 1 False -",
             id="a-restart-neither-hastens-a-verdict-nor-revokes-one",
         ),
+        pytest.param("unlabelled 0 Unknown -, unlabelled 61 False -", id="never-there-is-unknown-then-missing"),
         pytest.param(
-            "Remove",
-            [(0, WITHOUT, "Unknown", NO_RACK), (61, WITHOUT, "False", NO_RACK)],
-            id="never-there-is-unknown-then-missing",
-        ),
-        pytest.param(
-            "Retain",
-            [(0, WITH_RACKS, "True", FULL), (0, WITHOUT, "True", FULL), (61, WITHOUT, "False", FULL)],
+            "retain, labelled 0 True rack, unlabelled 0 True rack, unlabelled 61 False rack",
             id="retain-keeps-an-unavailable-level-published",
         ),
     ],
 )
-def test_availability_of_a_required_level_over_time(
-    policy: str, steps: list[tuple[float, list[NodeFacts], str, str | None] | None]
-) -> None:
-    history = History(required=["rack"], gracePeriod="1m", removalPolicy=policy)
-    for step in steps:
-        if step is RESTART:
-            history.restart()
-            continue
-        after, seen, status, published = step
-        found = history.look(seen, after=after)
-        levels = found.publishable and " > ".join(level.domain for level in found.publishable)
-        assert (available(history)["status"], levels) == (status, published)
-        assert available(history)["reason"] == "NoNodes" or seen
-        assert status != "Unknown" or not seen or "'rack'" in available(history)["message"]
+def test_availability_of_a_required_level_over_time(steps: str) -> None:
+    """Nodes, seconds later, status of the condition, and whether rack is published: `nothing` leaves all as it is."""
+    history = History(required=["rack"], gracePeriod="1m")
+    for step in steps.split(", "):
+        match step.split():
+            case ["restart"]:
+                history.restart()
+            case ["retain"]:
+                history.spec["removalPolicy"] = "Retain"
+            case [name, seconds, status, published]:
+                levels = history.look(NODES[name], after=float(seconds)).publishable
+                path = levels and " > ".join(level.domain for level in levels)
+                assert path == {"rack": FULL, "-": NO_RACK, "nothing": None}[published], step
+                assert available(history)["status"] == status, step
+                assert name != "none" or available(history)["reason"] == "NoNodes"
+                assert status != "Unknown" or name == "none" or "'rack'" in available(history)["message"]
 
 
 def test_several_levels_are_sorted_and_joined() -> None:

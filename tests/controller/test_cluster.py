@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import NODES, ApiUnderTest, wait_until
+from tests.support.api import ApiUnderTest, wait_until
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.controller import (
     condition,
@@ -85,15 +85,6 @@ def test_one_pass_writes_a_status_that_the_crd_accepts(api: ApiUnderTest, contro
     ]
     assert condition(api, "TopologyLevelsAvailable")["reason"] == "AllTopologyLevelsAvailable"
     assert (condition(api, "Published")["status"], condition(api, "Published")["reason"]) == ("False", "NotServed")
-
-
-def test_nothing_is_written_at_rest(api: ApiUnderTest, controller: Controller) -> None:
-    make_nodes(api)
-    make_topology(api)
-    controller.once()
-    before = api.get(f"{PATH}/cluster")["metadata"]["resourceVersion"]
-    controller.once()
-    assert api.get(f"{PATH}/cluster")["metadata"]["resourceVersion"] == before
 
 
 def test_a_level_that_goes_from_every_node_becomes_unavailable_and_comes_back(
@@ -200,18 +191,6 @@ def test_never_takes_back_what_was_published_and_auto_publishes_again(api: ApiUn
         for path in paths:
             wait_until(lambda path=path, code=code: api.request("GET", path)[0] == code, f"{mode}: {path}")  # type: ignore[misc]  # mypy infers no default
     assert running.healthy() == ""
-
-
-def test_no_nodes_take_nothing_from_a_binding(api: ApiUnderTest, controller: Controller) -> None:
-    upstream(api, "grove-clustertopologybindings-alpha10")
-    make_nodes(api)
-    make_topology(api)
-    controller.once()
-    assert api.request("DELETE", NODES)[0] == 200
-    controller.once()
-    assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 5
-    assert condition(api, "TopologyLevelsAvailable")["reason"] == "NoNodes"
-    assert status_of(api)["published"][0]["inSync"] is True
 
 
 def test_a_label_that_a_new_spec_names_is_found_without_a_restart(api: ApiUnderTest, running: Controller) -> None:

@@ -61,7 +61,14 @@ class Cluster:
     def condition(self, kind: str, name: str = "cluster") -> dict[str, Any]:
         return condition(self.api, kind, name)
 
-    def versions(self, *paths: str) -> list[str]:
+    def rests(self, *paths: str) -> bool:
+        """Whether further passes change no object of these collections."""
+        before = self._versions(*paths)
+        for _ in range(3):
+            self.look()
+        return before == self._versions(*paths)
+
+    def _versions(self, *paths: str) -> list[str]:
         return [item["metadata"]["resourceVersion"] for path in paths for item in self.api.get(path)["items"]]
 
 
@@ -98,9 +105,7 @@ def test_faults_of_the_fabric_are_in_the_status(cluster: Cluster) -> None:
     assert racks["degraded"] == [{"name": "r2", "nodes": 2}, {"name": "r3", "nodes": 1}]
     assert cluster.condition("FabricHealthy")["reason"] == "DomainsSplit"
     assert "FabricHealthy" not in cluster.condition("Ready")["message"]
-    before = cluster.versions(cluster_topology.PATH)
-    cluster.look()
-    assert cluster.versions(cluster_topology.PATH) == before
+    assert cluster.rests(cluster_topology.PATH)
 
 
 def overlapping(cluster: Cluster) -> None:
@@ -131,10 +136,7 @@ def test_topologies_that_share_nodes_are_all_published_and_name_each_other(clust
     assert shared["everything"]["message"].startswith("Of 4 nodes, 3 with 'gb200', 1 with 'h200' are shared")
     assert shared["gb200"]["message"].startswith("Of 3 nodes, 3 with 'everything' are shared")
     assert all(cluster.condition("Ready", name)["status"] == "True" for name in shared)
-    before = cluster.versions(cluster_topology.PATH, BINDINGS, KUEUE)
-    for _ in range(3):
-        cluster.look()
-    assert cluster.versions(cluster_topology.PATH, BINDINGS, KUEUE) == before
+    assert cluster.rests(cluster_topology.PATH, BINDINGS, KUEUE)
 
 
 def test_kai_gets_a_topology_of_each_where_grove_is_not_served(cluster: Cluster) -> None:
@@ -143,9 +145,7 @@ def test_kai_gets_a_topology_of_each_where_grove_is_not_served(cluster: Cluster)
     cluster.look()
     for name, keys in (("everything", LEVELS), ("gb200", (RACK, HOSTNAME)), ("h200", LEVELS)):
         assert node_labels(cluster.api, f"{KAI}/{name}") == keys
-    before = cluster.versions(cluster_topology.PATH, KAI)
-    cluster.look()
-    assert cluster.versions(cluster_topology.PATH, KAI) == before
+    assert cluster.rests(cluster_topology.PATH, KAI)
 
 
 def test_topologies_that_stop_sharing_say_so(cluster: Cluster) -> None:

@@ -11,12 +11,6 @@ from toposcope.topology.levels import INSIDE_A_NODE
 PAGE = (DOCS / "levels.md").read_text(encoding="utf-8")
 
 
-def test_the_catalogue_of_the_page_is_the_built_in_one() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \| (`.*`) \|$", PAGE, re.MULTILINE)
-    assert {domain: tuple(re.findall(r"`([^`]+)`", keys)) for domain, keys in rows} == BUILT_IN.keys
-    assert [domain for domain, _ in rows] == list(BUILT_IN.domains)
-
-
 def test_the_example_of_the_page_is_a_good_configuration() -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     found = read_config(example.encode(), "docs/levels.md")

@@ -38,6 +38,7 @@ from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
 
 TOPOLOGY = topology()
+EDIT = {"spec": {"levels": [{"domain": "rack", "key": RACK}]}}
 CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
 THREADS = {f"{kind.plural}.{kind.group}" for kind in PUBLISHED}
 
@@ -68,12 +69,19 @@ class Site:
         """Find out what is served."""
         self.watched.refresh(discover(self.client, PUBLISHED), self.news.set)
 
+    def settle(self, *keys: str) -> None:
+        """Publish, follow what is served, and wait until all of it is known."""
+        self.publish(*keys)
+        self.look()
+        wait_until(lambda: self.asks_nothing(*keys), "what is published is known")
+        self.news.clear()
+
     def publish(self, *keys: str) -> list[Published]:
-        """One turn of all publishers whose kind is served."""
+        """One pass of all publishers whose kind is served."""
         return self.watched.decide(lambda: [p.publish(TOPOLOGY, levels(*keys)) for p in self.publishers if p.served()])
 
     def asks_nothing(self, *keys: str) -> bool:
-        """Whether a turn gets along without a request."""
+        """Whether a pass gets along without a request."""
         self.asked.clear()
         self.publish(*keys)
         return not self.asked
@@ -99,7 +107,7 @@ def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Si
     assert site.asked["PATCH"] == 2
     site.look()
     wait_until(lambda: site.asks_nothing(*FOUR), "everything is known")
-    assert [said.reason for said in site.publish(*FOUR)] == ["", "Waiting", ""]  # Grove does not run here
+    assert [outcome.reason for outcome in site.publish(*FOUR)] == ["", "Waiting", ""]  # Grove does not run here
     site.publish(*THREE)
     assert site.asked["PATCH"] > 0
     wait_until(lambda: site.asks_nothing(*THREE), "what was written is known too")
@@ -107,14 +115,10 @@ def test_once_everything_is_in_sync_nothing_is_asked(api: ApiUnderTest, site: Si
 
 def test_a_change_by_hand_is_news_and_that_of_a_status_is_not(api: ApiUnderTest, site: Site) -> None:
     install(api, *CRDS[:2])
-    site.publish(*FOUR)
-    site.look()
-    wait_until(lambda: site.asks_nothing(*FOUR), "the binding is known")
-    site.news.clear()
+    site.settle(*FOUR)
     status = {"status": {"observedGeneration": 7}}
-    code, _ = api.request("PATCH", f"{BINDINGS}/cluster/status", status, content_type="application/merge-patch+json")
-    assert code == 200
-    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
+    patch(api, f"{BINDINGS}/cluster/status", status)
+    patch(api, f"{BINDINGS}/cluster", EDIT)
     assert site.news.wait(30)
     wait_until(lambda: not site.asks_nothing(*FOUR), "the edit is seen")
     assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
@@ -124,15 +128,11 @@ def test_what_grove_finds_of_a_topology_that_is_named_is_news(api: ApiUnderTest,
     install(api, CRDS[1])
     site.publish(*FOUR)
     install(api, CRDS[0])
-    site.publish(*FOUR)
-    site.look()
-    wait_until(lambda: site.asks_nothing(*FOUR), "both are known")
-    site.news.clear()
+    site.settle(*FOUR)
     verdict = {"schedulerName": "kai-scheduler", "topologyReference": "cluster", "inSync": False, "message": "differs"}
     generation = api.get(f"{BINDINGS}/cluster")["metadata"]["generation"]
     status = {"status": {"observedGeneration": generation, "schedulerTopologyStatuses": [verdict]}}
-    code, _ = api.request("PATCH", f"{BINDINGS}/cluster/status", status, content_type="application/merge-patch+json")
-    assert code == 200
+    patch(api, f"{BINDINGS}/cluster/status", status)
     assert site.news.wait(30)
     assert site.publish(*FOUR)[0].message == "Grove says of KAI's Topology cluster: differs"
     assert site.asks_nothing(*FOUR)
@@ -145,9 +145,9 @@ def test_what_memory_shows_is_looked_at_again_before_anything_is_written(api: Ap
     kai = site.watched._followed[KAI_TOPOLOGIES].cache
     wait_until(lambda: kai.get("cluster") is not None and len(following()) == 2, "both are followed")
     kai.gone("cluster")  # as if the watch had not come that far
-    said = site.publish(*FOUR)
-    assert said[0].reason == "Conflict"
-    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in said[0].message
+    outcome = site.publish(*FOUR)[0]
+    assert outcome.reason == "Conflict"
+    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in outcome.message
     assert found(api, f"{BINDINGS}/cluster") is None
     assert site.asked["PATCH"] == 0
 
@@ -194,7 +194,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
     watched.refresh(discover(behind, PUBLISHED), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
-    patch(api, f"{BINDINGS}/cluster", {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
+    patch(api, f"{BINDINGS}/cluster", EDIT)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
     assert len(api.get(f"{BINDINGS}/cluster")["spec"]["levels"]) == 4
     stop.set()
