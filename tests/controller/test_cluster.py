@@ -219,7 +219,7 @@ def test_what_follows_the_cluster_ends_with_the_controller_though_nothing_comes(
     with in_a_thread(controller):
         wait_until(lambda: {"topologies", "nodes", "crds"} <= names(), "everything is followed")
         wait_until(lambda: not controller.ready(), "all has been read")
-    wait_until(lambda: not names() & {"topologies", "nodes", "crds"}, "nobody follows any more")
+    wait_until(lambda: not names() & {"topologies", "nodes", "crds"}, "the reflectors have ended")
 
 
 def test_before_the_crd_is_there_nothing_is_ready_and_the_reason_is_shown(

@@ -31,15 +31,15 @@ def racks(file: ConfigFile) -> tuple[str, ...]:
     return tuple(key for key in file.catalogue.keys["rack"] if key not in BUILT_IN.keys["rack"])
 
 
-def test_a_file_that_is_not_there_is_nothing_to_speak_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_file_is_logged_once_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     file = ConfigFile(tmp_path / "config.yaml")
     assert not file.look()
     assert not file.look()
     assert (file.catalogue, file.problems) == (BUILT_IN, ())
-    (told,) = caplog.records
-    assert told.levelno == logging.INFO
-    assert told.getMessage().endswith("config.yaml does not exist; using the built-in catalogue only")
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert record.getMessage().endswith("config.yaml does not exist; using the built-in catalogue only")
     (tmp_path / "config.yaml").write_text(text("a/rack"))
     assert file.look()
     assert racks(file) == ("a/rack",)
@@ -71,7 +71,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert not file.look()
 
 
-def test_what_is_broken_keeps_the_last_good_one_and_is_told_once(
+def test_a_broken_file_keeps_the_last_good_one_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = ConfigFile(mounted(tmp_path, "..1", text("a/rack")))
@@ -82,8 +82,8 @@ def test_what_is_broken_keeps_the_last_good_one_and_is_told_once(
     assert racks(file) == ("a/rack",)
     (problem,) = file.problems
     assert "config.yaml:4: not YAML" in problem
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.getMessage() for record in told] == [f"{problem}; keeping the previous configuration"]
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors == [f"{problem}; keeping the previous configuration"]
     mounted(tmp_path, "..3", text("c/rack"))
     assert file.look()
     assert file.problems == ()
@@ -97,7 +97,7 @@ def test_a_bad_entry_is_logged_and_counted(tmp_path: Path, caplog: pytest.LogCap
     assert "config.yaml:6: catalogue.keys[1].key: 'B/rack'" in caplog.text
 
 
-def test_a_file_that_is_gone_for_good_takes_its_words_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_stays_away_is_no_longer_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(text("a/rack"))
     file = ConfigFile(path)

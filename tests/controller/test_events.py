@@ -1,4 +1,4 @@
-"""Who hears of what, how often, and how many at most."""
+"""Which objects get Events, how often, and how many at most."""
 
 from typing import Any
 
@@ -22,44 +22,42 @@ def status(available: str, message: str = "", *, preferred: bool | None = None) 
     return found
 
 
-def told(before: dict[str, Any], after: dict[str, Any], asked: Resolved) -> list[tuple[str, bool]]:
-    return [
-        (announcement.regarding["name"], announcement.warning)
-        for announcement in level_events(topology(before), after, asked)
-    ]
+def announced(before: dict[str, Any], after: dict[str, Any], asked: Resolved) -> list[tuple[str, bool]]:
+    events = level_events(topology(before), after, asked)
+    return [(event.regarding["name"], event.warning) for event in events]
 
 
 ASKED = Resolved(required={"rack": workloads(1)})
 
 
-def test_a_transition_is_told_once_and_back_once() -> None:
+def test_a_transition_is_announced_once_each_way() -> None:
     there, gone = status("True"), status("False", GONE)
-    assert told(there, gone, ASKED) == [("cluster", True), ("w0", True)]
-    assert told(gone, gone, ASKED) == []
-    assert told(gone, there, ASKED) == [("cluster", False), ("w0", False)]
-    assert told({}, there, ASKED) == told(there, there, ASKED) == []
+    assert announced(there, gone, ASKED) == [("cluster", True), ("w0", True)]
+    assert announced(gone, gone, ASKED) == []
+    assert announced(gone, there, ASKED) == [("cluster", False), ("w0", False)]
+    assert announced({}, there, ASKED) == announced(there, there, ASKED) == []
 
 
 def test_not_knowing_is_no_news() -> None:
     unknown = status("Unknown")
     for other in (status("True"), status("False", GONE)):
-        assert told(other, unknown, ASKED) == []
-    assert told(unknown, status("True"), ASKED) == []
+        assert announced(other, unknown, ASKED) == []
+    assert announced(unknown, status("True"), ASKED) == []
 
 
-def test_a_level_that_never_was_there_is_told_like_one_that_went() -> None:
-    assert told({}, status("False", GONE), Resolved(missing={"rack": workloads(1)})) == [
+def test_a_level_that_never_was_there_is_announced_like_one_that_went() -> None:
+    assert announced({}, status("False", GONE), Resolved(missing={"rack": workloads(1)})) == [
         ("cluster", True),
         ("w0", True),
     ]
 
 
-def test_who_only_prefers_a_level_hears_of_it_and_the_topology_does_not() -> None:
+def test_a_preferred_level_is_announced_to_the_workload_and_not_to_the_topology() -> None:
     there, gone = status("True", preferred=True), status("True", preferred=False)
     asked = Resolved(preferred={"rack": workloads(1)})
-    assert told(there, gone, asked) == [("w0", True)]
-    assert told(gone, gone, asked) == []
-    assert told(gone, there, asked) == [("w0", False)]
+    assert announced(there, gone, asked) == [("w0", True)]
+    assert announced(gone, gone, asked) == []
+    assert announced(gone, there, asked) == [("w0", False)]
 
 
 def test_the_budget_is_full_at_first_and_fills_with_time() -> None:

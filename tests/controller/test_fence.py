@@ -33,7 +33,7 @@ def test_a_fence_is_open_in_the_term_that_was_entered() -> None:
     assert (fence.enter(), fence.is_open()) == (2, True)
 
 
-def test_who_is_alone_leads() -> None:
+def test_without_an_election_the_fence_is_open() -> None:
     fence = Fence(NoElection())
     assert (fence.enter(), fence.enter(), fence.is_open()) == (1, 1, True)
 
@@ -48,8 +48,8 @@ def make(embedded_server: EmbeddedApiServer, tmp_path: Path) -> Iterator[Callabl
         return made[-1]
 
     yield client
-    for each in made:
-        each.close()
+    for fenced in made:
+        fenced.close()
 
 
 def test_writes_are_held_back_from_the_moment_leadership_is_not_certain(

@@ -1,4 +1,4 @@
-"""How often Python looks for rubbish that holds itself."""
+"""How often Python collects cyclic garbage."""
 
 import gc
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def restored() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_many_new_objects_start_no_look_through_them() -> None:
+def test_many_new_objects_start_no_collection() -> None:
     looks: list[int] = []
 
     def noted(_phase: str, about: dict[str, int]) -> None:
@@ -38,7 +38,7 @@ def test_many_new_objects_start_no_look_through_them() -> None:
     assert gc.isenabled()
 
 
-def test_a_controller_looks_rarely(tmp_path: Path) -> None:
+def test_a_controller_collects_rarely(tmp_path: Path) -> None:
     away = tmp_path / "kubeconfig"
     away.write_text(
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"

@@ -1,4 +1,4 @@
-"""What is amiss with the machines under a topology: found, counted, named in few names, put into words."""
+"""Faults of the machines under a topology: found, counted, named, put into messages."""
 
 import random
 from collections import Counter
@@ -65,11 +65,42 @@ def test_a_tray_that_fell_out_of_its_rack_is_found_by_the_chassis() -> None:
     assert found.health.fabric.splits == (Split("chassis", "c1", 2, 18),)
     assert found.health.fabric.small == (Small(fabric(1), 68, 72),)
     assert found.health.degraded_nodes == ("r1-t17",)
-    said = healthy(found)
-    assert (said.status, said.reason) == ("False", "DomainsSplit")
-    assert "chassis c1 (18 nodes in 2 domains)" in said.message
-    assert "1 node is degraded: r1-t17; see the annotation gpu.topology/matrix of each for the reason" in said.message
-    assert f"1 NVLink domain is smaller than its siblings: {fabric(1)} (68 GPUs, usual 72)" in said.message
+    fault = healthy(found)
+    assert (fault.status, fault.reason) == ("False", "DomainsSplit")
+    assert "chassis c1 (18 nodes in 2 domains)" in fault.message
+    assert "1 node is degraded: r1-t17; see the annotation gpu.topology/matrix of each for the reason" in fault.message
+    assert f"1 NVLink domain is smaller than its siblings: {fabric(1)} (68 GPUs, usual 72)" in fault.message
+
+
+HALVES = [node for number in (11, 12, 13) for node in rack(number, 9, block="halves")]
+WEAK = gpu_node("r1-t17", {"rack": "r1", NVLINK_DOMAIN: fabric(1), GPUS: "3"}, chassis="c1", state="degraded")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason", "small"),
+    [
+        # NVL36x2: one domain in two racks.
+        ([*rack(1, 9), *(tray(2, i, domain=fabric(1)) for i in range(9))], "AllHealthy", {}),
+        ([*rack(1, 17), WEAK, *rack(2), *rack(3)], "NodesDegraded", {1: 71}),
+        ([*HALVES, *rack(1), *rack(2), *rack(3, 17)], "DomainsSmall", {3: 68}),
+        ([*rack(1, block="b1"), *rack(2, block="b2"), *rack(3, 10, block="b3")], "DomainsSmall", {3: 40}),
+        (rack(1, 10), "AllHealthy", {}),
+        ([tray(1, 0, block="elsewhere"), *rack(1)[1:], *rack(2), *rack(3, 16)], "DomainsSmall", {3: 64}),
+    ],
+    ids=[
+        "one-fabric-over-two-chassis-is-whole",
+        "a-tray-that-lost-a-gpu-makes-its-domain-small",
+        "siblings-are-those-of-the-same-block",
+        "without-siblings-nearby-all-are-compared",
+        "alone",
+        "levels-that-do-not-nest-still-have-siblings",
+    ],
+)
+def test_domains_are_compared_with_their_siblings(nodes: list[NodeFacts], reason: str, small: dict[int, int]) -> None:
+    found = look(nodes)
+    assert found.health.fabric.small == tuple(Small(fabric(domain), gpus, 72) for domain, gpus in small.items())
+    assert found.health.fabric.splits == ()
+    assert healthy(found).reason == reason
 
 
 def test_two_fabrics_in_one_chassis_are_a_split() -> None:
@@ -77,38 +108,7 @@ def test_two_fabrics_in_one_chassis_are_a_split() -> None:
     assert look(nodes).health.fabric.splits == (Split("chassis", "c1", 2, 18),)
 
 
-def test_one_fabric_over_two_chassis_is_whole() -> None:
-    """NVL36x2: one domain in two racks."""
-    nodes = [*rack(1, 9), *(tray(2, place, domain=fabric(1)) for place in range(9))]
-    assert healthy(look(nodes)).status == "True"
-
-
-def test_a_tray_that_lost_a_gpu_makes_its_domain_small() -> None:
-    weak = gpu_node("r1-t17", {"rack": "r1", NVLINK_DOMAIN: fabric(1), GPUS: "3"}, chassis="c1", state="degraded")
-    found = look([*rack(1, 17), weak, *rack(2), *rack(3)])
-    assert found.health.fabric.small == (Small(fabric(1), 71, 72),)
-    assert healthy(found).reason == "NodesDegraded"
-
-
-def test_siblings_are_those_of_the_same_block() -> None:
-    """A block of half racks beside one of whole racks is how it was bought."""
-    halves = [node for number in (11, 12, 13) for node in rack(number, 9, block="halves")]
-    found = look([*halves, *rack(1), *rack(2), *rack(3, 17)])
-    assert found.health.fabric.small == (Small(fabric(3), 68, 72),)
-
-
-def test_a_domain_without_siblings_nearby_is_compared_with_all() -> None:
-    found = look([*rack(1, 18, block="b1"), *rack(2, 18, block="b2"), *rack(3, 10, block="b3")])
-    assert found.health.fabric.small == (Small(fabric(3), 40, 72),)
-    assert look(rack(1, 10)).health.fabric.small == ()
-
-
-def test_levels_that_do_not_nest_still_have_siblings() -> None:
-    astray = [tray(1, 0, block="elsewhere"), *rack(1, 18)[1:]]
-    assert look([*astray, *rack(2), *rack(3, 16)]).health.fabric.small == (Small(fabric(3), 64, 72),)
-
-
-def test_an_order_of_nodes_changes_no_word() -> None:
+def test_the_order_of_nodes_changes_no_status() -> None:
     nodes = [
         *rack(1, 9),
         *rack(2, 9),
@@ -122,13 +122,13 @@ def test_an_order_of_nodes_changes_no_word() -> None:
         assert status(look(nodes)) == first
 
 
-def test_unknown_is_told_and_is_the_least_of_all() -> None:
+def test_unknown_nodes_are_counted_and_come_last() -> None:
     found = look([*rack(1), gpu_node("n1", state="unknown")])
     assert (healthy(found).reason, status(found)["fabric"]["unknownNodes"]) == ("NodesUnknown", 1)
     assert "kubectl get nodes -l gpu.topology/state=unknown" in healthy(found).message
 
 
-def test_no_nodes_no_opinion() -> None:
+def test_no_nodes_are_unknown() -> None:
     found = look([])
     assert (healthy(found).status, healthy(found).reason) == ("Unknown", "NoNodes")
     assert "fabric" not in status(found)
@@ -145,7 +145,7 @@ def test_a_degraded_node_leaves_the_topology_ready() -> None:
 def test_degraded_nodes_are_counted_by_domain_and_lone_ones_have_no_name() -> None:
     bad = [gpu_node(f"n{i}", {"rack": f"r{i % 2}", "block": "b"}, state="degraded") for i in range(5)]
     found = look([*bad, *(gpu_node(f"ok{i}", {"rack": f"r{i}", "block": "b"}) for i in range(4))])
-    levels = {each.level.domain: each for each in found.health.levels}
+    levels = {level.level.domain: level for level in found.health.levels}
     assert [(d.name, d.degraded) for d in levels["rack"].worst] == [("r0", 3), ("r1", 2)]
     assert (levels["host"].domains, levels["host"].nodes, levels["host"].worst) == (5, 5, ())
     by_domain = {level["domain"]: level for level in status(found)["levels"]}
@@ -179,10 +179,10 @@ def test_degraded_counts_are_those_of_the_nodes(seed: int) -> None:
         if (count := sum(n.hardware.state == state for n in nodes))
     }
     bad = [node for node in nodes if node.hardware.state == "degraded"]
-    for depth, (level, each) in enumerate(zip(found.effective.levels, found.health.levels, strict=True), 1):
+    for depth, (level, counts) in enumerate(zip(found.effective.levels, found.health.levels, strict=True), 1):
         plain = Counter(tuple(n.label(above.key) for above in found.effective.levels[:depth]) for n in bad)
-        assert (each.level, each.domains, each.nodes) == (level, len(plain), len(bad))
-        assert len(each.worst) <= MOST_VALUES
+        assert (counts.level, counts.domains, counts.nodes) == (level, len(plain), len(bad))
+        assert len(counts.worst) <= MOST_VALUES
         if level.key != HOSTNAME:
-            for domain in each.worst:
+            for domain in counts.worst:
                 assert domain.degraded in plain.values()

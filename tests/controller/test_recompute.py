@@ -1,4 +1,4 @@
-"""An assessment in columns says what looking at node after node says."""
+"""An assessment by columns equals one node by node."""
 
 import random
 from collections.abc import Sequence

@@ -1,6 +1,7 @@
 """ClusterTopologies of segments, on API servers: made, published, kept, taken back, and never another's."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -70,7 +71,7 @@ def fields(api: ApiUnderTest, field: str) -> dict[str, Any]:
     return {item["metadata"]["name"]: item["metadata"][field] for item in api.get(PATH)["items"]}
 
 
-def passes(controller: Controller, time: Time, *after: float) -> None:
+def run_passes(controller: Controller, time: Time, *after: float) -> None:
     """One pass now, and one after each of these seconds; what one wrote the next one reads."""
     controller.once()
     for seconds in after:
@@ -78,15 +79,18 @@ def passes(controller: Controller, time: Time, *after: float) -> None:
         controller.once()
 
 
-def test_each_segment_gets_a_topology_with_all_of_its_levels(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+@pytest.fixture
+def passes(controller: Controller, time: Time) -> Callable[..., None]:
+    return partial(run_passes, controller, time)
+
+
+def test_each_segment_gets_a_topology_with_all_of_its_levels(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     install(api, "kai-topologies-v0.17", "kueue-topologies-v0.19")
     parent = make_topology(api, segments="Auto", required=["rack"], gracePeriod="10m", publish={"grove": "Never"})
-    passes(controller, time)
+    passes()
     assert topologies(api) == ["cluster"]
     assert condition(api, "SegmentsPublished")["status"] == "Unknown"
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
     child = api.get(f"{PATH}/cluster-rack")
     assert child["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
@@ -134,38 +138,36 @@ def test_each_segment_gets_a_topology_with_all_of_its_levels(
     }
 
 
-def test_nothing_is_written_at_rest(api: ApiUnderTest, controller: Controller, time: Time) -> None:
+def test_nothing_is_written_at_rest(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1, 1)
+    passes(GRACE, 1, 1)
     before = fields(api, "resourceVersion")
     assert len(before) == 3
-    passes(controller, time, 1, GRACE, GRACE)
+    passes(1, GRACE, GRACE)
     assert fields(api, "resourceVersion") == before
 
 
-def test_off_writes_nothing_and_takes_back_what_auto_made(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_off_writes_nothing_and_takes_back_what_auto_made(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api)
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     assert topologies(api) == ["cluster"]
     status = status_of(api)
     assert [segment["name"] for segment in status["segments"]] == ["rack", "leaf"]
     assert condition(api, "SegmentsPublished")["reason"] == "SegmentsOff"
     edit_topology(api, segments="Auto")
-    passes(controller, time, 1)
+    passes(1)
     assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]  # known well enough by now
     edit_topology(api, segments="Off")
-    passes(controller, time)
+    passes()
     assert topologies(api) == ["cluster"]
 
 
-def test_somebody_elses_topology_of_that_name_is_a_conflict_and_stays_as_it_is(
-    api: ApiUnderTest, controller: Controller, time: Time
+def test_a_foreign_topology_of_that_name_is_a_conflict_and_stays(
+    api: ApiUnderTest, passes: Callable[..., None]
 ) -> None:
     theirs = make_topology(api, "cluster-leaf", required=["leaf"])
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     assert api.get(f"{PATH}/cluster-leaf")["spec"] == theirs["spec"]
     assert "ownerReferences" not in api.get(f"{PATH}/cluster-leaf")["metadata"]
     conflict = condition(api, "SegmentsPublished")
@@ -177,20 +179,18 @@ def test_somebody_elses_topology_of_that_name_is_a_conflict_and_stays_as_it_is(
     segments = {segment["name"]: segment.get("clusterTopology") for segment in status_of(api)["segments"]}
     assert segments == {"rack": "cluster-rack", "leaf": None}
     edit_topology(api, segments="Off")
-    passes(controller, time)
+    passes()
     assert topologies(api) == ["cluster", "cluster-leaf"]
 
 
-def test_an_edit_by_hand_is_put_back_and_the_parents_settings_are_handed_on(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_an_edit_by_hand_is_put_back_and_settings_are_inherited(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     uid = api.get(f"{PATH}/cluster-rack")["metadata"]["uid"]
     edit_topology(api, "cluster-rack", nodeSelector={"matchLabels": {"mine": "yes"}}, required=["block"])
     edit_topology(api, "cluster-leaf", levels=[{"domain": "leaf", "key": TIER}])
     edit_topology(api, gracePeriod="20m", publish={"kueue": "Never"}, required=["leaf", "zone"])
-    passes(controller, time)
+    passes()
     child = api.get(f"{PATH}/cluster-rack")
     assert child["metadata"]["uid"] == uid
     assert "matchLabels" not in child["spec"]["nodeSelector"]
@@ -199,7 +199,7 @@ def test_an_edit_by_hand_is_put_back_and_the_parents_settings_are_handed_on(
     assert api.get(f"{PATH}/cluster-leaf")["spec"]["required"] == ["leaf", "zone"]
     assert "levels" not in api.get(f"{PATH}/cluster-leaf")["spec"]
     before = fields(api, "generation")
-    passes(controller, time, 1)
+    passes(1)
     assert fields(api, "generation") == before
 
 
@@ -216,65 +216,59 @@ def test_one_that_somebody_makes_at_the_same_moment_is_not_merged_with(
     reconciler = Reconciler(watched, (), time, instance="test")
     late = controller_of(clients(), reconciler)
     make_topology(api, segments="Auto")
-    passes(late, time, GRACE)
+    run_passes(late, time, GRACE)
     theirs = api.get(f"{PATH}/cluster-leaf")
     assert ("ownerReferences" in theirs["metadata"], "nodeSelector" in theirs["spec"]) == (False, False)
     assert condition(api, "SegmentsPublished")["reason"] == "Conflict"
 
 
-def test_a_segment_that_changed_its_labels_goes_after_the_grace_period(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_a_segment_without_nodes_goes_after_the_grace_period(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     for i in range(2):
         relabel(api, f"gb200-{i}", {TIER: None, **H100})
-    passes(controller, time, GRACE - 2)
+    passes(GRACE - 2)
     assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
-    passes(controller, time, 3)
+    passes(3)
     assert topologies(api) == ["cluster", "cluster-rack"]
     assert api.get(f"{PATH}/cluster-rack")["status"]["nodes"] == 5
 
 
-def test_no_nodes_and_a_lost_status_take_nothing_away_at_once(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_no_nodes_and_a_lost_status_take_nothing_away_at_once(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     uids = fields(api, "uid")
     three = ["cluster", "cluster-leaf", "cluster-rack"]
     assert api.request("DELETE", NODES)[0] == 200
-    passes(controller, time, GRACE, GRACE)
+    passes(GRACE, GRACE)
     assert topologies(api) == three
     assert condition(api, "SegmentsPublished")["message"] == "No segment has nodes at the moment"
     assert api.request("PATCH", f"{PATH}/cluster/status", {"status": None}, content_type=MERGE)[0] == 200
     make_nodes(api)
-    passes(controller, time, GRACE - 2)
+    passes(GRACE - 2)
     assert topologies(api) == three
-    passes(controller, time, 3, GRACE)
+    passes(3, GRACE)
     assert fields(api, "uid") == uids
 
 
-def test_a_child_that_no_segment_asks_for_is_cleared_away(
-    api: ApiUnderTest, controller: Controller, time: Time
-) -> None:
+def test_a_child_that_no_segment_asks_for_is_cleared_away(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     parent = make_topology(api, segments="Auto")
     kind = {key: parent[key] for key in ("apiVersion", "kind")}
     owner = {**kind, "name": "cluster", "uid": parent["metadata"]["uid"], "controller": True}
     labels = {"app.kubernetes.io/managed-by": "toposcope"}
     api.create(PATH, {**kind, "metadata": {"name": "cluster-gone", "labels": labels, "ownerReferences": [owner]}})
-    passes(controller, time)
+    passes()
     assert "cluster-gone" in topologies(api)
-    passes(controller, time, GRACE)
+    passes(GRACE)
     assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
 
 
 @pytest.mark.embedded_api("takes a spec that a kube-apiserver refuses, as it should")
-def test_a_bad_spec_leaves_its_children_alone(api: ApiUnderTest, controller: Controller, time: Time) -> None:
+def test_a_bad_spec_leaves_its_children_alone(api: ApiUnderTest, passes: Callable[..., None]) -> None:
     make_topology(api, segments="Auto")
-    passes(controller, time, GRACE, 1)
+    passes(GRACE, 1)
     edit_topology(api, segments="Off", required=["numa"])
-    passes(controller, time, GRACE)
+    passes(GRACE)
     assert topologies(api) == ["cluster", "cluster-leaf", "cluster-rack"]
     published = condition(api, "Published")
     assert published["reason"] == "InvalidSpec"
@@ -323,7 +317,7 @@ def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
     options = Options(None, once=True, debounce=0.0, metrics_port=None, log_format="text", config=str(file))
     reconciler = Reconciler(client, [], time, instance="test")
     controller = controller_of(client, reconciler, options=options, registry=registry)
-    passes(controller, time, 1)
+    run_passes(controller, time, 1)
     status = status_of(api)
     assert status["levelPath"] == "zone > row > nvlink-domain > host"
     assert [hint["reason"] for hint in status["hints"]] == ["NearMiss"]

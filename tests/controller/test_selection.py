@@ -1,4 +1,4 @@
-"""Topologies that select the same nodes are told of each other."""
+"""Topologies that select the same nodes name each other."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ def named(name: str, **labels: str) -> Topology:
     return replace(topology(**spec), name=name, uid=name)
 
 
-def test_each_hears_how_many_nodes_it_shares_with_whom() -> None:
+def test_each_topology_counts_the_nodes_it_shares_with_each_other() -> None:
     found = overlaps([named("all"), named("b0", **{BLOCK: "b0"}), named("r3", **{RACK: "r3"})], NODES)
     assert found == {"all": {"b0": 8, "r3": 4}, "b0": {"all": 8}, "r3": {"all": 4}}
 
@@ -41,9 +41,9 @@ def test_selectors_that_look_at_labels_only_share_too() -> None:
 
 
 def test_the_condition_names_the_largest_shares_first_and_not_all_of_them() -> None:
-    said = disjoint_condition({"b": 2, "a": 2, "c": 9, **{f"x{i}": 1 for i in range(4)}}, nodes=12)
-    assert (said.status, said.reason) == ("False", "NodesShared")
-    assert said.message.startswith(
+    shared = disjoint_condition({"b": 2, "a": 2, "c": 9, **{f"x{i}": 1 for i in range(4)}}, nodes=12)
+    assert (shared.status, shared.reason) == ("False", "NodesShared")
+    assert shared.message.startswith(
         "Of 12 nodes, 9 with 'c', 2 with 'a', 2 with 'b', 1 with 'x0', 1 with 'x1' and some with 2 more are shared"
     )
     assert disjoint_condition({}, nodes=12).status == "True"

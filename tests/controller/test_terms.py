@@ -222,7 +222,7 @@ def test_a_verdict_stands_until_there_is_evidence(cluster: ApiUnderTest, leader:
     follower.turn()
     follower.turn(after=1)
     assert available(cluster) == before
-    assert [path for path in follower.written if "events" in path] == [], "said once is enough"
+    assert [path for path in follower.written if "events" in path] == [], "one Event is enough"
     label_racks(cluster, "r")
     follower.turn()
     assert available(cluster)["status"] == "True"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.reconcile import Reconciler
 from toposcope.integrations.framework.level_requests import LevelRequest, WorkloadRef
 from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
+
+pytestmark = pytest.mark.embedded_api("fails on demand")
 
 SPEC: dict[str, Any] = {"required": ["rack"], "gracePeriod": "1m"}
 RACK = "cloud.provider.com/topology-rack"
@@ -30,18 +30,9 @@ def time() -> Time:
 
 
 @pytest.fixture
-def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest:
-    """The server whose faults can be ordered, with our CRD."""
-    api = ApiUnderTest.of_embedded(embedded_server, tmp_path)
+def client(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> ApiClient:
     share_crd(api)
-    return api
-
-
-@pytest.fixture
-def client(embedded: ApiUnderTest) -> Iterator[ApiClient]:
-    client = ApiClient(load(str(embedded.kubeconfig)))
-    yield client
-    client.close()
+    return clients()
 
 
 @pytest.fixture
@@ -57,71 +48,71 @@ def is_nodes(request: Any) -> bool:
     return bool((request.method, request.path) == ("GET", NODES))
 
 
-def available(embedded: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
-    return condition(embedded, "TopologyLevelsAvailable", name)
+def available(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
+    return condition(api, "TopologyLevelsAvailable", name)
 
 
-def known(embedded: ApiUnderTest) -> dict[str, Any]:
+def known(api: ApiUnderTest) -> dict[str, Any]:
     """The status of `cluster`, apart from what it shares with other topologies."""
-    status = status_of(embedded)
+    status = status_of(api)
     return status | {"conditions": [c for c in status["conditions"] if c["type"] != "SelectorsDisjoint"]}
 
 
 def test_nodes_that_cannot_be_listed_are_reported_in_one_state_until_they_can(
-    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
+    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
 ) -> None:
     embedded_server.faults.reject(403, 1_000_000, applies=is_nodes)
     controller = start()
-    wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "refused")
-    make_topology(embedded, **SPEC)
-    wait_until(lambda: available(embedded) != {}, "reported")
-    unknown = available(embedded)
+    wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "refused")
+    make_topology(api, **SPEC)
+    wait_until(lambda: available(api) != {}, "reported")
+    unknown = available(api)
     assert (unknown["status"], unknown["reason"]) == ("Unknown", "NodesNotSynced")
     assert unknown["message"].startswith("The nodes of the cluster have not been listed yet: 403")
-    before = embedded.get(f"{PATH}/cluster")
-    make_topology(embedded, "second", **SPEC)  # makes it look again
-    wait_until(lambda: available(embedded, "second") != {}, "reported for the second one")
-    assert embedded.get(f"{PATH}/cluster") == before
-    make_node(embedded, "n1", {RACK: "r1"})
+    before = api.get(f"{PATH}/cluster")
+    make_topology(api, "second", **SPEC)  # makes it look again
+    wait_until(lambda: available(api, "second") != {}, "reported for the second one")
+    assert api.get(f"{PATH}/cluster") == before
+    make_node(api, "n1", {RACK: "r1"})
     embedded_server.faults.stop_rejecting()
-    wait_until(lambda: available(embedded)["status"] == "True", "listed in the end")
+    wait_until(lambda: available(api)["status"] == "True", "listed in the end")
 
 
 def test_a_restart_that_cannot_list_nodes_leaves_the_status(
-    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
+    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller]
 ) -> None:
-    make_node(embedded, "n1", {RACK: "r1"})
-    make_topology(embedded, **SPEC)
+    make_node(api, "n1", {RACK: "r1"})
+    make_topology(api, **SPEC)
     first = start()
-    wait_until(lambda: available(embedded).get("status") == "True", "available")
+    wait_until(lambda: available(api).get("status") == "True", "available")
     first.end()
-    before = embedded.get(f"{PATH}/cluster")
+    before = api.get(f"{PATH}/cluster")
     embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
     again = start()
-    wait_until(lambda: bool(embedded.get("/api")) and again.nodes.error is not None, "refused")
-    make_topology(embedded, "second", **SPEC)
-    wait_until(lambda: available(embedded, "second") != {}, "it looked")
-    assert embedded.get(f"{PATH}/cluster") == before
+    wait_until(lambda: bool(api.get("/api")) and again.nodes.error is not None, "refused")
+    make_topology(api, "second", **SPEC)
+    wait_until(lambda: available(api, "second") != {}, "it looked")
+    assert api.get(f"{PATH}/cluster") == before
     assert "nodes have not been listed yet" in again.ready()
 
 
 def test_while_nodes_are_listed_again_what_is_known_stands(
-    embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller], time: Time
+    api: ApiUnderTest, embedded_server: EmbeddedApiServer, start: Callable[[], Controller], time: Time
 ) -> None:
-    make_node(embedded, "n1", {RACK: "r1"})
-    make_topology(embedded, **SPEC)
+    make_node(api, "n1", {RACK: "r1"})
+    make_topology(api, **SPEC)
     controller = start()
-    wait_until(lambda: available(embedded).get("status") == "True", "available")
-    before = known(embedded)
+    wait_until(lambda: available(api).get("status") == "True", "available")
+    before = known(api)
     embedded_server.faults.reject(503, 1_000_000, applies=is_nodes)
     embedded_server.faults.expire_history()
     embedded_server.faults.cut_watches()
-    wait_until(lambda: bool(embedded.get("/api")) and controller.nodes.error is not None, "lost the watch")
+    wait_until(lambda: bool(api.get("/api")) and controller.nodes.error is not None, "lost the watch")
     time.seconds = 100_000
-    make_topology(embedded, "second", **SPEC)
-    wait_until(lambda: available(embedded, "second") != {}, "it looked")
-    assert available(embedded, "second")["status"] == "True"
-    assert known(embedded) == before
+    make_topology(api, "second", **SPEC)
+    wait_until(lambda: available(api, "second") != {}, "it looked")
+    assert available(api, "second")["status"] == "True"
+    assert known(api) == before
 
 
 class Asking:
@@ -138,16 +129,16 @@ class Asking:
 
 
 def test_a_level_that_flaps_under_a_thousand_workloads_does_not_flood_the_api_server(
-    embedded: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
+    api: ApiUnderTest, client: ApiClient, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_topology(embedded, **SPEC)
+    make_topology(api, **SPEC)
     reconciler = Reconciler(client, (), time, instance="test")
 
     def look(rack: str | None) -> int:
-        current = read(embedded.get(f"{PATH}/cluster"))
+        current = read(api.get(f"{PATH}/cluster"))
         labels = {"zone": None, "block": None, "rack": None, RACK: rack}
         reconciler.reconcile([current], [gpu_node("n1", labels)], Asking(1000))
-        return len(embedded.get(EVENTS)["items"])
+        return len(api.get(EVENTS)["items"])
 
     assert look("r1") == 0
     assert look(None) == 0
