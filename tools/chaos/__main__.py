@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NoReturn
 from tools import figures
 from tools.apiserver.server import Binaries, ServerError, UnavailableError, find_binaries
 from tools.chaos import report
-from tools.chaos.actors import Scale
 from tools.chaos.faults import FAULTS
 from tools.chaos.planted_violations import find_planted
+from tools.chaos.processes import Scale
 from tools.chaos.rounds import Outcome, play
 from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, shrink, written
 from tools.chaos.world import NotSettledError, World

@@ -26,7 +26,7 @@ from toposcope.api.label_keys import HOSTNAME
 from toposcope.simulator import manifests
 
 if TYPE_CHECKING:
-    from tools.chaos.actors import Actor
+    from tools.chaos.processes import Actor
     from tools.chaos.world import World
 
 _DAY: Final = 24 * 3600.0
@@ -122,7 +122,7 @@ def _restore(world: World, _target: str) -> None:
 
 
 def _switch(mode: Mode) -> Action:
-    return _on(lambda world, actor: world.switch(actor, mode))
+    return _on(lambda world, actor: world.proxies.switch(actor.proxy, mode))
 
 
 def _connection(name: str, what: str, seconds: tuple[float, float], mode: Mode) -> Fault:
@@ -190,13 +190,13 @@ def _create_node(world: World, target: str) -> None:
 
 
 def _delete_kind(kind: str, world: World, _target: str) -> None:
-    world.expect_deletions()
+    world.published_writes.deletion_expected = True
     world.forget_foreign(COLLECTIONS[kind])
     if kind == "grove":
         # Without Grove a Topology of KAI is made for every ClusterTopology, also where Grove's name is somebody else's.
         world.published_writes.late_grove = True
         world.published_writes.allowed |= {("kai.scheduler", topology["metadata"]["name"]) for topology in topologies()}
-    world.delete_crd(crds()[kind]["metadata"]["name"])
+    world.api.remove_crd(crds()[kind]["metadata"]["name"])
 
 
 def _add_kind(kind: str, world: World, _target: str) -> None:
@@ -206,8 +206,8 @@ def _add_kind(kind: str, world: World, _target: str) -> None:
 
 
 def _delete_ours(world: World, _target: str) -> None:
-    world.expect_deletions()
-    world.delete_crd(manifests.cluster_topology_crd()["metadata"]["name"])
+    world.published_writes.deletion_expected = True
+    world.api.remove_crd(manifests.cluster_topology_crd()["metadata"]["name"])
 
 
 def _add_ours(world: World, _target: str) -> None:
@@ -219,7 +219,7 @@ def _edit(collection: str, level: dict[str, str]) -> Action:
     """Have somebody edit what was published for a ClusterTopology."""
 
     def edit(world: World, _target: str) -> None:
-        world.expect_deletions()
+        world.published_writes.deletion_expected = True
         body = {"spec": {"levels": [level]}}
         _done(world.api.request("PATCH", f"{collection}/cluster", body, content_type=MERGE))
 
@@ -227,7 +227,7 @@ def _edit(collection: str, level: dict[str, str]) -> Action:
 
 
 def _delete_published(world: World, _target: str) -> None:
-    world.expect_deletions()
+    world.published_writes.deletion_expected = True
     for path in (GROVE, KUEUE):
         _done(world.api.request("DELETE", f"{path}/cluster"), 404)
 

@@ -11,8 +11,6 @@ from tools.chaos.desired import timeless
 from tools.chaos.machines import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tools.apiserver.client import AdminApi
     from tools.chaos.machines import Machine
     from tools.chaos.violations import Findings
@@ -148,6 +146,9 @@ def _essence(document: dict[str, Any]) -> Any:
     return timeless({**kept, "spec": document.get("spec")})
 
 
+Rules = NodeRules | ObjectRules | TopologyRules
+
+
 class Observer:
     """Watches all collections; a context manager. Rules are called from one thread a collection."""
 
@@ -159,39 +160,32 @@ class Observer:
         self.nodes = NodeRules(machines, findings)
         self.topologies = TopologyRules(findings)
         self.objects = {path: ObjectRules(path, findings) for path in (GROVE, KAI, KUEUE)}
-        rules: dict[str, NodeRules | ObjectRules | TopologyRules] = {
-            NODES: self.nodes,
-            TOPOLOGIES: self.topologies,
-            **self.objects,
-        }
+        rules: dict[str, Rules] = {NODES: self.nodes, TOPOLOGIES: self.topologies, **self.objects}
         self._threads = [
-            threading.Thread(target=self._follow, args=(path, rule.seen, rule.gone), daemon=True)
-            for path, rule in rules.items()
+            threading.Thread(target=self._follow, args=(path, rule), daemon=True) for path, rule in rules.items()
         ]
 
-    def _follow(
-        self, path: str, seen: Callable[[dict[str, Any]], None], gone: Callable[[dict[str, Any]], None]
-    ) -> None:
+    def _follow(self, path: str, rules: Rules) -> None:
         while not self._stop.is_set():
             try:
-                self._watch(path, seen, gone)
+                self._watch(path, rules)
             except _TROUBLE:
                 self._stop.wait(_PAUSE)
             except Exception as error:
                 self.broken = error
                 raise
 
-    def _watch(self, path: str, seen: Callable[[dict[str, Any]], None], gone: Callable[[dict[str, Any]], None]) -> None:
+    def _watch(self, path: str, rules: Rules) -> None:
         """List, then watch for as long as the server lets us."""
-        found = self._api.get(path)
-        for item in found["items"]:
-            seen(item)
-        query = f"resourceVersion={found['metadata']['resourceVersion']}&timeoutSeconds=20"
+        listed = self._api.get(path)
+        for item in listed["items"]:
+            rules.seen(item)
+        query = f"resourceVersion={listed['metadata']['resourceVersion']}&timeoutSeconds=20"
         with self._api.watch(path, query) as events:
             for event in events:
                 if self._stop.is_set() or event["type"] == "ERROR":
                     return
-                (gone if event["type"] == "DELETED" else seen)(event["object"])
+                (rules.gone if event["type"] == "DELETED" else rules.seen)(event["object"])
 
     def __enter__(self) -> Self:
         for thread in self._threads:

@@ -34,28 +34,13 @@ def _patch(world: World, path: str, body: dict[str, Any], token: str | None = No
         raise NotSettledError(f"not allowed to write {path}: {answer}")
 
 
-def _node(world: World) -> str:
-    return f"{NODES}/{world.machines[0].node}"
+def _edit(path: str, body: dict[str, Any]) -> Action:
+    """Have somebody write what is not so."""
+    return lambda world, _target: _patch(world, path, body)
 
 
-def _lose_a_label(world: World, _target: str) -> None:
-    _patch(world, _node(world), {"metadata": {"labels": {f"{PREFIX}nvlink-domain": None}}})
-
-
-def _lie(world: World, _target: str) -> None:
-    _patch(world, _node(world), {"metadata": {"labels": {f"{PREFIX}gpus": "64"}}})
-
-
-def _touch_a_foreign_label(world: World, _target: str) -> None:
-    _patch(world, _node(world), {"metadata": {"labels": {"example.com/pool": "mine"}}})
-
-
-def _take_a_taint(world: World, _target: str) -> None:
-    _patch(world, _node(world), {"spec": {"taints": None}})
-
-
-def _edit_a_foreign_object(world: World, _target: str) -> None:
-    _patch(world, f"{KAI}/foreign", {"spec": {"levels": [{"nodeLabel": "mine"}]}})
+def _edit_node(body: dict[str, Any]) -> Action:
+    return lambda world, _target: _patch(world, f"{NODES}/{world.machines[0].node}", body)
 
 
 def _deposed(world: World) -> str:
@@ -73,10 +58,6 @@ def _publish_less(world: World, _target: str) -> None:
     _patch(world, f"{GROVE}/cluster", less, pod_token(world.api, world.leader().pod))
 
 
-def _cry_wolf(world: World, _target: str) -> None:
-    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": _STATUS})
-
-
 def _end_a_program(world: World, _target: str) -> None:
     process = world.agents[0].program
     pid = process.pid
@@ -88,20 +69,22 @@ def _end_a_program(world: World, _target: str) -> None:
 
 
 PLANTED: Final[dict[str, tuple[str, str, Action]]] = {
-    "a label disappears": ("labels", "nvlink-domain", _lose_a_label),
-    "a label says what is not so": ("labels", "gpus became '64'", _lie),
-    "a foreign label is changed": ("foreign", "'example.com/pool': 'mine'", _touch_a_foreign_label),
-    "a foreign taint is taken": ("foreign", "spec were", _take_a_taint),
+    "a label disappears": (
+        "labels", "nvlink-domain", _edit_node({"metadata": {"labels": {f"{PREFIX}nvlink-domain": None}}})),
+    "a label says what is not so": (
+        "labels", "gpus became '64'", _edit_node({"metadata": {"labels": {f"{PREFIX}gpus": "64"}}})),
+    "a foreign label is changed": (
+        "foreign", "'example.com/pool': 'mine'", _edit_node({"metadata": {"labels": {"example.com/pool": "mine"}}})),
+    "a foreign taint is taken": ("foreign", "spec were", _edit_node({"spec": {"taints": None}})),
     "a foreign object is edited": (
-        "foreign",
-        "kai.scheduler/v1alpha1/topologies/foreign became",
-        _edit_a_foreign_object,
-    ),
+        "foreign", "kai.scheduler/v1alpha1/topologies/foreign became",
+        _edit(f"{KAI}/foreign", {"spec": {"levels": [{"nodeLabel": "mine"}]}})),
     "a deposed leader writes": ("writer", "clustertopologies/status/cluster", _write_out_of_turn),
     "a level is taken from Grove": ("levels", "clustertopologybindings/cluster", _publish_less),
-    "a level is called unavailable": ("levels", "'rack' is no longer available", _cry_wolf),
+    "a level is called unavailable": (
+        "levels", "'rack' is no longer available", _edit(f"{TOPOLOGIES}/cluster/status", {"status": _STATUS})),
     "a program ends by itself": ("programs", "ended with code", _end_a_program),
-}
+}  # fmt: skip
 """What is done, to the invariant that it breaks, words that the violation must have, and the action."""
 
 _PATIENCE: Final = 20.0

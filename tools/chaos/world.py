@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from tools.apiserver.client import CRDS, MERGE, pod_token
 from tools.apiserver.server import Binaries
-from tools.chaos.actors import Actor, Scale
 from tools.chaos.audit import AuditLog, PublishedWrites, Turns
 from tools.chaos.cluster import (
     GROVE,
@@ -34,8 +33,8 @@ from tools.chaos.desired import desired, differences, observed
 from tools.chaos.leaks import Leaks
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.observer import Observer
-from tools.chaos.processes import ROOT, Program
-from tools.chaos.proxy import Mode, ProxyThread
+from tools.chaos.processes import ROOT, Actor, Program, Scale
+from tools.chaos.proxy import ProxyThread
 from tools.chaos.servers import Servers
 from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings
@@ -126,10 +125,6 @@ class World:
     def leader(self) -> Actor:
         """The controller that says that it leads; the first one when none does just now."""
         return next((actor for actor in self.controllers if actor.program.leads()), self.controllers[0])
-
-    def switch(self, actor: Actor, mode: Mode) -> None:
-        """Have a program's proxy do something else."""
-        self.proxies.switch(actor.proxy, mode)
 
     def rotate(self, actor: Actor) -> None:
         """Make the pod of a program anew: its token ends at once, and a new one is written to the file."""
@@ -293,7 +288,7 @@ class World:
     def change_something(self) -> None:
         """Give the controller something to notice: a Node comes, and somebody edits Grove's resource."""
         self.stand_ins.here = True
-        self.expect_deletions()
+        self.published_writes.deletion_expected = True
         by_hand = {"spec": {"levels": [{"domain": "host", "key": HOSTNAME}]}}
         with contextlib.suppress(*_UNANSWERED):
             self.api.request("PATCH", f"{GROVE}/cluster", by_hand, content_type=MERGE)
@@ -334,10 +329,6 @@ class World:
             time.sleep(_LOOK)
 
     # What faults do to objects
-
-    def delete_crd(self, name: str) -> None:
-        """Delete a CRD with its objects. Raises OSError, AssertionError."""
-        self.api.remove_crd(name)
 
     def add_crd(self, crd: dict[str, Any]) -> None:
         """Create a CRD if it is not there, and wait until it is served."""
@@ -391,10 +382,6 @@ class World:
             if ended:
                 self.findings.add("programs", ended)
                 actor.program.start()
-
-    def expect_deletions(self) -> None:
-        """For the rest of this round published objects may be deleted."""
-        self.published_writes.deletion_expected = True
 
     def forget_foreign(self, collection: str) -> None:
         """What others made in a collection goes, until `plant` brings it back."""

@@ -114,19 +114,10 @@ def mistaken() -> str:
     return markdown(["key", "what was meant", "why it is none"], [*known, *unknown])
 
 
-def spec() -> str:
-    """What an admin writes."""
-    return _part("spec")
-
-
-def status() -> str:
-    """What the controller writes."""
-    return _part("status")
-
-
-def _part(name: str) -> str:
-    schema = _schema()["properties"][name]
-    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, name))
+def fields(part: str) -> str:
+    """The fields of `spec`, which an administrator writes, or of `status`, which the controller does."""
+    schema = _schema()["properties"][part]
+    rows = ([code(path), _type(field), _meaning(field)] for path, field in _fields(schema, part))
     return markdown(["field", "type", "meaning"], rows)
 
 

@@ -82,6 +82,6 @@ def test_a_note_about_no_metric_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_every_field_of_the_crd_has_a_row() -> None:
-    assert "| `spec.levels[].domain` | string |" in tables.spec()
-    assert "| `status.conditions[].lastTransitionTime` | date-time |" in tables.status()
-    assert "Default: `10m`." in tables.spec()
+    assert "| `spec.levels[].domain` | string |" in tables.fields("spec")
+    assert "| `status.conditions[].lastTransitionTime` | date-time |" in tables.fields("status")
+    assert "Default: `10m`." in tables.fields("spec")
