@@ -1,140 +1,118 @@
 """One good manifest for each system whose workloads are understood."""
 
+from string import Template
 from typing import Any, Final
+
+import yaml
 
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY
 
-_ON: Final = {"clusterTopologyName": "gpu", "packDomain": "rack"}
-_TEMPLATE: Final[dict[str, Any]] = {
-    "metadata": {"annotations": {}, "labels": {"app": "x"}},
-    "spec": {
-        "nodeSelector": {"pool": "a"},
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        "containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8", "cpu": "500m"}}}],
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}]
-                }
-            }
-        },
-    },
-}
+_TEXT: Final = """\
+templates:
+- &spec
+  nodeSelector: {pool: a}
+  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
+  containers: [{name: c, resources: {limits: {nvidia.com/gpu: "8", cpu: 500m}}}]
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [a]}]}]
+- &template {metadata: {annotations: {}, labels: {app: x}}, spec: *spec}
+- &kai
+  kai.scheduler/topology: gpu
+  kai.scheduler/topology-required-placement: $BLOCK
+  kai.scheduler/topology-preferred-placement: $RACK
+- &kaiTemplate {metadata: {annotations: *kai}, spec: *spec}
+- &kueue
+  kueue.x-k8s.io/podset-required-topology: $RACK
+  kueue.x-k8s.io/podset-slice-required-topology: $RACK
+  kueue.x-k8s.io/podset-slice-size: "2"
+- &on {clusterTopologyName: gpu, packDomain: rack}
+- &metadata {name: w, namespace: ml, annotations: {}, labels: {}}
+- &withKai {name: w, namespace: ml, annotations: *kai, labels: {}}
+samples:
+- apiVersion: nvidia.com/v1alpha1
+  kind: DynamoGraphDeployment
+  metadata: *metadata
+  spec:
+    topologyConstraint: {topologyProfile: gpu, packDomain: block}
+    services:
+      decode:
+        replicas: 2
+        multinode: {nodeCount: 2}
+        resources: {limits: {gpu: "8"}}
+        topologyConstraint: {topologyProfile: gpu, packDomain: rack}
+- apiVersion: nvidia.com/v1beta1
+  kind: DynamoGraphDeployment
+  metadata: *metadata
+  spec:
+    topologyConstraint: *on
+    components: [{name: decode, replicas: 2, podTemplate: *template, topologyConstraint: *on}]
+- apiVersion: grove.io/v1alpha1
+  kind: PodCliqueSet
+  metadata: *metadata
+  spec:
+    replicas: 1
+    template:
+      topologyConstraint: {topologyName: gpu, pack: {required: block, preferred: rack}}
+      cliques:
+      - name: a
+        topologyConstraint: {packDomain: rack}
+        spec: {roleName: a, replicas: 2, minAvailable: 1, podSpec: *spec}
+      podCliqueScalingGroups: [{name: g, cliqueNames: [a], replicas: 2, minAvailable: 1}]
+- apiVersion: batch/v1
+  kind: Job
+  metadata: *withKai
+  spec: {parallelism: 4, completions: 4, template: *kaiTemplate}
+- apiVersion: batch/v1
+  kind: Job
+  metadata: *metadata
+  spec: {parallelism: 4, template: {metadata: {annotations: *kueue}, spec: *spec}}
+- apiVersion: scheduling.run.ai/v2alpha2
+  kind: PodGroup
+  metadata: *metadata
+  spec:
+    minMember: 4
+    subGroups: [{name: a, minMember: 2}, {name: b, minMember: 2, parent: a}]
+    topologyConstraint: {topology: gpu, requiredTopologyLevel: $RACK}
+- apiVersion: kueue.x-k8s.io/v1beta1
+  kind: Workload
+  metadata: *metadata
+  spec: {podSets: [{name: main, count: 4, template: *template, topologyRequest: {required: $RACK}}]}
+- apiVersion: kubeflow.org/v1
+  kind: PyTorchJob
+  metadata: *withKai
+  spec: {pytorchReplicaSpecs: {Worker: {replicas: 3, template: *kaiTemplate}}}
+- apiVersion: leaderworkerset.x-k8s.io/v1
+  kind: LeaderWorkerSet
+  metadata: {name: w, namespace: ml, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: $RACK}, labels: {}}
+  spec: {replicas: 2, leaderWorkerTemplate: {size: 3, workerTemplate: *template, leaderTemplate: *template}}
+- apiVersion: jobset.x-k8s.io/v1alpha2
+  kind: JobSet
+  metadata: {name: w, namespace: ml, annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: $RACK}, labels: {}}
+  spec: {replicatedJobs: [{name: j, replicas: 2, template: {spec: {parallelism: 2, template: *template}}}]}
+- workflow:
+    name: llm
+    resources: {shard: {gpu: 8, topology: [{key: rack, group: a, requirementType: required}]}}
+    groups: [{name: train, tasks: [{name: t, image: python, resource: shard}]}]
+- pools: {p: {backend: default, topology_keys: [{key: rack, label: $RACK}]}}
+- {levels: [$RACK, kubernetes.io/hostname], name: default-topology, clusterId: 71f69d83}
+- apiVersion: kai.scheduler/v1alpha1
+  kind: Topology
+  metadata: *metadata
+  spec: {levels: [{nodeLabel: $RACK, alias: rack}]}
+- {apiVersion: kueue.x-k8s.io/v1beta1, kind: Topology, metadata: *metadata, spec: {levels: [{nodeLabel: $RACK}]}}
+- apiVersion: kueue.x-k8s.io/v1beta1
+  kind: ResourceFlavor
+  metadata: *metadata
+  spec: {topologyName: gpu, nodeLabels: {pool: a}}
+- {apiVersion: apps/v1, kind: Deployment, metadata: *metadata, spec: {replicas: 3, template: *template}}
+- {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: *spec}
+"""
 
-
-def _object(version: str, kind: str, spec: Any, **annotations: str) -> dict[str, Any]:
-    metadata = {"name": "w", "namespace": "ml", "annotations": dict(annotations), "labels": {}}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def _annotated(**annotations: str) -> dict[str, Any]:
-    return {**_TEMPLATE, "metadata": {"annotations": dict(annotations)}}
-
-
-_JOB: Final = {"parallelism": 2, "template": _TEMPLATE}
-_REQUIRED: Final = {"requirementType": "required"}
-_KUEUE: Final = {
-    "kueue.x-k8s.io/podset-required-topology": RACK_KEY,
-    "kueue.x-k8s.io/podset-slice-required-topology": RACK_KEY,
-    "kueue.x-k8s.io/podset-slice-size": "2",
-}
-_KAI: Final = {
-    "kai.scheduler/topology": "gpu",
-    "kai.scheduler/topology-required-placement": BLOCK_KEY,
-    "kai.scheduler/topology-preferred-placement": RACK_KEY,
-}
-
-SAMPLES: Final[tuple[dict[str, Any], ...]] = (
-    _object(
-        "nvidia.com/v1alpha1",
-        "DynamoGraphDeployment",
-        {
-            "topologyConstraint": {"topologyProfile": "gpu", "packDomain": "block"},
-            "services": {
-                "decode": {
-                    "replicas": 2,
-                    "multinode": {"nodeCount": 2},
-                    "resources": {"limits": {"gpu": "8"}},
-                    "topologyConstraint": {"topologyProfile": "gpu", "packDomain": "rack"},
-                }
-            },
-        },
-    ),
-    _object(
-        "nvidia.com/v1beta1",
-        "DynamoGraphDeployment",
-        {
-            "topologyConstraint": _ON,
-            "components": [{"name": "decode", "replicas": 2, "podTemplate": _TEMPLATE, "topologyConstraint": _ON}],
-        },
-    ),
-    _object(
-        "grove.io/v1alpha1",
-        "PodCliqueSet",
-        {
-            "replicas": 1,
-            "template": {
-                "topologyConstraint": {"topologyName": "gpu", "pack": {"required": "block", "preferred": "rack"}},
-                "cliques": [
-                    {
-                        "name": "a",
-                        "topologyConstraint": {"packDomain": "rack"},
-                        "spec": {"roleName": "a", "replicas": 2, "minAvailable": 1, "podSpec": _TEMPLATE["spec"]},
-                    }
-                ],
-                "podCliqueScalingGroups": [{"name": "g", "cliqueNames": ["a"], "replicas": 2, "minAvailable": 1}],
-            },
-        },
-    ),
-    _object("batch/v1", "Job", {"parallelism": 4, "completions": 4, "template": _annotated(**_KAI)}, **_KAI),
-    _object("batch/v1", "Job", {"parallelism": 4, "template": _annotated(**_KUEUE)}),
-    _object(
-        "scheduling.run.ai/v2alpha2",
-        "PodGroup",
-        {
-            "minMember": 4,
-            "subGroups": [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 2, "parent": "a"}],
-            "topologyConstraint": {"topology": "gpu", "requiredTopologyLevel": RACK_KEY},
-        },
-    ),
-    _object(
-        "kueue.x-k8s.io/v1beta1",
-        "Workload",
-        {"podSets": [{"name": "main", "count": 4, "template": _TEMPLATE, "topologyRequest": {"required": RACK_KEY}}]},
-    ),
-    _object(
-        "kubeflow.org/v1",
-        "PyTorchJob",
-        {"pytorchReplicaSpecs": {"Worker": {"replicas": 3, "template": _annotated(**_KAI)}}},
-        **_KAI,
-    ),
-    _object(
-        "leaderworkerset.x-k8s.io/v1",
-        "LeaderWorkerSet",
-        {"replicas": 2, "leaderWorkerTemplate": {"size": 3, "workerTemplate": _TEMPLATE, "leaderTemplate": _TEMPLATE}},
-        **{"leaderworkerset.sigs.k8s.io/exclusive-topology": RACK_KEY},
-    ),
-    _object(
-        "jobset.x-k8s.io/v1alpha2",
-        "JobSet",
-        {"replicatedJobs": [{"name": "j", "replicas": 2, "template": {"spec": _JOB}}]},
-        **{"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK_KEY},
-    ),
-    {
-        "workflow": {
-            "name": "llm",
-            "resources": {"shard": {"gpu": 8, "topology": [{"key": "rack", "group": "a", **_REQUIRED}]}},
-            "groups": [{"name": "train", "tasks": [{"name": "t", "image": "python", "resource": "shard"}]}],
-        }
-    },
-    {"pools": {"p": {"backend": "default", "topology_keys": [{"key": "rack", "label": RACK_KEY}]}}},
-    {"levels": [RACK_KEY, "kubernetes.io/hostname"], "name": "default-topology", "clusterId": "71f69d83"},
-    _object("kai.scheduler/v1alpha1", "Topology", {"levels": [{"nodeLabel": RACK_KEY, "alias": "rack"}]}),
-    _object("kueue.x-k8s.io/v1beta1", "Topology", {"levels": [{"nodeLabel": RACK_KEY}]}),
-    _object("kueue.x-k8s.io/v1beta1", "ResourceFlavor", {"topologyName": "gpu", "nodeLabels": {"pool": "a"}}),
-    _object("apps/v1", "Deployment", {"replicas": 3, "template": _TEMPLATE}),
-    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": _TEMPLATE["spec"]},
-)  # fmt: skip
+SAMPLES: Final[tuple[dict[str, Any], ...]] = tuple(
+    yaml.safe_load(Template(_TEXT).substitute(RACK=RACK_KEY, BLOCK=BLOCK_KEY))["samples"]
+)
 WORDS: Final = (
     "rack", "block", "host", RACK_KEY, BLOCK_KEY, "gpu", "8", "500m", "1e3", "1Ei", "-1", "2147483648", "required",
     "preferred", "In", "Gt", "Exists", "NoSchedule", "PodCliqueSet", "Job", "grove.io/v1alpha1", "batch/v1",
