@@ -69,14 +69,14 @@ def test_levels_are_changed_in_place(api: ApiUnderTest, grove: GrovePublisher, c
 
 def test_no_binding_without_kai_s_kind(api: ApiUnderTest, grove: GrovePublisher) -> None:
     install(api, NEWEST)
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert said.reason == "NotServed"
-    assert "Grove's operator, whose chart enables kai-scheduler, does not start while" in said.message
-    assert "install KAI v0.12 or later, or set spec.publish.grove to Never" in said.message
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert result.reason == "NotServed"
+    assert "Grove's operator, whose chart enables kai-scheduler, does not start while" in result.message
+    assert "install KAI v0.12 or later, or set spec.publish.grove to Never" in result.message
     assert found(api, OURS) is None
     install(api, WITH_KAI)
     assert grove.publish(TOPOLOGY, levels(*FOUR)).in_sync
-    # What is there already stays, and the danger is told.
+    # What is there already stays, and the danger is reported.
     api.remove_crd("topologies.kai.scheduler")
     assert grove.publish(TOPOLOGY, levels(*THREE)).reason == "NotServed"
     assert domains(api) == ["zone", "block", "rack", "host"]
@@ -87,9 +87,9 @@ def test_a_foreign_kai_topology_of_the_name_is_found_before_the_binding_is_writt
 ) -> None:
     install(api, NEWEST, WITH_KAI)
     theirs = api.create(KAI, kai_topology(RACK))
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.reason, said.kind) == ("Conflict", "ClusterTopologyBinding")
-    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in said.message
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.reason, result.kind) == ("Conflict", "ClusterTopologyBinding")
+    assert "a KAI Topology named cluster exists that neither Grove nor Toposcope made" in result.message
     assert found(api, OURS) is None
     assert api.get(f"{KAI}/cluster") == theirs
     # It may also turn up later: Grove does not start again then.
@@ -120,8 +120,8 @@ def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
     install(api, WITH_KAI)
     kai.publish(TOPOLOGY, levels(*FOUR))
     install_narrowed(api, NEWEST, most=3)
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.reason, "must have at most 3 items" in said.message) == ("Rejected", True)
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.reason, "must have at most 3 items" in result.message) == ("Rejected", True)
     assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
     assert kai.retract(topology(publish={"kai": "Never"})) is None
     # Then it would be Grove's to make, which no more takes the binding.
@@ -131,16 +131,16 @@ def test_ours_stays_as_long_as_grove_does_not_take_the_binding(
 def test_the_one_of_alpha_4_is_its_operators(api: ApiUnderTest, grove: GrovePublisher) -> None:
     install(api, "grove-clustertopologies-alpha4")
     assert grove.served()
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.reason, said.kind) == ("NotServed", "ClusterTopologyBinding")
-    assert "of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes" in said.message
-    assert "upgrade Grove to v0.1.0-alpha.9 or later" in said.message
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.reason, result.kind) == ("NotServed", "ClusterTopologyBinding")
+    assert "of v0.1.0-alpha.4 to alpha.8, which Grove's operator writes" in result.message
+    assert "upgrade Grove to v0.1.0-alpha.9 or later" in result.message
     assert api.get(OLDER)["items"] == []
     assert grove.retract(TOPOLOGY) is None
 
 
 @pytest.mark.parametrize(
-    ("pairs", "says"),
+    ("pairs", "difference"),
     [
         ((("zone", ZONE), ("rack", RACK)), ""),
         ((("zone", ZONE), ("rack", "wrong/rack")), f"level 'rack' has the key wrong/rack, nodes carry {RACK} for it"),
@@ -149,15 +149,15 @@ def test_the_one_of_alpha_4_is_its_operators(api: ApiUnderTest, grove: GrovePubl
     ],
 )
 def test_what_the_operator_of_alpha_4_wrote_is_checked_and_not_written(
-    api: ApiUnderTest, grove: GrovePublisher, pairs: tuple[tuple[str, str], ...], says: str
+    api: ApiUnderTest, grove: GrovePublisher, pairs: tuple[tuple[str, str], ...], difference: str
 ) -> None:
     install(api, "grove-clustertopologies-alpha4")
     body = binding(*pairs, kind="ClusterTopology")
     theirs = api.create(OLDER, {**body, "metadata": {"name": "grove-topology"}})
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.name, said.kind) == ("grove-topology", "ClusterTopology")
-    assert (said.in_sync, says in said.message) == (not says, True)
-    assert ("correct config.topologyAwareScheduling there" in said.message) == bool(says)
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.name, result.kind) == ("grove-topology", "ClusterTopology")
+    assert (result.in_sync, difference in result.message) == (not difference, True)
+    assert ("correct config.topologyAwareScheduling there" in result.message) == bool(difference)
     assert api.get(f"{OLDER}/grove-topology") == theirs
 
 
@@ -185,9 +185,9 @@ def test_the_unreleased_shape_is_written_and_taken_back(
 def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: GrovePublisher) -> None:
     install(api, "grove-clustertopologies-alpha4", WITH_KAI)
     api.install_crd(upstream_crd(NEWEST))
-    said = grove.publish(TOPOLOGY, levels(*FOUR))
-    assert said.reason == "Conflict"
-    assert said.message == (
+    result = grove.publish(TOPOLOGY, levels(*FOUR))
+    assert result.reason == "Conflict"
+    assert result.message == (
         "the CRD clustertopologybindings.grove.io is not served, because clustertopologies.grove.io of an older Grove "
         'has its short name ("ct" is already in use); delete the CRD clustertopologies.grove.io with its objects'
     )
@@ -210,8 +210,8 @@ def test_what_is_refused_is_tried_ever_more_rarely_and_at_once_when_something_el
 
     grove = GrovePublisher(WatchedClient(clients(), before), time)
     for time.seconds in range(0, 4000, 5):
-        said = grove.publish(TOPOLOGY, levels(*FOUR))
-        assert (said.reason, "must have at most 3 items" in said.message) == ("Rejected", True)
+        result = grove.publish(TOPOLOGY, levels(*FOUR))
+        assert (result.reason, "must have at most 3 items" in result.message) == ("Rejected", True)
     assert writes == [0, 30, 90, 210, 450, 930, 1530, 2130, 2730, 3330, 3930]
     assert grove.publish(topology(), levels(*FOUR)).again_in == 3930 + 600 - 3995
     edited = replace(TOPOLOGY, generation=TOPOLOGY.generation + 1)

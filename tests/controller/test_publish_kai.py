@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -47,6 +47,12 @@ def time() -> Time:
 @pytest.fixture
 def kai(clients: Callable[[], ApiClient], time: Time) -> KaiPublisher:
     return KaiPublisher(clients(), time)
+
+
+def owned_by(uid: str) -> dict[str, Any]:
+    """Metadata of what Toposcope made from the ClusterTopology `cluster` with this uid."""
+    owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": uid}
+    return {"labels": {"app.kubernetes.io/managed-by": "toposcope"}, "ownerReferences": [owner]}
 
 
 def watched(client: ApiClient, time: Time, before: Callable[[Request], None]) -> KaiPublisher:
@@ -95,14 +101,6 @@ def test_levels_that_flap_change_nothing(api: ApiUnderTest, kai: KaiPublisher, t
     assert api.get(OURS) == made
 
 
-def test_what_somebody_deleted_is_made_again_at_once(api: ApiUnderTest, kai: KaiPublisher) -> None:
-    install(api, NEWEST)
-    kai.publish(TOPOLOGY, levels(*FOUR))
-    assert api.request("DELETE", OURS)[0] == 200
-    assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
-    assert node_labels(api, OURS) == FOUR
-
-
 def test_what_somebody_edited_is_put_back_at_once_if_it_has_been_wanted_for_a_while(
     api: ApiUnderTest, kai: KaiPublisher, time: Time
 ) -> None:
@@ -111,9 +109,7 @@ def test_what_somebody_edited_is_put_back_at_once_if_it_has_been_wanted_for_a_wh
     time.seconds = 30
     if api.is_real:  # there it cannot be edited, only be made anew
         assert api.request("DELETE", OURS)[0] == 200
-        labels = {"app.kubernetes.io/managed-by": "toposcope"}
-        owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster"}
-        api.create(KAI, kai_topology(RACK, labels=labels, ownerReferences=[{**owner, "uid": TOPOLOGY.uid}]))
+        api.create(KAI, kai_topology(RACK, **owned_by(TOPOLOGY.uid)))
     else:
         patch(api, OURS, {"spec": {"levels": [{"nodeLabel": RACK}]}})
     assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
@@ -133,38 +129,28 @@ def test_an_alias_given_by_hand_stays(api: ApiUnderTest, kai: KaiPublisher, time
 def test_somebody_elses_is_a_conflict_and_stays_as_it_is(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST)
     theirs = api.create(KAI, kai_topology(RACK))
-    said = kai.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.reason, said.handle) == ("Conflict", "topology.kai.scheduler/cluster")
-    assert "was not made by Toposcope; delete it, or" in said.message
+    result = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.reason, result.handle) == ("Conflict", "topology.kai.scheduler/cluster")
+    assert "was not made by Toposcope; delete it, or" in result.message
     assert kai.retract(TOPOLOGY) is None
     assert api.get(OURS) == theirs
 
 
 def test_one_of_another_topology_of_this_name_is_not_ours(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST)
-    owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": "before"}
-    labels = {"app.kubernetes.io/managed-by": "toposcope"}
-    api.create(KAI, kai_topology(RACK, labels=labels, ownerReferences=[owner]))
+    api.create(KAI, kai_topology(RACK, **owned_by("before")))
     assert kai.publish(TOPOLOGY, levels(*FOUR)).reason == "Conflict"
-
-
-def test_never_takes_back_what_is_ours(api: ApiUnderTest, kai: KaiPublisher) -> None:
-    install(api, NEWEST)
-    assert kai.retract(TOPOLOGY) is None
-    kai.publish(TOPOLOGY, levels(*FOUR))
-    assert kai.retract(TOPOLOGY) is None
-    assert found(api, OURS) is None
 
 
 def test_levels_that_no_scheduler_takes_are_not_even_sent(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST)
-    said = kai.publish(TOPOLOGY, levels(HOSTNAME, RACK))
-    assert (said.reason, "must be the last level" in said.message) == ("Rejected", True)
+    result = kai.publish(TOPOLOGY, levels(HOSTNAME, RACK))
+    assert (result.reason, "must be the last level" in result.message) == ("Rejected", True)
     assert found(api, OURS) is None
 
 
 @pytest.mark.real_api("limits of a list")
-def test_what_the_server_refuses_is_told_in_its_words_and_costs_nothing(
+def test_what_the_server_refuses_is_reported_in_its_words_and_costs_nothing(
     api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
 ) -> None:
     install_narrowed(api, NEWEST, most=3)
@@ -174,14 +160,14 @@ def test_what_the_server_refuses_is_told_in_its_words_and_costs_nothing(
     made = api.get(OURS)
     kai.publish(TOPOLOGY, levels(*FOUR))
     time.seconds = 30
-    said = kai.publish(TOPOLOGY, levels(*FOUR))
-    assert said.reason == "Rejected"
-    assert "spec.levels: Too many: 4: must have at most 3 items" in said.message
+    result = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert result.reason == "Rejected"
+    assert "spec.levels: Too many: 4: must have at most 3 items" in result.message
     assert api.get(OURS) == made
     assert writes == ["PATCH", "PATCH", "POST"]
     time.seconds = 59
-    assert kai.publish(TOPOLOGY, levels(*FOUR)) != said  # another again_in
-    assert (kai.publish(TOPOLOGY, levels(*FOUR)).message, len(writes)) == (said.message, 3)
+    assert kai.publish(TOPOLOGY, levels(*FOUR)) != result  # another again_in
+    assert (kai.publish(TOPOLOGY, levels(*FOUR)).message, len(writes)) == (result.message, 3)
     assert kai.publish(TOPOLOGY, levels(*THREE)).in_sync
 
 
@@ -199,9 +185,9 @@ def test_a_deletion_that_is_refused_is_tried_ever_more_rarely(
     kai = watched(clients(), time, refuse)
     kai.publish(TOPOLOGY, levels(*FOUR))
     for time.seconds in range(0, 300, 10):
-        said = kai.retract(TOPOLOGY)
-        assert said is not None
-        assert (said.reason, said.message) == ("Rejected", "cannot delete resource")
+        result = kai.retract(TOPOLOGY)
+        assert result is not None
+        assert (result.reason, result.message) == ("Rejected", "cannot delete resource")
     assert deletions == [0, 30, 90, 210]
 
 
@@ -212,9 +198,9 @@ def test_what_somebody_holds_is_not_deleted(api: ApiUnderTest, kai: KaiPublisher
     with finalizer(api, OURS, "example.com/keep"):
         kai.publish(TOPOLOGY, levels(*THREE))
         time.seconds = 30
-        said = kai.publish(TOPOLOGY, levels(*THREE))
-        assert (said.reason, said.again_in) == ("Waiting", 30)
-        assert said.message == (
+        result = kai.publish(TOPOLOGY, levels(*THREE))
+        assert (result.reason, result.again_in) == ("Waiting", 30)
+        assert result.message == (
             f"waits to be deleted to get the levels {' > '.join(THREE)}; still held by finalizer example.com/keep"
         )
         withdrawn = kai.retract(TOPOLOGY)
@@ -237,12 +223,10 @@ def test_one_that_somebody_deletes_is_waited_for_ever_more_patiently(
         assert api.request("DELETE", OURS)[0] == 200
         waits = []
         for time.seconds in (0, 1, 2, 4, 100):
-            said = kai.publish(TOPOLOGY, levels(*FOUR))
-            assert (said.reason, said.message) == (
-                "Waiting",
-                "is being deleted; still held by finalizer example.com/keep",
-            )
-            waits.append(said.again_in)
+            result = kai.publish(TOPOLOGY, levels(*FOUR))
+            assert result.reason == "Waiting"
+            assert result.message == "is being deleted; still held by finalizer example.com/keep"
+            waits.append(result.again_in)
         assert waits == [1, 1, 2, 4, 60]
     assert kai.publish(TOPOLOGY, levels(*FOUR)).in_sync
 
@@ -284,9 +268,9 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted(
     kai.publish(TOPOLOGY, levels(*FOUR))
     kai.publish(TOPOLOGY, levels(*THREE))
     time.seconds = 30
-    said = kai.publish(TOPOLOGY, levels(*THREE))
-    assert (said.reason, said.again_in) == ("Waiting", 5)
-    assert "The object might have been modified" in said.message
+    result = kai.publish(TOPOLOGY, levels(*THREE))
+    assert (result.reason, result.again_in) == ("Waiting", 5)
+    assert "The object might have been modified" in result.message
     assert node_labels(api, OURS) == FOUR
 
 
@@ -314,15 +298,13 @@ def test_grove_makes_it_where_its_binding_is_published(api: ApiUnderTest, kai: K
     assert "Grove makes it from its ClusterTopologyBinding and has not yet" in before.message
     assert found(api, OURS) is None
 
-    labels = {"app.kubernetes.io/managed-by": "toposcope"}
-    owner = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology", "name": "cluster", "uid": TOPOLOGY.uid}
     ours = binding()
-    ours["metadata"] |= {"labels": labels, "ownerReferences": [owner]}
+    ours["metadata"] |= owned_by(TOPOLOGY.uid)
     uid = api.create(BINDINGS, ours)["metadata"]["uid"]
     api.create(KAI, kai_topology(*FOUR, ownerReferences=made_by_grove(uid)))
     assert "not brought it in line" in kai.publish(TOPOLOGY, levels(*THREE)).message
-    said = kai.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.in_sync, said.message) == (True, "made by Grove from its ClusterTopologyBinding")
+    result = kai.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.in_sync, result.message) == (True, "made by Grove from its ClusterTopologyBinding")
     assert kai.retract(TOPOLOGY) is None
     assert node_labels(api, OURS) == FOUR
 
@@ -336,8 +318,8 @@ def test_somebody_elses_binding_makes_it_too(api: ApiUnderTest, kai: KaiPublishe
     assert kai.publish(alone, levels(*THREE)).reason == "Waiting"
     assert found(api, OURS) is None
     api.create(KAI, kai_topology(RACK, ownerReferences=made_by_grove(uid)))
-    said = kai.publish(alone, levels(*THREE))
-    assert (said.reason, "that Toposcope did not write" in said.message) == ("Conflict", True)
+    result = kai.publish(alone, levels(*THREE))
+    assert (result.reason, "that Toposcope did not write" in result.message) == ("Conflict", True)
     assert kai.publish(alone, levels(RACK)).in_sync
 
 
@@ -352,8 +334,8 @@ def test_a_binding_that_names_one_leaves_it_to_us(api: ApiUnderTest, kai: KaiPub
 def test_what_grove_leaves_behind_is_waited_for(api: ApiUnderTest, kai: KaiPublisher) -> None:
     install(api, NEWEST, "grove-clustertopologybindings-alpha10")
     api.create(KAI, kai_topology(BLOCK, ownerReferences=made_by_grove("gone")))
-    said = kai.publish(topology(publish={"grove": "Never"}), levels(*THREE))
-    assert (said.reason, said.again_in) == ("Waiting", 1)
+    result = kai.publish(topology(publish={"grove": "Never"}), levels(*THREE))
+    assert (result.reason, result.again_in) == ("Waiting", 1)
     assert api.request("DELETE", OURS)[0] == 200
     assert kai.publish(topology(publish={"grove": "Never"}), levels(*THREE)).in_sync
 

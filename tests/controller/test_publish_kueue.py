@@ -58,8 +58,8 @@ def test_the_newest_version_is_written_and_replaced_only_where_it_cannot_be_chan
 ) -> None:
     install(api, crd)
     assert kueue.served()
-    said = kueue.publish(TOPOLOGY, levels(*FOUR))
-    assert (said.in_sync, said.api_version) == (True, f"kueue.x-k8s.io/{version}")
+    result = kueue.publish(TOPOLOGY, levels(*FOUR))
+    assert (result.in_sync, result.api_version) == (True, f"kueue.x-k8s.io/{version}")
     path = f"{GROUP}/{version}/topologies/cluster"
     uid = api.get(path)["metadata"]["uid"]
     assert node_labels(api, path) == FOUR
@@ -91,8 +91,11 @@ def test_more_levels_than_a_version_has_room_for_are_refused_in_the_servers_word
     assert kueue.served()
     nine = levels(*(f"example.com/level-{i}" for i in range(9)))
     path = f"{GROUP}/v1alpha1/topologies/cluster"
-    said = kueue.publish(TOPOLOGY, nine)
-    assert (said.reason, "spec.levels: Too many: 9: must have at most 8 items" in said.message) == ("Rejected", True)
+    result = kueue.publish(TOPOLOGY, nine)
+    assert (result.reason, "spec.levels: Too many: 9: must have at most 8 items" in result.message) == (
+        "Rejected",
+        True,
+    )
     assert found(api, path) is None
     assert kueue.publish(TOPOLOGY, nine[1:]).in_sync
     kueue.publish(TOPOLOGY, nine)
@@ -119,8 +122,8 @@ def test_what_a_flavor_names_is_not_deleted_and_kueues_finalizer_alone_holds_not
     with finalizer(api, OURS, IN_USE):  # as Kueue puts it on every Topology
         kueue.publish(TOPOLOGY, levels(*THREE))
         time.seconds = 30
-        said = kueue.publish(TOPOLOGY, levels(*THREE))
-        assert (said.reason, said.message) == (
+        result = kueue.publish(TOPOLOGY, levels(*THREE))
+        assert (result.reason, result.message) == (
             "Waiting",
             f"waits to be deleted to get the levels {' > '.join(THREE)}; still held by ResourceFlavor gpu",
         )
@@ -132,8 +135,8 @@ def test_what_a_flavor_names_is_not_deleted_and_kueues_finalizer_alone_holds_not
         assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
         kueue.publish(TOPOLOGY, levels(*THREE))
         time.seconds = 60
-        said = kueue.publish(TOPOLOGY, levels(*THREE))
-        assert (said.reason, said.message, said.again_in) == (
+        result = kueue.publish(TOPOLOGY, levels(*THREE))
+        assert (result.reason, result.message, result.again_in) == (
             "Waiting",
             f"is being deleted; still held by finalizer {IN_USE}",
             1,
@@ -144,14 +147,14 @@ def test_what_a_flavor_names_is_not_deleted_and_kueues_finalizer_alone_holds_not
     assert node_labels(api, OURS) == THREE
 
 
-def test_one_deleted_in_use_tells_who_uses_it(api: ApiUnderTest, kueue: KueuePublisher) -> None:
+def test_one_deleted_in_use_names_its_user(api: ApiUnderTest, kueue: KueuePublisher) -> None:
     install(api, NEWEST, "kueue-resourceflavors-v0.19")
     kueue.publish(TOPOLOGY, levels(*FOUR))
     api.create(FLAVORS, a_flavor("gpu", topologyName="cluster"))
     with finalizer(api, OURS, IN_USE):
         assert api.request("DELETE", OURS)[0] == 200
-        said = kueue.publish(TOPOLOGY, levels(*FOUR))
-        assert said.message == f"is being deleted; still held by finalizer {IN_USE}, ResourceFlavor gpu"
+        result = kueue.publish(TOPOLOGY, levels(*FOUR))
+        assert result.message == f"is being deleted; still held by finalizer {IN_USE}, ResourceFlavor gpu"
 
 
 def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, kueue: KueuePublisher) -> None:

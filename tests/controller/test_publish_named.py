@@ -73,13 +73,15 @@ class Site:
             self.writes.append(f"{request.method} {request.path.rsplit('/', 2)[1]}")
 
     def turn(self, wanted: Topology = TOPOLOGY, *keys: str) -> list[Published]:
-        """One pass; what it says of what is not in sync."""
-        said: list[Published | None] = []
+        """One pass; the results that are not in sync."""
+        results: list[Published | None] = []
         for publisher in (self.grove, self.kai):
             if publisher.served():
                 never = wanted.publish.get(publisher.name) == "Never"
-                said.append(publisher.retract(wanted) if never else publisher.publish(wanted, levels(*(keys or FOUR))))
-        return [outcome for outcome in said if outcome and not outcome.in_sync]
+                results.append(
+                    publisher.retract(wanted) if never else publisher.publish(wanted, levels(*(keys or FOUR)))
+                )
+        return [outcome for outcome in results if outcome and not outcome.in_sync]
 
     def entries(self) -> Any:
         """What the binding names."""
@@ -120,7 +122,7 @@ def test_ours_is_named_when_grove_comes_and_is_never_away(site: Site) -> None:
     assert status["inSync"]
 
 
-def test_new_levels_reach_both_and_grove_s_view_of_it_is_told(site: Site) -> None:
+def test_new_levels_reach_both_and_grove_s_view_of_it_is_reported(site: Site) -> None:
     both(site)
     site.kai = KaiPublisher(site._client, site.time)  # with the usual patience
     (waiting,) = site.turn(TOPOLOGY, *THREE)
@@ -136,7 +138,7 @@ def test_new_levels_reach_both_and_grove_s_view_of_it_is_told(site: Site) -> Non
     assert (node_labels(site.api, OURS), site.entries()) == (THREE, [ENTRY])
     start_grove(site.api)
     assert site.turn(TOPOLOGY, *THREE) == []
-    # What Grove has said of a state before is no news.
+    # What Grove has result of a state before is no news.
     patch(site.api, BINDING, {"spec": {"levels": [{"domain": "rack", "key": RACK}]}})
     start_grove(site.api)
     assert site.turn(TOPOLOGY, *THREE) == []
@@ -162,8 +164,8 @@ def test_one_that_somebody_deletes_is_made_again_and_stays_named(site: Site) -> 
     both(site)
     assert site.api.request("DELETE", OURS)[0] == 200
     start_grove(site.api)  # which compares, and makes none
-    (told,) = site.turn()
-    assert told.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
+    (drift,) = site.turn()
+    assert drift.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
     start_grove(site.api)
     assert site.turn() == []
     assert (site.entries(), site.owner()) == ([ENTRY], "ClusterTopology")
@@ -195,9 +197,9 @@ def test_an_entry_of_an_admin_is_none_of_our_business(site: Site) -> None:
     start_grove(site.api)
     assert site.turn(WITHOUT_KAI, *THREE) == []
     start_grove(site.api)
-    told = site.grove.publish(WITHOUT_KAI, levels(*THREE))
-    assert told.in_sync
-    assert told.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
+    drift = site.grove.publish(WITHOUT_KAI, levels(*THREE))
+    assert drift.in_sync
+    assert drift.message == 'Grove says of KAI\'s Topology cluster: KAI Topology "cluster" not found'
     theirs = site.api.create(KAI, kai_topology(*THREE))
     start_grove(site.api)
     assert site.turn(WITHOUT_KAI, *THREE) == []
@@ -249,8 +251,8 @@ def test_somebody_else_s_that_takes_the_place_of_ours_needs_the_entry_too(site: 
     both(site)
     assert site.api.request("DELETE", OURS)[0] == 200
     theirs = site.api.create(KAI, kai_topology(RACK))
-    (said,) = site.turn()
-    assert (said.kind, said.reason) == ("Topology", "Conflict")
+    (result,) = site.turn()
+    assert (result.kind, result.reason) == ("Topology", "Conflict")
     site.turn(WITHOUT_KAI)
     start_grove(site.api)
     assert (site.entries(), site.api.get(OURS)) == ([ENTRY], theirs)
@@ -261,10 +263,11 @@ def test_dry_runs_show_the_entry_and_write_nothing(site: Site) -> None:
     site.turn()
     install(site.api, GROVE_CRD)
     dry_runner = DryRun(site._client, make_publishers, site.time)
-    said = dry_runner.publish("grove", TOPOLOGY, levels(*FOUR))
-    assert said.message.splitlines()[0] == "would create:"
+    result = dry_runner.publish("grove", TOPOLOGY, levels(*FOUR))
+    assert result.message.splitlines()[0] == "would create:"
     assert (
-        "+  schedulerTopologyBindings:\n+  - schedulerName: kai-scheduler\n+    topologyReference: cluster" in said.diff
+        "+  schedulerTopologyBindings:\n+  - schedulerName: kai-scheduler\n+    topologyReference: cluster"
+        in result.diff
     )
     assert (found(site.api, BINDING), site.owner()) == (None, "ClusterTopology")
     # One that is only compared stays, and is named all the same.
@@ -287,11 +290,13 @@ def test_an_entry_that_grove_refuses_costs_nothing_and_is_tried_ever_more_rarely
     attempts = []
     for site.time.seconds in range(0, 300, 10):
         before = len(site.writes)
-        (said,) = site.turn()
+        (result,) = site.turn()
         attempts += [site.time.seconds] * (len(site.writes) - before)
-        assert said.reason == "Rejected"
-        assert "spec.schedulerTopologyBindings[0].schedulerName" in said.message
-        assert "enable the backend kai-scheduler in Grove's configuration, or set spec.publish.grove to" in said.message
+        assert result.reason == "Rejected"
+        assert "spec.schedulerTopologyBindings[0].schedulerName" in result.message
+        assert (
+            "enable the backend kai-scheduler in Grove's configuration, or set spec.publish.grove to" in result.message
+        )
     assert attempts == [0, 30, 90, 210]
     assert (found(site.api, BINDING), node_labels(site.api, OURS)) == (None, FOUR)
     # As advised.
@@ -318,9 +323,9 @@ def test_the_words_of_grove_s_webhook_are_understood_and_others_are_not(site: Si
     advised = []
     while words:
         site.restart()
-        (said,) = site.turn()
-        assert said.message.startswith(words.pop(0))
-        advised.append("enable the backend" in said.message)
+        (result,) = site.turn()
+        assert result.message.startswith(words.pop(0))
+        advised.append("enable the backend" in result.message)
     assert advised == [True, True, False]
 
 
@@ -369,14 +374,14 @@ def live(site: Site) -> Iterator[tuple[Any, ...]]:
     for wanted, keys, owner, entries in LIFE:
         for _ in range(4):
             try:
-                said = site.turn(wanted, *keys)
+                result = site.turn(wanted, *keys)
             except UnreachableError:
                 start_grove(site.api)
                 site.last = None
                 site.restart()
                 continue
             start_grove(site.api)
-            if not said and found(site.api, OURS) and site.owner() == owner:
+            if not result and found(site.api, OURS) and site.owner() == owner:
                 break
         binding = found(site.api, BINDING)
         named = binding["spec"].get("schedulerTopologyBindings") if binding else None

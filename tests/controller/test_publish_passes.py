@@ -58,9 +58,9 @@ def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_pa
     )
 
     def condition() -> dict[str, Any]:
-        each: dict[str, Any]
-        (each,) = (c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == "Published")
-        return each
+        published: dict[str, Any]
+        (published,) = (c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == "Published")
+        return published
 
     for time.seconds in range(0, 500, 30):
         controller.once()

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.support.api import CRDS, MERGE, ApiUnderTest, create_namespace, wait_until
+from tests.support.api import CRDS, ApiUnderTest, create_namespace, wait_until
 from tests.support.cluster import BLOCK, ZONE
 from tests.support.cluster import RACK as CLOUD_RACK
+from tests.support.publishing import patch
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.informer import InformerFactory
@@ -68,8 +70,8 @@ def threads() -> list[threading.Thread]:
 
 @pytest.fixture
 def requirements(clients: Callable[[], ApiClient], changes: Changes) -> Iterator[Requirements]:
-    with followed_by(clients(), changes) as found:
-        yield found
+    with followed_by(clients(), changes) as followed:
+        yield followed
 
 
 @pytest.fixture
@@ -82,8 +84,8 @@ def embedded(embedded_server: EmbeddedApiServer, tmp_path: Path) -> ApiUnderTest
 def shaken(embedded: ApiUnderTest, changes: Changes) -> Iterator[Requirements]:
     """What follows it."""
     client = ApiClient(load(str(embedded.kubeconfig)))
-    with contextlib.closing(client), followed_by(client, changes) as found:
-        yield found
+    with contextlib.closing(client), followed_by(client, changes) as followed:
+        yield followed
 
 
 DYNAMO_KIND = ("DynamoGraphDeployment", "dynamographdeployments")
@@ -107,17 +109,27 @@ def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dic
     return make(api, f"{GROUPS}/podgroups", "PodGroup", namespace, name, **({"spec": ASKS_RACK} | body))
 
 
-def who(requirements: Requirements) -> set[str]:
+def serve_group(api: ApiUnderTest) -> None:
+    """Serve PodGroups, of which `team/train` asks for a rack."""
+    create_namespace(api, "team")
+    api.install_crd(POD_GROUPS)
+    make_group(api, "team", "train")
+
+
+def follow_group(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
+    """Serve that PodGroup and wait until it is known."""
+    serve_group(api)
+    requirements.refresh()
+    changes.until(lambda: requirements.synced)
+
+
+def workloads(requirements: Requirements) -> set[str]:
     return {f"{workload.namespace}/{workload.name}" for workload in requirements.level_requests()}
 
 
 def finds_something(requirements: Requirements) -> bool:
     requirements.refresh()
     return bool(requirements.following)
-
-
-def finds_nothing(requirements: Requirements) -> bool:
-    return not finds_something(requirements)
 
 
 def needs(requirements: Requirements, name: str) -> set[LevelRequest]:
@@ -140,16 +152,16 @@ def test_objects_of_one_name_in_two_namespaces(api: ApiUnderTest, requirements: 
         make_group(api, namespace, "train")
     requirements.refresh()
     changes.until(lambda: requirements.synced)
-    assert who(requirements) == {"blue/train", "green/train"}
+    assert workloads(requirements) == {"blue/train", "green/train"}
     assert set(requirements.level_requests().values()) == {NEEDS_RACK}
     api.request("DELETE", f"{GROUPS}/namespaces/blue/podgroups/train")
-    changes.until(lambda: who(requirements) == {"green/train"})
+    changes.until(lambda: workloads(requirements) == {"green/train"})
     make_group(api, "blue", "other", spec={"minMember": 1})
     make_group(api, "blue", "train")
-    changes.until(lambda: who(requirements) == {"blue/train", "green/train"})
-    patch = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
-    assert api.request("PATCH", f"{GROUPS}/namespaces/green/podgroups/train", patch, content_type=MERGE)[0] == 200
-    changes.until(lambda: who(requirements) == {"blue/train"})
+    changes.until(lambda: workloads(requirements) == {"blue/train", "green/train"})
+    unconstrained = {"spec": {"topologyConstraint": {"requiredTopologyLevel": None}}}
+    patch(api, f"{GROUPS}/namespaces/green/podgroups/train", unconstrained)
+    changes.until(lambda: workloads(requirements) == {"blue/train"})
 
 
 def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, changes: Changes) -> None:
@@ -159,12 +171,12 @@ def test_sources_come_and_go(api: ApiUnderTest, requirements: Requirements, chan
         api.install_crd(POD_GROUPS)
         make_group(api, "team", "train")
         wait_until(lambda: finds_something(requirements), "found")
-        changes.until(lambda: who(requirements) == {"team/train"})
+        changes.until(lambda: workloads(requirements) == {"team/train"})
         api.remove_crd("podgroups.scheduling.run.ai")
         if api.is_real:  # the embedded server leaves watches open: only asking helps, as where the network is silent
             changes.until(lambda: requirements.outdated)
             assert "404" in requirements.failing()["podgroups.scheduling.run.ai"]
-        wait_until(lambda: finds_nothing(requirements), "lost")
+        wait_until(lambda: not finds_something(requirements), "lost")
         assert (requirements.synced, requirements.level_requests(), requirements.failing()) == (True, {}, {})
 
 
@@ -178,13 +190,11 @@ def test_the_preferred_version_is_followed_as_soon_as_it_is_served(
     requirements.refresh()
     changes.until(lambda: {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1alpha1"})
     both = stand_in("nvidia.com", "v1alpha1 v1beta1", *DYNAMO_KIND)
-    patch = {"spec": {"versions": both["spec"]["versions"]}}
-    name = "dynamographdeployments.nvidia.com"
-    assert api.request("PATCH", f"{CRDS}/{name}", patch, content_type=MERGE)[0] == 200
+    patch(api, f"{CRDS}/dynamographdeployments.nvidia.com", {"spec": {"versions": both["spec"]["versions"]}})
 
     def newer() -> bool:
         requirements.refresh()
-        assert who(requirements) == {"team/llm"}  # at no time forgotten
+        assert workloads(requirements) == {"team/llm"}  # at no time forgotten
         return {w.api_version for w in requirements.level_requests()} == {"nvidia.com/v1beta1"}
 
     wait_until(newer, "the newer version is followed")
@@ -197,17 +207,13 @@ def test_where_nothing_can_be_found_out_everything_stays(
     changes: Changes,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    create_namespace(embedded, "team")
-    embedded.install_crd(POD_GROUPS)
-    make_group(embedded, "team", "train")
-    shaken.refresh()
-    changes.until(lambda: shaken.synced)
+    follow_group(embedded, shaken, changes)
     embedded_server.faults.reject(503, 1, applies=lambda request: request.path == "/apis")
     with caplog.at_level(logging.WARNING):
         shaken.refresh()
     assert "503" in shaken.failing()["discovery"]
     assert "cannot find out which workloads this cluster serves" in caplog.text
-    assert who(shaken) == {"team/train"}
+    assert workloads(shaken) == {"team/train"}
     shaken.refresh()
     assert shaken.failing() == {}
 
@@ -216,40 +222,32 @@ def test_where_nothing_can_be_found_out_everything_stays(
 def test_a_source_is_not_lost_because_discovery_does_not_list_it(
     embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes, status: int
 ) -> None:
-    create_namespace(embedded, "team")
-    embedded.install_crd(POD_GROUPS)
-    make_group(embedded, "team", "train")
-    shaken.refresh()
-    changes.until(lambda: shaken.synced)
+    follow_group(embedded, shaken, changes)
     embedded_server.faults.reject(404, 1, applies=lambda request: request.path == GROUPS)
     embedded_server.faults.reject(status, 1, applies=lambda request: "limit" in request.query)
     shaken.refresh()
-    assert who(shaken) == (set() if status == 404 else {"team/train"})
+    assert workloads(shaken) == (set() if status == 404 else {"team/train"})
 
 
-def test_what_may_not_be_read_is_told_and_hides_nothing_else(
+def test_what_may_not_be_read_is_reported_and_hides_nothing_else(
     embedded: ApiUnderTest, embedded_server: EmbeddedApiServer, shaken: Requirements, changes: Changes
 ) -> None:
-    create_namespace(embedded, "team")
-    embedded.install_crd(POD_GROUPS)
     embedded.install_crd(stand_in("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
-    make_group(embedded, "team", "train")
+    serve_group(embedded)
     embedded_server.faults.reject(403, 1000, applies=lambda request: "leaderworkersets" in request.path)
     shaken.refresh()
-    changes.until(lambda: who(shaken) == {"team/train"})
-    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "told")
+    changes.until(lambda: workloads(shaken) == {"team/train"})
+    wait_until(lambda: bool(embedded.get("/api") and shaken.failing()), "the error is reported")
     assert "403" in shaken.failing()["leaderworkersets.leaderworkerset.x-k8s.io"]
     assert not shaken.synced
     assert not shaken.outdated
 
 
 def test_one_pass_without_following(api: ApiUnderTest, requirements: Requirements) -> None:
-    create_namespace(api, "team")
-    api.install_crd(POD_GROUPS)
-    make_group(api, "team", "train")
+    serve_group(api)
     requirements.sync()
     assert requirements.synced
-    assert who(requirements) == {"team/train"}
+    assert workloads(requirements) == {"team/train"}
     assert not threads()
 
 
@@ -260,22 +258,18 @@ def test_one_pass_fails_aloud(embedded: ApiUnderTest, embedded_server: EmbeddedA
         shaken.sync()
 
 
-def test_an_object_that_cannot_be_understood_is_told_once(
+def test_an_object_that_cannot_be_understood_is_logged_once(
     api: ApiUnderTest, requirements: Requirements, changes: Changes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    create_namespace(api, "team")
-    api.install_crd(POD_GROUPS)
-    make_group(api, "team", "train")
+    serve_group(api)
     make_group(api, "team", "spoiled", spec={"topologyConstraint": "rack"})
     requirements.refresh()
     changes.until(lambda: requirements.synced)
-    patch = {"metadata": {"annotations": {"any": "change"}}}
-    assert api.request("PATCH", f"{GROUPS}/namespaces/team/podgroups/spoiled", patch, content_type=MERGE)[0] == 200
+    patch(api, f"{GROUPS}/namespaces/team/podgroups/spoiled", {"metadata": {"annotations": {"any": "change"}}})
     make_group(api, "team", "last")
-    changes.until(lambda: who(requirements) == {"team/train", "team/last"})
-    told = [record.getMessage() for record in caplog.records if "spoiled" in record.getMessage()]
-    assert len(told) == 1
-    assert "$.spec.topologyConstraint" in told[0]
+    changes.until(lambda: workloads(requirements) == {"team/train", "team/last"})
+    (logged,) = (record.getMessage() for record in caplog.records if "spoiled" in record.getMessage())
+    assert "$.spec.topologyConstraint" in logged
 
 
 @pytest.mark.real_api(reason="the embedded server has no Jobs")
@@ -294,112 +288,81 @@ def test_jobs_are_read_while_kai_is_there_and_their_end_is_seen(
     requirements.refresh()
     assert (requirements.synced, requirements.level_requests()) == (True, {})
     api.install_crd(POD_GROUPS)
-    group = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
-    made = make_group(api, "team", "pg-train")
-    patch = {"metadata": {"ownerReferences": [group]}}
-    path = f"{GROUPS}/namespaces/team/podgroups/{made['metadata']['name']}"
-    assert api.request("PATCH", path, patch, content_type=MERGE)[0] == 200
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+    make_group(api, "team", "pg-train")
+    patch(api, f"{GROUPS}/namespaces/team/podgroups/pg-train", {"metadata": {"ownerReferences": [owner]}})
     wait_until(lambda: finds_something(requirements), "found")
     both = {LevelRequest(RACK, required=True), LevelRequest(RACK, required=False)}
-    changes.until(lambda: needs(requirements, "train") == both and who(requirements) == {"team/train", "team/serve"})
+    changes.until(
+        lambda: needs(requirements, "train") == both and workloads(requirements) == {"team/train", "team/serve"}
+    )
     moment = job["metadata"]["creationTimestamp"]
     conditions = [
         {"type": kind, "status": "True", "lastTransitionTime": moment} for kind in ("FailureTarget", "Failed")
     ]
     status = {"status": {"startTime": moment, "failed": 1, "conditions": conditions}}
-    code, answer = api.request("PATCH", "/apis/batch/v1/namespaces/team/jobs/train/status", status, content_type=MERGE)
-    assert code == 200, answer
-    changes.until(lambda: who(requirements) == {"team/serve"})
+    patch(api, "/apis/batch/v1/namespaces/team/jobs/train/status", status)
+    changes.until(lambda: workloads(requirements) == {"team/serve"})
     api.remove_crd("podgroups.scheduling.run.ai")
-    wait_until(lambda: finds_nothing(requirements), "nobody reads the annotations any more")
+    wait_until(lambda: not finds_something(requirements), "nobody reads the annotations any more")
     assert requirements.level_requests() == {}
 
 
-DYNAMO = "/apis/nvidia.com/{}/dynamographdeployments"
+# `asks`: the levels that must be read.
+PLACES = """
+crd: dynamo-dynamographdeployments-v1alpha1-reduced
+path: /apis/nvidia.com/v1alpha1/dynamographdeployments
+kind: DynamoGraphDeployment
+asks: [block, rack, cloud.provider.com/topology-rack]
+spec:
+  topologyConstraint: {topologyProfile: cluster, packDomain: block}
+  services: {Worker: {topologyConstraint: {packDomain: rack}}}
+  experimental: {kvTransferPolicy: {labelKey: cloud.provider.com/topology-rack, domain: rack}}
+---
+crd: dynamo-dynamographdeployments-v1beta1-reduced
+path: /apis/nvidia.com/v1beta1/dynamographdeployments
+kind: DynamoGraphDeployment
+asks: [block, rack]
+spec:
+  topologyConstraint: {clusterTopologyName: cluster, packDomain: block}
+  components: [{componentName: Worker, topologyConstraint: {packDomain: rack}}]
+---
+crd: grove-podcliquesets-alpha12
+path: /apis/grove.io/v1alpha1/podcliquesets
+kind: PodCliqueSet
+asks: [zone, rack, host]
+spec:
+  replicas: 1
+  template:
+    topologyConstraint: {topologyName: cluster, pack: {required: zone}}
+    podCliqueScalingGroups:
+    - {name: model, cliqueNames: [worker], topologyConstraint: {pack: {preferred: rack}}}
+    cliques:
+    - name: worker
+      topologyConstraint: {pack: {required: host}}
+      spec: {roleName: worker, replicas: 1, podSpec: {containers: [{name: main, image: example.invalid/main}]}}
+---
+crd: kai-podgroups-v0.17
+path: /apis/scheduling.run.ai/v2alpha2/podgroups
+kind: PodGroup
+asks: [kubernetes.io/hostname, cloud.provider.com/topology-rack]
+spec:
+  minMember: 2
+  topologyConstraint: {topology: cluster, preferredTopologyLevel: kubernetes.io/hostname}
+  subGroups:
+  - {name: a, minMember: 2, topologyConstraint: {requiredTopologyLevel: cloud.provider.com/topology-rack}}
+"""
 
 
-@pytest.mark.parametrize(
-    ("crd", "path", "kind", "spec", "expected"),
-    [
-        (
-            "dynamo-dynamographdeployments-v1alpha1-reduced",
-            DYNAMO.format("v1alpha1"),
-            "DynamoGraphDeployment",
-            {
-                "topologyConstraint": {"topologyProfile": "cluster", "packDomain": "block"},
-                "services": {"Worker": {"topologyConstraint": {"packDomain": "rack"}}},
-                "experimental": {"kvTransferPolicy": {"labelKey": RACK, "domain": "rack"}},
-            },
-            {"block", "rack", RACK},
-        ),
-        (
-            "dynamo-dynamographdeployments-v1beta1-reduced",
-            DYNAMO.format("v1beta1"),
-            "DynamoGraphDeployment",
-            {
-                "topologyConstraint": {"clusterTopologyName": "cluster", "packDomain": "block"},
-                "components": [{"componentName": "Worker", "topologyConstraint": {"packDomain": "rack"}}],
-            },
-            {"block", "rack"},
-        ),
-        (
-            "grove-podcliquesets-alpha12",
-            "/apis/grove.io/v1alpha1/podcliquesets",
-            "PodCliqueSet",
-            {
-                "replicas": 1,
-                "template": {
-                    "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "zone"}},
-                    "podCliqueScalingGroups": [
-                        {
-                            "name": "model",
-                            "cliqueNames": ["worker"],
-                            "topologyConstraint": {"pack": {"preferred": "rack"}},
-                        }
-                    ],
-                    "cliques": [
-                        {
-                            "name": "worker",
-                            "topologyConstraint": {"pack": {"required": "host"}},
-                            "spec": {
-                                "roleName": "worker",
-                                "replicas": 1,
-                                "podSpec": {"containers": [{"name": "main", "image": "example.invalid/main"}]},
-                            },
-                        }
-                    ],
-                },
-            },
-            {"zone", "rack", "host"},
-        ),
-        (
-            "kai-podgroups-v0.17",
-            f"{GROUPS}/podgroups",
-            "PodGroup",
-            {
-                "minMember": 2,
-                "topologyConstraint": {"topology": "cluster", "preferredTopologyLevel": "kubernetes.io/hostname"},
-                "subGroups": [{"name": "a", "minMember": 2, "topologyConstraint": {"requiredTopologyLevel": RACK}}],
-            },
-            {"kubernetes.io/hostname", RACK},
-        ),
-    ],
-    ids=["dynamo-v1alpha1", "dynamo-v1beta1", "grove", "kai"],
-)
+@pytest.mark.parametrize("case", list(yaml.safe_load_all(PLACES)), ids=lambda case: case["crd"])
 def test_every_place_that_upstream_s_schemas_keep_is_read(
-    api: ApiUnderTest,
-    requirements: Requirements,
-    crd: str,
-    path: str,
-    kind: str,
-    spec: dict[str, Any],
-    expected: set[str],
+    api: ApiUnderTest, requirements: Requirements, case: dict[str, Any]
 ) -> None:
-    api.install_crd(upstream_crd(crd))
+    api.install_crd(upstream_crd(case["crd"]))
     create_namespace(api, "team")
-    make(api, path, kind, "team", "w", spec=spec)
+    make(api, case["path"], case["kind"], "team", "w", spec=case["spec"])
     requirements.sync()
-    assert {need.level for need in needs(requirements, "w")} == expected
+    assert {need.level for need in needs(requirements, "w")} == set(case["asks"])
 
 
 LEVELS = (Level("zone", ZONE), Level("block", BLOCK), Level("rack", CLOUD_RACK), Level("host", HOSTNAME))
@@ -412,11 +375,11 @@ def ref(name: str, kind: str = "Job") -> WorkloadRef:
 
 def one(need: LevelRequest, **topologies: tuple[Level, ...]) -> dict[str, tuple[set[str], set[str]]]:
     """The domains that are required of each topology and those that it lacks, when one workload has that need."""
-    found = resolve(topologies, {ref("w"): (need,)})
-    for resolved in found.values():
-        assert all(askers == (ref("w"),) for askers in (*resolved.required.values(), *resolved.missing.values()))
-        assert not resolved.preferred
-    return {name: (set(resolved.required), set(resolved.missing)) for name, resolved in found.items()}
+    resolved = resolve(topologies, {ref("w"): (need,)})
+    for used in resolved.values():
+        assert all(askers == (ref("w"),) for askers in (*used.required.values(), *used.missing.values()))
+        assert not used.preferred
+    return {name: (set(used.required), set(used.missing)) for name, used in resolved.items()}
 
 
 @pytest.mark.parametrize("any_label", [True, False])
@@ -428,16 +391,16 @@ def test_domains_and_keys_are_the_same_level(term: str, any_label: bool) -> None
 @pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
 @pytest.mark.parametrize("term", ["rack", CLOUD_RACK])
 def test_a_preferred_level_is_used_and_not_required(term: str, levels: tuple[Level, ...]) -> None:
-    found = resolve({"cluster": levels}, {ref("w"): (LevelRequest(term, required=False),)})["cluster"]
-    assert (found.required, found.missing, found.preferred) == ({}, {}, {"rack": (ref("w"),)})
+    resolved = resolve({"cluster": levels}, {ref("w"): (LevelRequest(term, required=False),)})["cluster"]
+    assert (resolved.required, resolved.missing, resolved.preferred) == ({}, {}, {"rack": (ref("w"),)})
 
 
 @pytest.mark.parametrize("levels", [LEVELS, LEVELS[:2]], ids=["there", "lacking"])
-def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
+def test_a_workload_that_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ...]) -> None:
     prefers = LevelRequest(CLOUD_RACK, required=False)
-    found = resolve({"cluster": levels}, {ref("a"): (prefers, ON_RACK), ref("b"): (prefers,)})["cluster"]
-    assert {**found.required, **found.missing} == {"rack": (ref("a"),)}
-    assert found.preferred == {"rack": (ref("b"),)}
+    resolved = resolve({"cluster": levels}, {ref("a"): (prefers, ON_RACK), ref("b"): (prefers,)})["cluster"]
+    assert {**resolved.required, **resolved.missing} == {"rack": (ref("a"),)}
+    assert resolved.preferred == {"rack": (ref("b"),)}
 
 
 @pytest.mark.parametrize(
@@ -447,10 +410,8 @@ def test_who_requires_a_level_does_not_prefer_it_as_well(levels: tuple[Level, ..
         (LevelRequest(CLOUD_RACK, required=True), {"rack"}),  # a level that went keeps its name
         (LevelRequest("row", required=True), {"row"}),
         (LevelRequest("example.com/row", required=True), {"example.com/row"}),
-        (
-            LevelRequest("topology.k8s.aws/zone-id", required=True),
-            {"topology.k8s.aws/zone-id"},
-        ),  # there by another label
+        # The level is there by another label.
+        (LevelRequest("topology.k8s.aws/zone-id", required=True), {"topology.k8s.aws/zone-id"}),
         (LevelRequest("topology.k8s.aws/zone-id", required=True, any_label=True), set()),
         (LevelRequest("cloud.google.com/gke-nodepool", required=True, any_label=True), set()),
         (LevelRequest(CLOUD_RACK, required=True, any_label=True), {"rack"}),
@@ -469,14 +430,11 @@ def test_a_need_that_names_a_topology_concerns_that_one_only() -> None:
 
 
 def test_a_need_that_names_none_concerns_all_that_have_the_level() -> None:
-    assert one(ON_RACK, a=LEVELS, b=LEVELS, c=LEVELS[:2]) == {
-        "a": ({"rack"}, set()),
-        "b": ({"rack"}, set()),
-        "c": (set(), set()),
-    }
+    found = one(ON_RACK, a=LEVELS, b=LEVELS, c=LEVELS[:2])
+    assert found == {"a": ({"rack"}, set()), "b": ({"rack"}, set()), "c": (set(), set())}
 
 
-def test_what_no_topology_has_is_told_to_the_main_one_or_to_all() -> None:
+def test_what_no_topology_has_is_reported_on_the_main_one_or_to_all() -> None:
     row = LevelRequest("row", required=True)
     assert one(row, a=LEVELS, cluster=LEVELS) == {"a": (set(), set()), "cluster": (set(), {"row"})}
     assert one(row, a=LEVELS, b=LEVELS) == {"a": (set(), {"row"}), "b": (set(), {"row"})}
@@ -489,10 +447,10 @@ def test_a_workload_counts_once_for_a_level_however_often_it_asks() -> None:
         LevelRequest(CLOUD_RACK, required=True),
         LevelRequest("rack", True, "cluster"),
     )
-    found = resolve({"cluster": LEVELS}, {ref("b"): asked, ref("a"): (ON_RACK,)})["cluster"]
-    assert set(found.required) == {"rack"}
-    assert sorted(w.name for w in found.required["rack"]) == ["a", "b"]
-    assert len(found.required["rack"]) == 2
+    resolved = resolve({"cluster": LEVELS}, {ref("b"): asked, ref("a"): (ON_RACK,)})["cluster"]
+    assert set(resolved.required) == {"rack"}
+    assert sorted(w.name for w in resolved.required["rack"]) == ["a", "b"]
+    assert len(resolved.required["rack"]) == 2
 
 
 def test_no_topologies_and_no_needs() -> None:

@@ -37,5 +37,5 @@ def read(document: dict[str, Any], *others: dict[str, Any], known: ClusterFacts 
     return OSMO.read(document, with_documents(known or ClusterFacts(), others or (pool(),)))
 
 
-def said(reading: Reading) -> list[tuple[str, str, str]]:
+def reported(reading: Reading) -> list[tuple[str, str, str]]:
     return [(finding.rule, finding.field, finding.message) for finding in reading.findings]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.api import ApiUnderTest
 from tests.support.upstream_crds import described, upstream_crd
 from tests.support.workloads import KNOWN, LEVELS, RACK, ZONE, accepted, understood
-from tests.support.workloads import said as said_with_severity
+from tests.support.workloads import reported as reported_with_severity
 from toposcope.integrations.dynamo.workload import SYSTEM as DYNAMO
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
@@ -72,7 +72,7 @@ def read(document: dict[str, Any], before: dict[str, Any] | None = None, known: 
     return DYNAMO.read(document, known, before)
 
 
-def said(reading: Reading, severity: str = "error") -> list[tuple[str, str]]:
+def reported(reading: Reading, severity: str = "error") -> list[tuple[str, str]]:
     return [(finding.field, finding.message) for finding in reading.findings if finding.severity == severity]
 
 
@@ -130,7 +130,7 @@ def test_what_is_refused_of_the_deployment(
     where = f"{TOP}.{NAME[version] if at == 'name' else at}"
     workload = understood(reading)
     assert (workload.placeable, bool(workload.notes)) == (False, True)
-    assert (where, message) in said(reading)
+    assert (where, message) in reported(reading)
     assert fix in next(finding.fix for finding in reading.findings if finding.field == where)
 
 
@@ -152,7 +152,7 @@ def test_rules_of_names_and_domains(
     places = {"name": f"{TOP}.{NAME[version]}", "packDomain": f"{TOP}.packDomain"}
     path = places.get(at) or f"{field(version, 'decode')}.packDomain"
     expected = [(path, message.format(path=path) if at == "name" else message)] if message else []
-    assert said(read(constrained(version, top, decode))) == expected
+    assert reported(read(constrained(version, top, decode))) == expected
 
 
 @BOTH
@@ -172,7 +172,7 @@ def test_a_component_needs_the_deployment_to_name_the_topology(version: str) -> 
 @pytest.mark.parametrize(("version", "message"), [(ALPHA, "Required value"), (BETA, AVAILABLE)])
 def test_a_component_constraint_without_a_domain(version: str, message: str) -> None:
     reading = read(deployment(version, on(version, "zone"), {}))
-    assert said(reading) == [(f"{field(version, 'decode')}.packDomain", message)]
+    assert reported(reading) == [(f"{field(version, 'decode')}.packDomain", message)]
 
 
 @BOTH
@@ -221,7 +221,7 @@ def test_constraints_do_not_change(version: str, top: tuple[str, ...] | None, de
     before = deployment(version, on(version, "zone"), {"packDomain": "rack"})
     assert read(before, copy.deepcopy(before), known).findings == ()
     where = TOP if at == TOP else field(version, "decode")
-    assert (where, IMMUTABLE) in said(read(constrained(version, top, decode), before, known))
+    assert (where, IMMUTABLE) in reported(read(constrained(version, top, decode), before, known))
 
 
 def test_the_version_of_the_api_is_no_change() -> None:
@@ -303,7 +303,7 @@ def transferred(
 
     reading = read(document(policy), document(before) if before else None, ONLY_ZONES)
     assert all(finding.fix for finding in reading.findings)
-    return said_with_severity(reading)
+    return reported_with_severity(reading)
 
 
 @pytest.mark.parametrize(

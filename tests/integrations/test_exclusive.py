@@ -13,7 +13,7 @@ from tests.support.workloads import (
     jobset,
     leader_worker_set,
     replicated,
-    said,
+    reported,
     understood,
 )
 from toposcope.integrations.framework.node_affinity import Expression, Toleration
@@ -110,7 +110,7 @@ def test_a_leader_that_is_in_no_sub_group() -> None:
 )
 def test_what_leader_worker_set_refuses(document: Object, field: str, message: str) -> None:
     reading = lws(document)
-    assert ("error", field, message) in said(reading)
+    assert ("error", field, message) in reported(reading)
     assert all(finding.fix for finding in reading.findings)
 
 
@@ -126,11 +126,11 @@ def test_sub_groups_do_not_change_once_the_set_exists() -> None:
     before = leader_worker_set(1, 5, **of(2))
     assert lws(copy.deepcopy(before), before).findings == ()
     without = leader_worker_set(1, 5, {GROUPS: RACK.key})
-    assert said(lws(before, without)) == [
+    assert reported(lws(before, without)) == [
         ("error", SIZE, "cannot enable subGroupSize after the lws is already created")
     ]
-    assert said(lws(without, before)) == [("error", SIZE, "cannot remove subGroupSize after enabled")]
-    assert said(lws(leader_worker_set(1, 5, **of(4)), before)) == [("error", SIZE, "field is immutable")]
+    assert reported(lws(without, before)) == [("error", SIZE, "cannot remove subGroupSize after enabled")]
+    assert reported(lws(leader_worker_set(1, 5, **of(4)), before)) == [("error", SIZE, "field is immutable")]
 
 
 def running(mark: str, namespace: str = "ml", rack: str = "r1") -> ClusterFacts:

@@ -39,7 +39,7 @@ def read(document: dict[str, Any], before: dict[str, Any] | None = None) -> Read
     return GROVE.read(document, KNOWN, before)
 
 
-def said(reading: Reading) -> list[tuple[str, str]]:
+def reported(reading: Reading) -> list[tuple[str, str]]:
     return [(finding.field, finding.message) for finding in reading.findings]
 
 
@@ -98,7 +98,7 @@ TOP = "spec.template.topologyConstraint"
 )
 def test_what_grove_refuses(constraint: dict[str, Any], field: str, message: str) -> None:
     reading = read(pod_clique_set(constraint))
-    assert said(reading) == [(field, message)]
+    assert reported(reading) == [(field, message)]
     assert reading.findings[0].severity == "error"
     assert reading.findings[0].fix
 
@@ -115,7 +115,7 @@ def test_a_part_is_not_kept_together_more_broadly_than_the_whole() -> None:
         "PodCliqueSet topology constraint domain 'rack' is narrower than "
         "PodClique 'router' topology constraint domain 'zone'"
     )
-    assert said(read(document)) == [("spec.template.cliques[0].topologyConstraint", message)]
+    assert reported(read(document)) == [("spec.template.cliques[0].topologyConstraint", message)]
 
 
 def test_a_clique_is_compared_with_its_scaling_group_first() -> None:
@@ -124,7 +124,7 @@ def test_a_clique_is_compared_with_its_scaling_group_first() -> None:
         "PodCliqueScalingGroup 'decode' topology constraint domain 'host' is narrower than "
         "PodClique 'leader' topology constraint domain 'rack'"
     )
-    assert said(read(document)) == [("spec.template.cliques[1].topologyConstraint", message)]
+    assert reported(read(document)) == [("spec.template.cliques[1].topologyConstraint", message)]
 
 
 def test_one_topology_for_all() -> None:
@@ -132,7 +132,7 @@ def test_one_topology_for_all() -> None:
     message = (
         "all topologyConstraint.topologyName values within a PodCliqueSet must match in the current implementation"
     )
-    assert said(read(document)) == [("spec.template.cliques[0].topologyConstraint.topologyName", message)]
+    assert reported(read(document)) == [("spec.template.cliques[0].topologyConstraint.topologyName", message)]
 
 
 def test_a_clique_inherits_the_topology_of_its_scaling_group() -> None:
@@ -152,7 +152,7 @@ def test_constraints_do_not_change_once_the_set_exists() -> None:
     after = copy.deepcopy(before)
     assert read(after, before).findings == ()
     after["spec"]["template"]["topologyConstraint"]["pack"]["required"] = "rack"
-    assert said(read(after, before)) == [(TOP, "field is immutable")]
+    assert reported(read(after, before)) == [(TOP, "field is immutable")]
 
 
 def test_an_old_set_keeps_its_pack_domain() -> None:

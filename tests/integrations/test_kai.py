@@ -18,7 +18,7 @@ from tests.support.workloads import (
     jobset,
     leader_worker_set,
     replicated,
-    said,
+    reported,
     template,
     understood,
     workload,
@@ -156,7 +156,7 @@ def level_error(text: str, how: str = "required", who: str = "workload") -> str:
 )
 def test_rules(document: Object, severity: str, field: str, message: str, fix: str) -> None:
     reading = read(document)
-    assert (severity, field, message) in said(reading)
+    assert (severity, field, message) in reported(reading)
     assert fix in [finding.fix for finding in reading.findings if finding.field == field]
     if severity == "error":
         assert understood(reading).groups[0].total() == {"pods": 4, GPU: 32}
@@ -178,7 +178,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
     spec = {"replicas": 3, "template": template(schedulerName="kai-scheduler")}
     reading = read(workload("apps/v1", "Deployment", spec, placed(RACK.key)))
     message = "KAI makes a PodGroup of each pod of a Deployment, so this keeps no two of them together"
-    assert said(reading) == [("warning", f"{OWN}[{REQUIRED}]", message)]
+    assert reported(reading) == [("warning", f"{OWN}[{REQUIRED}]", message)]
     (group,) = understood(reading).groups
     assert (group.copies, group.total()["pods"]) == (3, 1)
     assert read(workload("apps/v1", "StatefulSet", spec, placed(RACK.key))).findings == ()
@@ -285,7 +285,7 @@ def test_worker_groups_of_ray() -> None:
         "when topology placement annotations are set"
     )
     field = f"spec.workerGroupSpecs[0].template.{OWN}[{REQUIRED}]"
-    assert said(read(ray(placed(RACK.key, topology=None)))) == [("error", field, message)]
+    assert reported(read(ray(placed(RACK.key, topology=None)))) == [("error", field, message)]
 
 
 @pytest.mark.parametrize("document", [job(4), {"kind": "Job"}, {}, workload("v1", "ConfigMap", None, placed(RACK.key))])

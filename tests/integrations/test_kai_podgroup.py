@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.workloads import KNOWN, RACK, ZONE, Object, accepted, said, understood, workload
+from tests.support.workloads import KNOWN, RACK, ZONE, Object, accepted, reported, understood, workload
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.kai.pod_group import SYSTEM as POD_GROUP
 
@@ -124,7 +124,7 @@ def test_whether_there_is_room_stays_open() -> None:
 )
 def test_what_kai_refuses(document: Object, field: str, message: str) -> None:
     reading = read(document)
-    assert ("error", field, message) in said(reading)
+    assert ("error", field, message) in reported(reading)
     assert all(finding.fix for finding in reading.findings if finding.rule != "type")
 
 

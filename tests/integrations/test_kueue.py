@@ -17,7 +17,7 @@ from tests.support.workloads import (
     jobset,
     leader_worker_set,
     replicated,
-    said,
+    reported,
     template,
     understood,
     workload,
@@ -223,7 +223,7 @@ def test_what_kueue_refuses(annotations: Object, key: str, message: str) -> None
     reading = read(job(annotations))
     name, _, rest = key.partition("]#")
     field = f"{ON_PODS}[{name}]{rest}" if key else ON_PODS
-    assert ("error", field, message) in said(reading)
+    assert ("error", field, message) in reported(reading)
     assert all(finding.fix for finding in reading.findings)
 
 
@@ -244,7 +244,7 @@ def test_groups_of_two_that_do_not_match() -> None:
         "got: 2 replica(s) and 3 replica(s) in the group"
     )
     levels = "must specify '{}' or '{}' topology consistent with '{}' in group 'g'"
-    assert said(reading) == [
+    assert reported(reading) == [
         ("error", f"{paths[0]}[{GROUP}]", leader),
         ("error", f"{paths[1]}[{GROUP}]", leader),
         ("error", paths[0], levels.format(REQUIRED, PREFERRED, paths[1])),
@@ -260,7 +260,7 @@ def test_a_workload_without_a_queue_is_left_alone() -> None:
 def test_annotations_count_on_pod_templates_only() -> None:
     reading = read(workload("batch/v1", "Job", {"template": template()}, {REQUIRED: RACK.key}, **QUEUE))
     message = "Kueue does not read this on a Job"
-    assert said(reading) == [("warning", f"metadata.annotations[{REQUIRED}]", message)]
+    assert reported(reading) == [("warning", f"metadata.annotations[{REQUIRED}]", message)]
 
 
 def test_each_pod_of_a_deployment_is_alone() -> None:

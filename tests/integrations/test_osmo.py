@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.osmo_documents import RACK, ZONE, asks, pool, read, said, workflow
+from tests.integrations.osmo_documents import RACK, ZONE, asks, pool, read, reported, workflow
 from tests.support.workloads import accepted, understood
 from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
@@ -104,7 +104,7 @@ AVAILABLE = (
     ],
 )
 def test_what_is_refused_of_a_requirement(requirement: Any, rule: str, at: str, message: str) -> None:
-    findings = said(read(workflow({"a": "r", "b": "r"}, {"r": [requirement]})))
+    findings = reported(read(workflow({"a": "r", "b": "r"}, {"r": [requirement]})))
     assert (rule, f"workflow.resources.r.topology[0]{at}", message) in [
         (found, field, text.partition(" (")[0]) for found, field, text in findings
     ]
@@ -114,12 +114,12 @@ def test_all_tasks_of_a_group_use_the_same_keys() -> None:
     resources = {"one": [asks("zone"), asks("rack")], "other": [asks("zone")]}
     reading = read(workflow({"a": "one", "b": "other"}, resources))
     message = f"{KEYS}['rack, zone', 'zone']. {ADVICE}"
-    assert said(reading) == [("osmo/same-keys", "workflow.groups[0].tasks", message)]
+    assert reported(reading) == [("osmo/same-keys", "workflow.groups[0].tasks", message)]
     assert not understood(reading).placeable
 
 
 def test_a_key_that_stands_there_twice() -> None:
-    ((rule, field, _),) = said(read(workflow({"a": "r", "b": "r"}, {"r": [asks("rack", "x"), asks("rack", "y")]})))
+    ((rule, field, _),) = reported(read(workflow({"a": "r", "b": "r"}, {"r": [asks("rack", "x"), asks("rack", "y")]})))
     assert (rule, field) == ("osmo/key-twice", "workflow.resources.r.topology[1].key")
 
 
@@ -141,8 +141,8 @@ def test_which_pool() -> None:
     document = workflow({"a": "r", "b": "r"}, {"r": [asks("cell")]}, pool="second")
     cell = pool(ZONE, name="second")
     cell["pools"]["second"]["topology_keys"][0]["key"] = "cell"
-    assert said(read(document, pool(), cell)) == []
-    assert [rule for rule, _, _ in said(read(document, pool(), pool(ZONE, name="third")))] == ["osmo/pool-unknown"]
+    assert reported(read(document, pool(), cell)) == []
+    assert [rule for rule, _, _ in reported(read(document, pool(), pool(ZONE, name="third")))] == ["osmo/pool-unknown"]
 
 
 def test_without_a_pool_the_levels_of_the_only_topology_stand_in() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.osmo_documents import RACK, SPINE, ZONE, asks, read, said, workflow
+from tests.integrations.osmo_documents import RACK, SPINE, ZONE, asks, read, reported, workflow
 from tests.support.workloads import understood
 from toposcope.integrations.framework.constraints import Pods
 from toposcope.integrations.framework.document import Field
@@ -17,7 +17,7 @@ RESOURCE = "workflow.resources.{}.topology[{}]"
 
 def test_a_required_zone_shared_by_all_is_lost_behind_a_preferred_rack() -> None:
     resources = {"r": [asks("zone", "all"), asks("rack", "m", "preferred")]}
-    ((rule, field, message),) = said(read(workflow({"a": "r", "b": "r"}, resources)))
+    ((rule, field, message),) = reported(read(workflow({"a": "r", "b": "r"}, resources)))
     assert (rule, field) == ("osmo/required-lost", RESOURCE.format("r", 0))
     assert message == (
         "required 'zone' is lost for tasks of 'train': OSMO writes only preferred 'rack' into the PodGroup"
@@ -37,24 +37,24 @@ def test_a_required_zone_shared_by_all_is_lost_behind_a_preferred_rack() -> None
     ],
 )
 def test_nothing_is_lost(resources: dict[str, Any]) -> None:
-    assert said(read(workflow({f"t{name}": name for name in resources}, resources))) == []
+    assert reported(read(workflow({f"t{name}": name for name in resources}, resources))) == []
 
 
 def test_group_names_that_become_one_when_joined() -> None:
     resources = {"r": [asks("zone", "a-b"), asks("rack", "c")], "s": [asks("zone", "a"), asks("rack", "b-c")]}
-    ((rule, field, message),) = said(read(workflow({"t1": "r", "t2": "s"}, resources)))
+    ((rule, field, message),) = reported(read(workflow({"t1": "r", "t2": "s"}, resources)))
     assert (rule, field) == ("osmo/group-collision", RESOURCE.format("s", 1))
     assert message == (
         "groups a-b/c and a/b-c are both called 'a-b-c' by OSMO, which fails with IndexError or takes them for one"
     )
     resources["s"] = [asks("zone", "d"), asks("rack", "b-c")]
-    assert said(read(workflow({"t1": "r", "t2": "s"}, resources))) == []
+    assert reported(read(workflow({"t1": "r", "t2": "s"}, resources))) == []
 
 
 def test_a_group_that_is_both_required_and_preferred() -> None:
     resources = {"r": [asks("rack", "m", "preferred")], "s": [asks("rack", "m")]}
     reading = read(workflow({"t1": "r", "t2": "s"}, resources))
-    ((rule, _, message),) = said(reading)
+    ((rule, _, message),) = reported(reading)
     assert rule == "osmo/mixed-requirement"
     assert message == "group 'm' is both required and preferred; OSMO uses the first of its tasks: preferred"
     assert understood(reading).groups[0].groups[0].required == RACK
@@ -66,7 +66,7 @@ def test_a_group_that_is_both_required_and_preferred() -> None:
 def test_tasks_without_requirements(groups: list[str], where: str) -> None:
     resources = {group: [asks("rack", group)] for group in groups} | {"none": []}
     tasks = {f"in-{group}": group for group in groups} | {"loose": "none"}
-    ((rule, field, message),) = said(read(workflow(tasks, resources)))
+    ((rule, field, message),) = reported(read(workflow(tasks, resources)))
     assert (rule, field) == ("osmo/without-requirements", "workflow.groups[0].tasks")
     assert message == f"tasks without topology {where}: loose"
 

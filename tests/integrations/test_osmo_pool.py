@@ -18,7 +18,7 @@ KNOWN = ClusterFacts(
 )
 
 
-def said(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:
+def reported(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:
     reading = POOL.read(document, with_documents(KNOWN, others))
     assert all(finding.fix for finding in reading.findings)
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
@@ -62,8 +62,8 @@ def test_backends() -> None:
 
 
 def test_pools_that_keep_the_rules() -> None:
-    assert said(pool(ZONE, RACK, HOST), backend("kai")) == []
-    assert said(backend("default"), backend("default")) == []
+    assert reported(pool(ZONE, RACK, HOST), backend("kai")) == []
+    assert reported(backend("default"), backend("default")) == []
 
 
 def test_a_scheduler_without_topology() -> None:
@@ -71,12 +71,12 @@ def test_a_scheduler_without_topology() -> None:
         'Topology keys cannot be set for pool "train-pool" because backend "default" uses scheduler "default" '
         "which does not support topology constraints"
     )
-    assert said(pool(ZONE), backend("default")) == [("error", KEYS, message)]
-    assert said(pool(ZONE), backend("KAI")) == []
+    assert reported(pool(ZONE), backend("default")) == [("error", KEYS, message)]
+    assert reported(pool(ZONE), backend("KAI")) == []
 
 
 def test_two_keys_with_one_label() -> None:
-    ((severity, field, message),) = said(pool(ZONE, Level("site", ZONE.key)))
+    ((severity, field, message),) = reported(pool(ZONE, Level("site", ZONE.key)))
     assert (severity, field) == ("error", f"{KEYS}[1].label")
     assert message == (
         f"{ZONE.key!r} is the label of two keys; OSMO accepts that, KAI's Topology does not: nodeLabel must be unique"
@@ -84,13 +84,13 @@ def test_two_keys_with_one_label() -> None:
 
 
 def test_one_key_twice() -> None:
-    assert said(pool(ZONE, Level("zone", RACK.key))) == [
+    assert reported(pool(ZONE, Level("zone", RACK.key))) == [
         ("error", f"{KEYS}[1].key", "'zone' is listed twice; OSMO uses the last one")
     ]
 
 
 def test_the_order_is_taken_as_it_is() -> None:
-    assert said(pool(RACK, ZONE)) == [
+    assert reported(pool(RACK, ZONE)) == [
         (
             "warning",
             f"{KEYS}[1]",
@@ -98,19 +98,19 @@ def test_the_order_is_taken_as_it_is() -> None:
         )
     ]
     text = "the kubernetes.io/hostname label can only be used at the lowest level of topology"
-    assert said(pool(HOST, ZONE)) == [("error", f"{KEYS}[0].label", text)]
+    assert reported(pool(HOST, ZONE)) == [("error", f"{KEYS}[0].label", text)]
 
 
 def test_a_label_that_no_node_carries() -> None:
-    ((severity, field, message),) = said(pool(ZONE, SPINE))
+    ((severity, field, message),) = reported(pool(ZONE, SPINE))
     assert (severity, field) == ("warning", f"{KEYS}[1].label")
     assert message.startswith("no node carries the label 'example.com/spine'")
 
 
 def test_missing_fields_and_too_many_keys() -> None:
-    assert said({"name": "p", "topology_keys": [{"key": "zone"}]}) == [
+    assert reported({"name": "p", "topology_keys": [{"key": "zone"}]}) == [
         ("error", "topology_keys[0].label", "Field required")
     ]
     many = [Level(f"l{number}", f"example.com/l{number}") for number in range(17)]
     text = "KAI's Topology, which OSMO makes of these keys, takes 16 levels; here are 17"
-    assert ("error", KEYS, text) in said(pool(*many))
+    assert ("error", KEYS, text) in reported(pool(*many))

@@ -137,7 +137,7 @@ def network(*keys: Any, **more: Any) -> dict[str, Any]:
     return {"levels": list(keys), "name": "default-topology", "clusterId": "71f69d83", **more}
 
 
-def said(document: dict[str, Any], before: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
+def reported(document: dict[str, Any], before: dict[str, Any] | None = None) -> list[tuple[str, str, str]]:
     reading = NETWORK_TOPOLOGY.read(document, KNOWN, before)
     assert all(finding.fix for finding in reading.findings if finding.rule != "type")
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
@@ -146,7 +146,7 @@ def said(document: dict[str, Any], before: dict[str, Any] | None = None) -> list
 def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
     document = network(BLOCK.key, RACK.key, HOST.key)
     assert NETWORK_TOPOLOGY.claims(document)
-    assert said(document) == []
+    assert reported(document) == []
     known = with_documents(ClusterFacts(node_labels=KNOWN.node_labels), [document, training()])
     (whole,) = accepted(read(training({TOPOLOGY: "default-topology", REQUIRED: RACK.key}), known)).groups
     assert whole.required is not None
@@ -186,10 +186,12 @@ def test_a_network_topology_counts_for_the_workloads_of_the_run() -> None:
 def test_what_is_wrong_with_a_network_topology(
     document: dict[str, Any], severity: str, field: str, message: str
 ) -> None:
-    assert (severity, field, message) in said(document)
+    assert (severity, field, message) in reported(document)
 
 
 def test_levels_do_not_change() -> None:
     before = network(BLOCK.key, RACK.key)
-    assert said(before, copy.deepcopy(before)) == []
-    assert said(network(BLOCK.key, HOST.key), before) == [("error", "levels", "levels are immutable in KAI's Topology")]
+    assert reported(before, copy.deepcopy(before)) == []
+    assert reported(network(BLOCK.key, HOST.key), before) == [
+        ("error", "levels", "levels are immutable in KAI's Topology")
+    ]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, said
+from tests.support.workloads import HOST, KNOWN, RACK, ZONE, Object, reported
 from toposcope.integrations.framework.system import Reading, System
 from toposcope.integrations.kai.topology import TOPOLOGY as KAI_TOPOLOGY
 from toposcope.integrations.kueue.topology import FLAVOR
@@ -54,30 +54,30 @@ def test_a_topology_without_fault(version: str) -> None:
 )
 @pytest.mark.parametrize("version", READERS)
 def test_what_both_refuse(version: str, levels: Any, field: str, message: str) -> None:
-    assert ("error", field, message) in said(read(topology(version, *levels)))
+    assert ("error", field, message) in reported(read(topology(version, *levels)))
 
 
 def test_each_label_once() -> None:
     twice = (RACK.key, RACK.key)
-    assert said(read(topology(KAI, *twice))) == [("error", "spec.levels", "nodeLabel must be unique")]
-    assert said(read(topology(KUEUE, *twice))) == [("error", "spec.levels", "must be unique")]
+    assert reported(read(topology(KAI, *twice))) == [("error", "spec.levels", "nodeLabel must be unique")]
+    assert reported(read(topology(KUEUE, *twice))) == [("error", "spec.levels", "must be unique")]
 
 
 def test_levels_do_not_change() -> None:
     kai, kueue = topology(KAI, RACK.key), topology(KUEUE, RACK.key)
     text = "nodeLabel structure is immutable; only aliases may be edited"
-    assert said(read(topology(KAI, ZONE.key), kai)) == [("error", "spec.levels", text)]
+    assert reported(read(topology(KAI, ZONE.key), kai)) == [("error", "spec.levels", text)]
     assert read(topology(KAI, {"nodeLabel": RACK.key, "alias": "shelf"}), kai).findings == ()
-    assert said(read(topology(KUEUE, ZONE.key), kueue)) == [("error", "spec.levels", "field is immutable")]
+    assert reported(read(topology(KUEUE, ZONE.key), kueue)) == [("error", "spec.levels", "field is immutable")]
 
 
 def test_aliases() -> None:
     one, other = {"nodeLabel": ZONE.key, "alias": "a"}, {"nodeLabel": RACK.key, "alias": "a"}
     text = "aliases must be unique within the topology; duplicated: a"
-    assert said(read(topology(KAI, one, other))) == [("error", "spec.levels", text)]
+    assert reported(read(topology(KAI, one, other))) == [("error", "spec.levels", text)]
     clash = f"an alias must not equal a nodeLabel; conflicting: {RACK.key}"
     document = topology(KAI, {"nodeLabel": ZONE.key, "alias": RACK.key}, RACK.key)
-    assert said(read(document)) == [("error", "spec.levels", clash)]
+    assert reported(read(document)) == [("error", "spec.levels", clash)]
 
 
 def test_a_label_that_no_node_carries_empties_the_topology() -> None:
@@ -94,9 +94,11 @@ def test_flavors() -> None:
     assert read(flavor()).findings == ()
     assert read(flavor(nodeLabels=labels, topologyName="cluster")).findings == ()
     needed = "at least one nodeLabel is required when topology is set"
-    assert said(read(flavor(topologyName="cluster"))) == [("error", "spec", needed)]
+    assert reported(read(flavor(topologyName="cluster"))) == [("error", "spec", needed)]
     missing = 'there is no Topology "clutser" for TAS flavor "h100"'
-    assert said(read(flavor(nodeLabels=labels, topologyName="clutser"))) == [("error", "spec.topologyName", missing)]
+    assert reported(read(flavor(nodeLabels=labels, topologyName="clutser"))) == [
+        ("error", "spec.topologyName", missing)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,5 +111,5 @@ def test_flavors() -> None:
 )
 def test_flavors_with_a_topology_do_not_change(change: Object, message: str) -> None:
     spec = {"nodeLabels": {"gpu": "h100"}, "topologyName": "cluster"}
-    assert message in [text for _, _, text in said(read(flavor(**spec | change), flavor(**spec)))]
+    assert message in [text for _, _, text in reported(read(flavor(**spec | change), flavor(**spec)))]
     assert read(flavor(nodeLabels={"a": "b"}), flavor(nodeLabels={"c": "d"})).findings == ()

@@ -68,7 +68,7 @@ def leader_worker_set(
     return workload("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations)
 
 
-def said(reading: Reading) -> list[tuple[str, str, str]]:
+def reported(reading: Reading) -> list[tuple[str, str, str]]:
     """Severity, field and message of every finding."""
     return [(finding.severity, finding.field, finding.message) for finding in reading.findings]
 
