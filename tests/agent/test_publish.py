@@ -9,10 +9,9 @@ import pytest
 from tests.support.api import MERGE, NODES, ApiUnderTest, node
 from tests.support.machines import probed
 from toposcope.agent.describe import Description, describe, unknown
-from toposcope.agent.events import NodeEvent
 from toposcope.agent.labels import NO_GPUS, Labels
 from toposcope.agent.nvidia_labels import KEYS, NvidiaLabelPublisher, nvidia_labels_for
-from toposcope.agent.publish import MANAGER, Publisher
+from toposcope.agent.publish import MANAGER, NodeEvent, Publisher
 from toposcope.api import label_keys
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import ApiError

@@ -14,7 +14,7 @@ from tests.cli.conftest import Command, Ran
 from tests.support.api import MERGE, NODES, ApiUnderTest, create_namespace, create_service_account
 from tests.support.paths import CRD, ROOT
 from tests.support.saved import cluster_topology, demo_nodes
-from toposcope.explain.kinds import AROUND, POD, SUBJECTS
+from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.simulator.apiserver import EmbeddedApiServer
 from toposcope.simulator.apiserver.requests import Request
 

@@ -1,7 +1,7 @@
 """How often something that was refused is tried."""
 
 from tests.support.publishing import Time
-from toposcope.controller.publishers.backoff import Backoff
+from toposcope.controller.publishers.objects import Backoff
 from toposcope.integrations.framework.published import Published
 
 REFUSED = Published("a/v1", "A", "cluster", "Rejected", "no")

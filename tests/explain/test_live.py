@@ -22,7 +22,7 @@ from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
-from toposcope.explain.kinds import AROUND, POD, SUBJECTS
+from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.kube.client import ApiClient
 
 UPSTREAM = (

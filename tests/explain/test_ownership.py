@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.explain.waiting import created_by_grove, named, owned, pod_clique_set
-from toposcope.explain.kinds import POD, kind_called
-from toposcope.explain.object_store import FileCollector, ObjectStore, owner_of
+from toposcope.explain.object_store import POD, FileCollector, ObjectStore, kind_called, owner_of
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Object, Ref
 from toposcope.integrations.grove.features import CLIQUE_SET

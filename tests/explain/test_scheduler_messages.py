@@ -2,7 +2,7 @@
 
 import pytest
 
-from toposcope.explain.scheduler_messages import meaning
+from toposcope.explain.diagnosis import meaning
 
 
 @pytest.mark.parametrize(

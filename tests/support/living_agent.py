@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry
 from tests.support.machines import probed
 from toposcope.agent.collector import AgentCollector
 from toposcope.agent.describe import Description
-from toposcope.agent.events import NodeEvent, node_events
 from toposcope.agent.loop import Agent
 from toposcope.agent.metrics import AgentMetrics
 from toposcope.agent.nvml.supervisor import ProbeError
 from toposcope.agent.options import Options
+from toposcope.agent.publish import NodeEvent, node_events
 from toposcope.agent.raw import RawNode
 from toposcope.api import label_keys
 from toposcope.kube.errors import KubeError

@@ -27,11 +27,7 @@ _PREFIX: Final = "toposcope_agent_"
 
 
 class AgentCollector(Collector):
-    """The metrics of one agent. Each scrape builds new series: none outlives its GPU, none shows half a probe.
-
-    `worker` returns the worker's process id, None when there is no worker. `pairs` adds one series for each pair of
-    devices: 190 on a node with 8 GPUs and 12 NICs.
-    """
+    """One agent's metrics, built at each scrape. `worker` returns the worker's pid; `pairs` adds a series a pair."""
 
     def __init__(
         self, metrics: AgentMetrics, worker: Callable[[], int | None] = lambda: None, *, pairs: bool = False
@@ -187,10 +183,7 @@ class Usage(NamedTuple):
 
 
 def usage(worker: int | None) -> dict[str, Usage]:
-    """What `agent` (this process) and `worker` use; one that is gone or unreadable is left out.
-
-    `worker` is the worker's process id.
-    """
+    """What `agent` (this process) and `worker` (a process id) use; one that is gone or unreadable is left out."""
     used = {}
     for name, pid in (("agent", os.getpid()), ("worker", worker)):
         if pid is None:

@@ -40,10 +40,7 @@ _PASSTHROUGH: Final = frozenset({"pci-stub", "pciback", "xen-pciback"})
 
 
 def discover(raw: RawNode) -> hw.NodeTopology:
-    """Understand one probe in which NVML answered.
-
-    A probe without NVML (see `RawNode.down`) has no links; call this only when NVML started.
-    """
+    """Understand one probe in which NVML answered: one that is `down` shows no links."""
     numa = _Numa(raw)
     nvlinks = NvLinks(raw)
     matrix, levels, disputes = _matrix(raw, nvlinks, numa)
@@ -178,10 +175,7 @@ def _interconnect(gpus: int, domains: tuple[tuple[int, ...], ...], nvlinks: NvLi
 
 
 def expected_gpus(raw: RawNode) -> dict[str, str]:
-    """The GPUs that NVML should see: on the bus, and not passed through to a VM.
-
-    From their address to how to name them: the address, and the driver that holds the GPU if it is not NVIDIA's.
-    """
+    """The GPUs on the bus that are not passed through to a VM: address to name, with any foreign driver."""
     return {
         function.address: function.address
         if function.driver in (None, _NVIDIA_DRIVER)

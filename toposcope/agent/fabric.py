@@ -96,10 +96,7 @@ def _dashed(digits: str) -> str:
 
 
 def node_fabric(gpus: Sequence[RawGpu]) -> tuple[Fabric, str | None]:
-    """The fabric state over all GPUs, and the clique when all of them are in the same one.
-
-    GPUs that disagree are a fault, not a majority.
-    """
+    """The fabric state over all GPUs, and the clique if they share one. GPUs that disagree are a fault."""
     if any(gpu.fabric_error for gpu in gpus):
         return Fabric.FAILED, None
     members = [gpu.fabric for gpu in gpus if gpu.fabric and attached(gpu.fabric)]

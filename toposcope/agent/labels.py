@@ -63,20 +63,20 @@ def labels_for(topology: NodeTopology, node_name: str) -> Labels:
         **_nvlink(topology, largest),
         **_numa(topology),
     }
-    product = label_safe(_products(topology))
-    if product:
+    # Nodes with several products are rare, and one label holds one value: that of most GPUs.
+    products = Counter(gpu.product for gpu in topology.gpus if gpu.product)
+    if product := label_safe(max(products, key=products.__getitem__, default="")):
         known[label_keys.GPU_PRODUCT] = product
     if topology.platform:
         known[label_keys.CHASSIS] = topology.platform.chassis
         known[label_keys.TRAY] = str(topology.platform.tray)
         known[label_keys.SLOT] = str(topology.platform.slot)
-    unknown = set()
-    if topology.fabric is Fabric.IN_PROGRESS:
-        unknown.add(label_keys.NVLINK_DOMAIN)
-    else:
+    registering = topology.fabric is Fabric.IN_PROGRESS
+    if not registering:
         # Where NVLink ends at the node, the node is its own domain: so every GPU node carries the level.
         known[label_keys.NVLINK_DOMAIN] = topology.clique or short_name(node_name)
-    return Labels({key: value for key, value in known.items() if is_label_value(value)}, frozenset(unknown))
+    unknown = frozenset({label_keys.NVLINK_DOMAIN} if registering else ())
+    return Labels({key: value for key, value in known.items() if is_label_value(value)}, unknown)
 
 
 def _nvlink(topology: NodeTopology, largest: tuple[int, ...]) -> dict[str, str]:
@@ -107,9 +107,3 @@ def _numa(topology: NodeTopology) -> dict[str, str]:
     if set(count) <= set(with_cpus):
         labels[label_keys.GPUS_PER_NUMA] = "-".join(str(count[node]) for node in with_cpus)
     return labels
-
-
-def _products(topology: NodeTopology) -> str:
-    """The product that most GPUs of the node are; nodes with several are rare, and one label holds one value."""
-    names = Counter(gpu.product for gpu in topology.gpus if gpu.product)
-    return max(names, key=names.__getitem__, default="")

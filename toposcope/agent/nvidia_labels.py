@@ -41,10 +41,7 @@ def nvidia_labels_for(description: Description) -> dict[str, str]:
 
 
 def owners(metadata: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """Those of `KEYS` that we own on the Node, and those that others do; a key can be in both.
-
-    A key with a value but no owner predates managedFields: it belongs to others too.
-    """
+    """Those of `KEYS` that we own, and those that others do (a key without an owner too); a key can be in both."""
     ours: set[str] = set()
     theirs: set[str] = set()
     for entry in metadata.get("managedFields") or ():

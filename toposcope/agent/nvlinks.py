@@ -27,10 +27,7 @@ _BOARD: Final = 4
 
 
 def expected_links(gpus: Sequence[tuple[str | None, int]]) -> list[int]:
-    """Active NVLinks that each GPU should have: as many as its best peer on this node, and as its product has.
-
-    `gpus` are pairs of product and active links.
-    """
+    """Active NVLinks that each of `gpus` (product, active links) should have: as its best peer, and its product."""
     most: Counter[str | None] = Counter()
     for product, active in gpus:
         most[product] = max(most[product], active)
@@ -106,10 +103,7 @@ class NvLinks:
         return sum(link.up for link in self._facts[gpu])
 
     def links(self, a: str, b: str) -> int:
-        """Active NVLinks between two GPUs; both ends have to agree, so the smaller count stands.
-
-        Through switches a pair shares all links that both have into them.
-        """
+        """Active NVLinks between two GPUs, direct or through switches; the smaller count of both ends stands."""
         direct = min(self._ends[a].peers[b], self._ends[b].peers[a])
         return direct or min(self._ends[a].into_switches, self._ends[b].into_switches)
 

@@ -21,10 +21,7 @@ _INACTIVE: Final = 0
 
 
 def probe(nvml: Nvml, sysfs: Sysfs, started: NvmlReturn | None, container: tuple[tuple[str, str], ...] = ()) -> RawNode:
-    """Ask the hardware once. `started` is what `nvml.start()` returned: with an `NvmlReturn` only sysfs is read.
-
-    A GPU that does not answer costs only its own facts. `container` is passed on.
-    """
+    """Ask the hardware once; only sysfs if NVML's start failed. A GPU that does not answer costs only its own facts."""
     nvml.enter("sysfs")
     gpu_functions, switch_functions = sysfs.nvidia_functions()
     nics = sysfs.nics()

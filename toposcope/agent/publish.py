@@ -1,23 +1,62 @@
 """Writes the description to the agent's own Node: server-side apply, only on a difference, guarded by the Node's uid.
 
+Each change of a label that an admin wants to know about becomes an Event.
+
 An apply removes every label of ours that it does not name. So a label whose value is unknown at the moment is sent with
 the value that the Node has.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from toposcope.agent.describe import Description
-from toposcope.agent.events import NodeEvent, node_events
 from toposcope.agent.labels import ALL
 from toposcope.agent.nvidia_labels import MANAGER as NVIDIA_MANAGER
 from toposcope.agent.nvidia_labels import owners
+from toposcope.api import label_keys
 from toposcope.api.label_keys import MATRIX, PREFIX, REFERENCE
 from toposcope.kube.client import METADATA, ApiClient, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import NODES, apply, event, get
+from toposcope.topology.hardware import State
 from toposcope.topology.text import compact
+
+_MOVED: Final = (
+    (label_keys.NVLINK_DOMAIN, "NVLinkDomainChanged", "NVLink domain"),
+    (label_keys.CHASSIS, "ChassisChanged", "chassis"),
+)
+
+
+class NodeEvent(NamedTuple):
+    """One Event: `kind` is `Normal` or `Warning`."""
+
+    kind: str
+    reason: str
+    note: str
+
+
+def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Sequence[str]) -> list[NodeEvent]:
+    """The Events between two sets of our labels on a Node; `reasons` explain the state after.
+
+    The first labels of a node are no Event, unless it starts degraded.
+    """
+    events = []
+    was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
+    why = "; ".join(reasons) or "no reason is known"
+    if was != now:
+        if now == State.DEGRADED:
+            events.append(NodeEvent("Warning", "NodeDegraded", why))
+        elif now == State.UNKNOWN and was is not None:
+            events.append(NodeEvent("Warning", "TopologyUnknown", f"the labels are from before: {why}"))
+        elif now == State.OK and was is not None:
+            note = "all GPUs and links that this node has shown before are there"
+            events.append(NodeEvent("Normal", "NodeHealthy", note))
+    for key, reason, what in _MOVED:
+        if key in before and key in after and before[key] != after[key]:
+            events.append(NodeEvent("Normal", reason, f"{what} changed from {before[key]} to {after[key]}"))
+    return events
+
 
 MANAGER: Final = "toposcope-agent"
 REPORTER: Final = "agent"

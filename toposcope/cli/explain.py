@@ -24,9 +24,8 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen, columns, complain
 from toposcope.explain.context import Context, build_context
 from toposcope.explain.diagnosis import Diagnosis, diagnose
-from toposcope.explain.kinds import POD, SUBJECTS, kind_called
 from toposcope.explain.live import UNLISTED, load_objects
-from toposcope.explain.object_store import FileCollector, ObjectStore
+from toposcope.explain.object_store import POD, SUBJECTS, FileCollector, ObjectStore, kind_called
 from toposcope.explain.observed_placement import ObservedPlacement
 from toposcope.explain.ownership import ObjectNotFoundError, ownership_of, subject_of
 from toposcope.integrations.framework.features import Kind, Outcome, Ref, Step

@@ -19,10 +19,7 @@ PER_SECOND: Final = 1.0
 
 
 class EventRateLimit:
-    """A token bucket: a level that flaps under a thousand workloads must not flood the API server.
-
-    A restart fills it again, which does no harm: a controller that starts repeats nothing that the status holds.
-    """
+    """A token bucket: a level that flaps under a thousand workloads must not flood the API server."""
 
     def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
         self._burst = burst

@@ -97,10 +97,7 @@ class Trigger:
 
 
 def decode_topology(raw: Raw) -> tuple[str, str, Topology]:
-    """Name, resourceVersion and topology of one ClusterTopology object.
-
-    Raises msgspec.ValidationError for an object that the CRD would have refused.
-    """
+    """Name, resourceVersion and topology. Raises msgspec.ValidationError for what the CRD would have refused."""
     document = msgspec.json.decode(raw, type=dict)
     try:
         topology = cluster_topology.read(document)
@@ -258,10 +255,7 @@ class Controller:
         return self._reconciler
 
     def _sees_last_writes(self) -> bool:
-        """Whether the watch has shown what the previous leader wrote last; checked until it has. Raises KubeError.
-
-        The watch may lag: verdicts in a status must not be taken back because an older status was seen.
-        """
+        """Whether the watch, which may lag, shows the previous leader's last writes. Raises KubeError."""
         if not self._caught_up:
             now: Cache[Topology] = Cache(lambda: None)
             try:

@@ -91,10 +91,7 @@ class Reconciler:
     def reconcile(
         self, topologies: Sequence[Topology], nodes: Table | Sequence[NodeFacts], workloads: Workloads
     ) -> None:
-        """Reconcile all topologies over all nodes of the cluster; fills `reports`.
-
-        Raises the first KubeError after all topologies had their turn, and NotLeaderError at once.
-        """
+        """Reconcile all topologies, then raise the first KubeError; NotLeaderError at once. Fills `reports`."""
         for gone in set(self._pending) - {topology.uid for topology in topologies}:
             del self._pending[gone]
             self._shown = {key: text for key, text in self._shown.items() if key[0] != gone}
@@ -123,10 +120,7 @@ class Reconciler:
             raise failed
 
     def wait_for_nodes(self, topologies: Sequence[Topology], why: KubeError) -> None:
-        """Report on topologies without a status that the nodes cannot be listed. Raises KubeError.
-
-        The other topologies keep their status: that nodes cannot be read is no evidence of anything.
-        """
+        """Report on topologies without a status why nodes cannot be listed; others keep theirs. Raises KubeError."""
         for topology in map(self._latest, topologies):
             if previous(topology.status, LEVELS_AVAILABLE) is None:
                 conditions = stamped([unsynced(str(why))], topology.status, topology.generation, self._now())

@@ -35,10 +35,7 @@ WorkloadsByLevel = Mapping[str, tuple[WorkloadRef, ...]]
 
 
 class Requirements:
-    """The level requests of the cluster's workloads, kept up to date. `changed` is called from other threads.
-
-    `refresh`, `sync` and `close` belong to one thread; everything else may be called from any.
-    """
+    """The level requests of all workloads. One thread calls `refresh`, `sync` and `close`; others call `changed`."""
 
     def __init__(
         self,

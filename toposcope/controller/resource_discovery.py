@@ -82,10 +82,7 @@ class ResourceDiscovery:
             self._published.close()
 
     def look(self) -> float:
-        """Ask discovery if due; seconds until the next time, infinite if the caller's resync is soon enough.
-
-        Never raises a KubeError.
-        """
+        """Ask discovery if due. Seconds until the next time, infinite if a resync is soon enough. Raises nothing."""
         now = self._monotonic()
         if self._crd_changed.is_set():
             self._crd_changed.clear()

@@ -100,10 +100,7 @@ class SegmentTopology:
 def observe(
     topology: Topology, nodes: Table, levels: Sequence[Level], absences: Absences, now: float, catalogue: Catalogue
 ) -> Segments | None:
-    """The segments of the selected nodes; None if all nodes carry the same levels.
-
-    `levels` are the effective ones. Without nodes there is no evidence, and everything stays.
-    """
+    """The segments of the nodes at the effective `levels`; None if all carry the same. Without nodes all stays."""
     before = _from_status(topology)
     if topology.levels is not None:
         return None  # the admin decides; what is missing is a matter of coverage

@@ -33,11 +33,7 @@ class Demand:
 
 
 def demand_of(asked: Resolved, status: Mapping[str, Any], *, listed: bool) -> Demand:
-    """The demand on a topology with this status, levels that it lacks included.
-
-    While not all workloads are `listed`, the demand in the status stands: a workload that is not listed yet has not
-    gone.
-    """
+    """The demand on a topology, missing levels included. Until all workloads are `listed`, the status's own stands."""
     required = _counts(asked.required, asked.missing)
     preferred = _counts(asked.preferred)
     if not listed:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from toposcope.explain.kinds import TOPOLOGY_KINDS
-from toposcope.explain.object_store import ObjectStore
+from toposcope.explain.object_store import TOPOLOGY_KINDS, ObjectStore
 from toposcope.explain.ownership import Ownership
 from toposcope.integrations.framework.constraints import Group, Workload
 from toposcope.integrations.framework.document import Finding

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from toposcope.explain.kinds import AROUND, POD, SUBJECTS
-from toposcope.explain.object_store import ObjectStore
+from toposcope.explain.object_store import AROUND, POD, SUBJECTS, ObjectStore
 from toposcope.integrations.framework.features import Kind
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, ResourceExpiredError, UnreachableError

@@ -21,7 +21,7 @@ from toposcope.integrations.framework.features import Step, failed, passed, unkn
 from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import advice, answer, left_out, unit
-from toposcope.placement.verdict import Offer, Remedy, Shortage, Verdict
+from toposcope.placement.verdict import Offer, Shortage, Verdict
 from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import table_of
 from toposcope.topology.hierarchy import Coverage, cover, some_names
@@ -256,12 +256,6 @@ def _commands(context: Context, workload: Workload, verdict: Verdict) -> Iterato
     flag = f"--level {level.domain}" if level and known else ""
     yield " ".join(filter(None, ("toposcope tree", workload.topology if known else None, flag)))
     for remedy in verdict.remedies:
-        yield _remedy_command(remedy)
-
-
-def _remedy_command(remedy: Remedy) -> str:
-    """Shows why the first of the nodes is closed, or what runs on it."""
-    node = remedy.nodes[0]
-    if remedy.act == "open":
-        return f"kubectl describe node {node}"
-    return f"kubectl get pods -A --field-selector spec.nodeName={node}"
+        node = remedy.nodes[0]
+        pods = f"kubectl get pods -A --field-selector spec.nodeName={node}"
+        yield f"kubectl describe node {node}" if remedy.act == "open" else pods

@@ -118,10 +118,7 @@ def _domain(snapshot: Snapshot, name: str, levels: Sequence[Level]) -> tuple[str
 
 
 def copies_of(system: str, group: Group, pods: Iterable[PodView], *, whole: bool) -> Copies | None:
-    """The pods of each copy of a group; None where they cannot be told apart.
-
-    `whole` says that the group is the whole workload: every pod is in some copy of it.
-    """
+    """The pods of each copy of a group (`whole`: of the workload); None where they cannot be told apart."""
     copy_name = _copy_namer(system, group)
     copies: dict[str, list[PodView]] = {}
     for pod in pods:

@@ -5,8 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from toposcope.errors import ToposcopeError
-from toposcope.explain.kinds import POD
-from toposcope.explain.object_store import ObjectStore, owner_of
+from toposcope.explain.object_store import POD, ObjectStore, owner_of
 from toposcope.integrations.framework.features import Kind, Ref
 from toposcope.integrations.kai.api import GROUP_OF
 from toposcope.integrations.kai.features import POD_GROUP

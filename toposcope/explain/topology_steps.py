@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.api.conditions import HIERARCHY_CONSISTENT, LEVELS_AVAILABLE, unavailable_levels
 from toposcope.explain.context import Context
-from toposcope.explain.kinds import PUBLISH_FIELDS
+from toposcope.explain.object_store import PUBLISH_FIELDS
 from toposcope.integrations.framework.constraints import Workload
 from toposcope.integrations.framework.document import Field, Finding, kind_of
 from toposcope.integrations.framework.features import Kind, Step, condition, failed, passed, unknown
@@ -101,10 +101,7 @@ def _reported(entries: Any, kind: Kind) -> str:
 
 
 def lost_levels(context: Context) -> Mapping[str, str]:
-    """Domains that are no longer available, with the message of the ClusterTopology that says so.
-
-    Where a workload names a topology that is unknown, those of all ClusterTopologies count.
-    """
+    """Lost domains with the ClusterTopology's message; of all ClusterTopologies where the workload's is unknown."""
     lost = {}
     for topology in context.snapshot.topologies:
         if context.topologies and topology.name not in context.topologies:

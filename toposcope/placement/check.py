@@ -133,10 +133,7 @@ MAX_PODS: Final = 110
 
 
 def nodes_of(snapshot: Snapshot, views: Iterable[NodeView] | None = None) -> Iterator[Node]:
-    """The nodes with what is free on them; where pods are unknown, everything counts as free.
-
-    `views` are the nodes to use, by default all.
-    """
+    """The nodes (by default all) with what is free on them; where pods are unknown, everything counts as free."""
     unknown = snapshot.catalogue.placeholders
     for view in snapshot.nodes if views is None else views:
         total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}

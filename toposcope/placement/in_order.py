@@ -32,7 +32,11 @@ def in_order(
         empty = Assigner(levels, [_leaf(node, levels, emptied=True) for node in nodes]).assign(pod_sets)
         fits_when_empty = not isinstance(empty, Unassigned)
         return replace(verdict, kind="full") if verdict.kind == "never" and fits_when_empty else verdict
-    return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=_words(now))
+    limitation = (
+        f"{_VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set "
+        f"{now.pod_set} there is room for {now.fits} of {now.wanted} {plural(now.wanted, now.unit)}"
+    )
+    return Verdict("full", steps=verdict.steps, excluded=verdict.excluded, limitation=limitation)
 
 
 def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
@@ -50,12 +54,4 @@ def _placed(assignments: Sequence[Assignment], nodes: Sequence[Node]) -> tuple[P
             tuple((nodes[leaf].name, count) for other, leaf, count in assignments if other is pod_set),
         )
         for pod_set in dict.fromkeys(pod_set for pod_set, _, _ in assignments)
-    )
-
-
-def _words(unassigned: Unassigned) -> str:
-    units = plural(unassigned.wanted, unassigned.unit)
-    return (
-        f"{_VERSION} assigns pod sets one after the other and takes none back: when it comes to pod set "
-        f"{unassigned.pod_set} there is room for {unassigned.fits} of {unassigned.wanted} {units}"
     )

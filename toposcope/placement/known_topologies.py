@@ -18,10 +18,7 @@ from toposcope.topology.levels import Level
 
 
 def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
-    """Every topology of the snapshot: ClusterTopologies first, then what else schedulers have been given.
-
-    Where there is none at all, the levels that the nodes' labels suggest serve under the name `cluster`.
-    """
+    """ClusterTopologies, then what else schedulers have; without any, `cluster` with the levels that labels suggest."""
     topologies = {
         topology.name: TopologyLevels(topology.name, select_scope(snapshot, topology.name).levels)
         for topology in snapshot.topologies

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from toposcope.placement.verdict import Remedy, Shortage, Verdict
+from toposcope.placement.verdict import Shortage, Verdict
 from toposcope.topology.text import listing, plural
 
 _MOST_NAMES: Final = 5
@@ -39,7 +39,12 @@ def answer(verdict: Verdict) -> str:
 def advice(verdict: Verdict) -> Iterator[str]:
     """What would help, one sentence for each remedy."""
     for remedy in verdict.remedies:
-        yield _remedy(verdict, remedy)
+        count = f"{len(remedy.nodes)} {plural(len(remedy.nodes), 'node')}"
+        act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
+        if remedy.pods:
+            act += f" of {listing(remedy.pods, _MOST_NAMES)}"
+        domain = verdict.name(remedy.domain)
+        yield f"would fit if {count} of {domain} {act}: {listing(remedy.nodes, _MOST_NAMES)}"
 
 
 def _fits(verdict: Verdict) -> str:
@@ -72,14 +77,6 @@ def _short(verdict: Verdict, shortage: Shortage | None) -> str:
         )
     largest = f"{shortage.largest} ({verdict.name(shortage.best)})" if shortage.largest else "none"
     return f"{shortage.group.name} needs {shortage.needs} {what} in one {level.domain}, largest has {largest}"
-
-
-def _remedy(verdict: Verdict, remedy: Remedy) -> str:
-    count = f"{len(remedy.nodes)} {plural(len(remedy.nodes), 'node')}"
-    act = "were Ready and not cordoned" if remedy.act == "open" else "were drained"
-    if remedy.pods:
-        act += f" of {listing(remedy.pods, _MOST_NAMES)}"
-    return f"would fit if {count} of {verdict.name(remedy.domain)} {act}: {listing(remedy.nodes, _MOST_NAMES)}"
 
 
 def reasoning(verdict: Verdict) -> Iterator[str]:

@@ -93,10 +93,7 @@ class Verdict:
 
 
 def judge(groups: Sequence[Group], levels: Sequence[Level], nodes: Iterable[Node], *, partial: bool = False) -> Verdict:
-    """Whether `groups` fit together onto `nodes`, within the domains of `levels` (those of their topology).
-
-    `partial` says what becomes of nodes that lack a level; see `Room`.
-    """
+    """Whether `groups` fit together onto `nodes`, within the domains of `levels`; `partial` as in `Room`."""
     verdict, room = _judge(simplified(groups), levels, list(nodes), partial=partial)
     named = {placed.domain for placed in verdict.placed} | {remedy.domain for remedy in verdict.remedies}
     named |= {verdict.best.domain} if verdict.best else set()
@@ -308,10 +305,7 @@ class Offer:
 
 
 def offers(room: Room, group: Group, level: Level, resource: str) -> tuple[Offer, ...]:
-    """The domains of `level` in a room for `group` and others, as they are now, the best one first.
-
-    `group` is one of the room's groups as `judge` tells of it, that is simplified.
-    """
+    """What the domains of `level` offer now, the best first; `group` is one of the room's, so simplified."""
     domains = [
         Offer(
             room.name_of(domain),

@@ -36,10 +36,7 @@ class _Server(ThreadingTCPServer):
 
 
 class TelemetryServer:
-    """Serves one program's metrics and checks on all addresses, from a thread of its own.
-
-    Port 0 takes a free one (see `port`). Raises OSError when the port is taken.
-    """
+    """Serves metrics and checks on all addresses, from its own thread; port 0 takes a free one. Raises OSError."""
 
     def __init__(self, port: int, metrics: "Callable[[], Page]", healthy: "Check", ready: "Check") -> None:
         def handle(request: Any, address: Any, server: BaseServer) -> BaseRequestHandler:

@@ -83,10 +83,7 @@ def rail_aligned(near: Sequence[Sequence[int]]) -> bool:
 
 
 def near_cards(matrix: LinkMatrix, cards: Sequence[str | None]) -> list[list[int]]:
-    """For each GPU the cards no further than PXB from it; `cards[n]` names the card that NIC n is a port of.
-
-    A NIC that does not count has None there.
-    """
+    """For each GPU the cards up to PXB from it; `cards[n]` is NIC n's card, None for a NIC that does not count."""
     number = {name: i for i, name in enumerate(dict.fromkeys(cards))}
     gpus = matrix.gpus
     return [

@@ -11,10 +11,7 @@ _MOST: Final = 1 << 20
 
 
 def parse_list(text: str) -> frozenset[int]:
-    """The numbers in a kernel list; an empty list is legal.
-
-    Raises ValueError with the offending part.
-    """
+    """The numbers in a kernel list; an empty list is legal. Raises ValueError with the offending part."""
     numbers: set[int] = set()
     for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
         try:
@@ -25,10 +22,7 @@ def parse_list(text: str) -> frozenset[int]:
 
 
 def kernel_list(text: str) -> frozenset[int]:
-    """The numbers in a list that the kernel wrote; none if the text is malformed.
-
-    For files of a sysfs that is half mounted, or not the kernel's: one broken file must not cost all other facts.
-    """
+    """The numbers in a list that the kernel wrote; none if malformed: one broken file must not cost all other facts."""
     try:
         return parse_list(text)
     except ValueError:

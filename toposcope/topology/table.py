@@ -222,10 +222,7 @@ class Table:
         return self._expanded if shared and any(column.own for column in columns[: shared[-1]]) else self
 
     def expanded_for_labels(self, keys: Iterable[str], values: Collection[str] | None = None) -> "Table":
-        """This table, or one with a group per node if one of the labels is a node's own name or hostname.
-
-        `values` are the values that matter; None: all of them.
-        """
+        """This table, or one with a group per node if a label (with one of `values`) is a node's own name or host."""
         if all(OWN_VALUES.isdisjoint(self.distinct(key)) for key in keys):
             return self
         if values is not None and not any(node.name in values or node.host in values for node in self):
@@ -297,10 +294,7 @@ def table_of(nodes: Iterable[NodeFacts], placeholders: frozenset[str] = PLACEHOL
 
 
 def _weighed(nodes: Iterable[NodeFacts]) -> tuple[dict[int, Traits], dict[int, int]]:
-    """The groups, and the number of nodes in each, by identity.
-
-    Hashing each node's values would cost more than everything else. Neighbours are mostly alike, and counted at once.
-    """
+    """The groups and their numbers of nodes, by identity: hashing values would cost more than everything else."""
     groups: dict[int, Traits] = {}
     weights: dict[int, int] = {}
     group: Traits | None = None

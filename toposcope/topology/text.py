@@ -32,10 +32,7 @@ def listing(names: Sequence[str], most: int, total: int | None = None) -> str:
 
 
 def printable(text: str, most: int = 200) -> str:
-    """Foreign text made fit for a message: on one line, without control characters, and not too long.
-
-    A terminal obeys control characters, and a log line ends at a line break.
-    """
+    """Foreign text for a terminal or log line: on one line, without control characters, and not too long."""
     line = " ".join(text.split())
     shown = "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in line

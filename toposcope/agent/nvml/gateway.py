@@ -33,7 +33,7 @@ class NvmlReturn(NamedTuple):
 
     @property
     def absent(self) -> bool:
-        """The GPU or the driver has no such thing: a fact, not a fault."""
+        """The GPU or the driver has no such thing (function, struct version, feature): a fact, not a fault."""
         return self.code in _ABSENT
 
 
@@ -45,11 +45,7 @@ class Nvml:
         self._step = step
 
     def ask(self, function: str, *arguments: Any) -> Any | NvmlReturn:
-        """The result of one NVML function, or the `NvmlReturn` that it raised.
-
-        Raises nothing for an NVML error. A struct of a version that the driver lacks, a function that an old driver
-        lacks and a device without the feature all come back as an `NvmlReturn` whose `absent` is True.
-        """
+        """The result of one NVML function, or the `NvmlReturn` in place of the NVML error that it raised."""
         try:
             return getattr(self.module, function)(*arguments)
         except self.module.NVMLError as error:
@@ -65,10 +61,7 @@ class Nvml:
         return None if isinstance(answer, NvmlReturn) else answer
 
     def start(self) -> NvmlReturn | None:
-        """Initialise NVML; once per process, and never undone: each init wakes idle GPUs.
-
-        Returns the `NvmlReturn` when it fails.
-        """
+        """Initialise NVML, once per process: each init wakes idle GPUs. Returns the `NvmlReturn` when it fails."""
         self._step("nvmlInit")
         answer = self.ask("nvmlInit")
         return answer if isinstance(answer, NvmlReturn) else None

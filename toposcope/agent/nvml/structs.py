@@ -34,10 +34,7 @@ _SUCCESS: Final = 0
 
 
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
-    """The field values that were answered, by (field, scope).
-
-    The call as a whole succeeds even when entries fail, and a failed entry holds zero: each entry's own status counts.
-    """
+    """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
     return {
         (field, scope): value

@@ -1,7 +1,7 @@
 """From nodes and one ClusterTopology to conditions, and to the levels that should be published. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
@@ -23,19 +23,19 @@ from toposcope.topology.table import Table, table_of
 class Assessment:
     """What the nodes say about one topology."""
 
-    nodes: int
-    gpus: int
     effective: EffectiveLevels
     coverage: tuple[Coverage, ...]
     conditions: tuple[Condition, ...]
-    unavailable: tuple[str, ...]
-    """Required levels that are gone."""
     missed: tuple[str, ...]
     """Preferred levels that are gone."""
-    publishable: tuple[Level, ...] | None
-    """The levels for published resources; None: leave them as they are."""
-    health: Health
     selected: Table
+    nodes: int = 0
+    gpus: int = 0
+    unavailable: tuple[str, ...] = ()
+    """Required levels that are gone."""
+    publishable: tuple[Level, ...] | None = None
+    """The levels for published resources; None: leave them as they are."""
+    health: Health = field(default_factory=Health)
     segments: Segments | None = None
     """How the nodes divide; None: they do not."""
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -50,11 +50,7 @@ def assess(
     preferred: Iterable[str] = (),
     catalogue: Catalogue = BUILT_IN,
 ) -> Assessment:
-    """Assess one topology against all nodes of the cluster.
-
-    `now` is monotonic seconds; `required` are the domains that workloads require besides those of the spec, `preferred`
-    the domains that they prefer.
-    """
+    """Assess one topology against all nodes, at `now` (monotonic seconds), with the domains that workloads ask for."""
     table = table_of(nodes, catalogue.placeholders)
     chosen = selected(topology, table)
     reporting = _agents_reporting(table)
@@ -62,8 +58,6 @@ def assess(
         waiting = availability.no_nodes()
         last = EffectiveLevels(topology.last_levels, reported_expired(topology))
         return Assessment(
-            nodes=0,
-            gpus=0,
             effective=last,
             coverage=cover(last.levels, ()),
             conditions=(
@@ -73,10 +67,7 @@ def assess(
                 Condition(HIERARCHY_CONSISTENT, "Unknown", "NoNodes", waiting.message),
                 Condition(FABRIC_HEALTHY, "Unknown", "NoNodes", waiting.message),
             ),
-            unavailable=(),
             missed=tuple(sorted(availability.reported_missed(topology.status))),
-            publishable=None,
-            health=Health(),
             selected=chosen,
             segments=observe(topology, chosen, last.levels, absences, now, catalogue),
         )
@@ -86,6 +77,8 @@ def assess(
     wanted = {*_required(topology, effective, segments), *required}
     verdict = availability.judge(topology, wanted, coverage, absences, now, preferred)
     report = health(effective.levels, chosen)
+    listed = segments.listed if segments else ()
+    segment_keys = {level.key for segment in listed for level in segment.levels}
     remaining = (
         effective.levels if topology.retain else tuple(x for x in effective.levels if x not in effective.expired)
     )
@@ -107,12 +100,8 @@ def assess(
         health=report,
         selected=chosen,
         segments=segments,
-        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, _segment_keys(segments)),
+        diagnostics=diagnostics(topology, chosen, effective.levels, catalogue, segment_keys),
     )
-
-
-def _segment_keys(segments: Segments | None) -> frozenset[str]:
-    return frozenset(level.key for segment in (segments.listed if segments else ()) for level in segment.levels)
 
 
 def _required(topology: Topology, effective: EffectiveLevels, segments: Segments | None) -> Iterable[str]:

@@ -47,10 +47,7 @@ def judge(
     now: float,
     preferred: Iterable[str] = (),
 ) -> Verdict:
-    """Judge the required and the preferred domains over at least one selected node.
-
-    The condition is about the required ones.
-    """
+    """Judge the required domains, which make the condition, and the preferred ones, over at least one selected node."""
     by_domain = {cover.level.domain: cover for cover in coverage}
     before = previous(topology.status, LEVELS_AVAILABLE)
     reported = unavailable_levels(before)

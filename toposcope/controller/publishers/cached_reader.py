@@ -84,10 +84,7 @@ class CachedReader:
             followed.end()
 
     def decide(self, work: Callable[[], T]) -> T:
-        """Do `work` on the cache; if it comes to a write, do it again on fresh answers of the server.
-
-        `work` must tolerate being aborted at its first write.
-        """
+        """Do `work` on the cache; at its first write, which aborts it, do it again on fresh answers of the server."""
         self._from_memory = True
         try:
             return work()

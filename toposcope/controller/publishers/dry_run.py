@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.backoff import Clock
-from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishers.objects import Clock, Publisher
 from toposcope.integrations.framework.published import Published
 from toposcope.kube.client import ApiClient, Caller, Request, find
 from toposcope.kube.errors import ApiError, KubeError

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.backoff import Backoff, Clock
 from toposcope.controller.publishers.immutable_topology import Patience
 from toposcope.controller.publishers.objects import (
+    Backoff,
+    Clock,
     is_terminating,
     remove,
     retract,

@@ -9,8 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.backoff import Backoff, Clock
-from toposcope.controller.publishers.objects import Holders, is_terminating, remove, retract, terminating, try_create
+from toposcope.controller.publishers.objects import (
+    Backoff,
+    Clock,
+    Holders,
+    is_terminating,
+    remove,
+    retract,
+    terminating,
+    try_create,
+)
 from toposcope.integrations.framework.published import MANAGER, Published, Target, finalizers, is_ours
 from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
@@ -92,10 +100,7 @@ class ImmutableTopologyPublisher:
         return self._pursue(target, topology, wanted, existing)
 
     def retract(self, target: Target, topology: Topology) -> Published | None:
-        """Delete the object if it is ours; None when nothing of ours is left.
-
-        Raises KubeError when the server does not answer.
-        """
+        """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError without an answer."""
         self._wanted.pop(target.name, None)
         try:
             return retract(self._client, target, topology, self._holders, self._backoff)

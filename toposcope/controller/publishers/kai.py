@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import (
     DELAY_SECONDS,
     ImmutableTopologyPublisher,
     Patience,
     level_keys,
 )
-from toposcope.controller.publishers.objects import remove, served_resources
+from toposcope.controller.publishers.objects import Clock, remove, served_resources
 from toposcope.integrations.framework.published import Published, Target, finalizers, is_ours
 from toposcope.integrations.grove.api import BINDINGS
 from toposcope.integrations.grove.kai_reference import made_by_grove, made_from, names_kai_topology

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.controller.publishers.backoff import Clock
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, ImmutableTopologyPublisher
-from toposcope.controller.publishers.objects import served_resources
+from toposcope.controller.publishers.objects import Clock, served_resources
 from toposcope.integrations.framework.published import Published, Target, finalizers
 from toposcope.integrations.kueue.api import TOPOLOGIES
 from toposcope.kube.client import Caller, find
