@@ -130,7 +130,7 @@ def test_while_the_fabric_registers_the_domain_is_not_known(state: int, tmp_path
     [
         ({1: {"clique": 7}}, "in 2 fabric cliques"),
         ({1: {"status": 999}}, "GPU 1: fabric registration ended with NVML status 999"),
-        ({1: {"state": 0}}, "GPU 1: not in the NVLink fabric"),
+        ({1: {"state": 0}}, "GPU 1: not in the NVLink fabric that other GPUs of this node are in"),
     ],
 )
 def test_gpus_that_disagree_are_a_fault_and_no_clique(

@@ -72,16 +72,6 @@ def test_pairs_are_the_identity() -> None:
     assert "in 2 fabric cliques" in fabric_reasons(gpus(MEMBER, other))[-1]
 
 
-def test_one_gpu_outside_is_named() -> None:
-    assert fabric_reasons(gpus(MEMBER, None)) == ["GPU 1: not in the NVLink fabric that other GPUs of this node are in"]
-
-
-def test_a_node_half_registered_is_still_registering() -> None:
-    node = gpus(MEMBER, MEMBER._replace(state=2, uuid="0" * 32))
-    assert node_fabric(node) == (Fabric.IN_PROGRESS, None)
-    assert fabric_reasons(node) == ["GPU 1: still registering with the NVLink fabric"]
-
-
 @pytest.mark.parametrize("driver", ["525.60.13", "550.54.15", "580.95.05"])
 def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -> None:
     machine = replace(load_profile(TRAY), driver=driver)

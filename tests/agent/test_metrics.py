@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -219,13 +218,6 @@ def test_links_that_should_be_up(scraped: Scraped, tmp_path: Path) -> None:
         assert scraped.by("gpu", "gpu_nvlinks_expected") == dict.fromkeys(gpus, expected)
     scraped.metrics.description = of("dgx-h200", tmp_path / "dgx", Faults(links_down={0: frozenset({5}), 1: None}))
     assert set(scraped.by("gpu", "gpu_nvlinks_expected").values()) == {18}
-
-
-def test_mig_devices(scraped: Scraped, tmp_path: Path) -> None:
-    machine = load_profile("dgx-h200")
-    split = replace(machine.gpus[0], mig=("MIG-a", "MIG-b"))
-    scraped.metrics.description = describe(probed(replace(machine, gpus=(split, *machine.gpus[1:])), tmp_path), "n1")
-    assert list(scraped.by("gpu", "gpu_mig_devices").values()) == [2, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_product_without_mig_has_no_series(scraped: Scraped, tmp_path: Path) -> None:

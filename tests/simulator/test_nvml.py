@@ -214,16 +214,11 @@ def test_the_fabric_state_is_one_byte_and_the_version_is_checked() -> None:
 
 
 def test_fabric_of_products_without_one() -> None:
-    nvml = started("l40s-4")
+    nvml, gpu = with_gpu("l40s-4")
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
-    refused(
-        pynvml.NVMLError_NotSupported,
-        nvml.nvmlDeviceGetGpuFabricInfoV,
-        nvml.nvmlDeviceGetHandleByIndex(0),
-        ctypes.byref(info),
-    )
-    nvml = started("h100-nvl-2")
-    nvml.nvmlDeviceGetGpuFabricInfoV(nvml.nvmlDeviceGetHandleByIndex(0), ctypes.byref(info))
+    refused(pynvml.NVMLError_NotSupported, nvml.nvmlDeviceGetGpuFabricInfoV, gpu, ctypes.byref(info))
+    nvml, gpu = with_gpu("h100-nvl-2")
+    nvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
     assert info.state == pynvml.NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 

@@ -1,4 +1,4 @@
-"""Profiles are strict: what is wrong with one is said with file, field and fix."""
+"""Profiles are strict: an error names file, field and fix."""
 
 import re
 from pathlib import Path

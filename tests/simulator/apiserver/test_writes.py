@@ -229,11 +229,6 @@ def test_leases_cannot_be_replaced_blindly(api: ApiUnderTest) -> None:
     assert "metadata.resourceVersion: Invalid value" in answer["message"]
 
 
-def test_only_one_creates_a_lease(api: ApiUnderTest) -> None:
-    codes = [api.request("POST", LEASES, lease(holderIdentity=name))[0] for name in ("one", "two")]
-    assert codes == [201, 409]
-
-
 # Events: one storage under two API groups, with different field names and stricter rules in the newer one.
 
 NEW = "/apis/events.k8s.io/v1/namespaces/default/events"

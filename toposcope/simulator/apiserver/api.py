@@ -26,7 +26,6 @@ from toposcope.simulator.apiserver.requests import (
     bad_request,
     conflict,
     invalid,
-    not_allowed,
     not_found,
     not_served,
 )
@@ -118,7 +117,8 @@ class Api:
             case "DELETE", True if not route.subresource:
                 handler = self._delete
             case _:
-                raise not_allowed()
+                message = "the server does not allow this method on the requested resource"
+                raise StatusError(405, "MethodNotAllowed", message, details={})
         with self._store.lock:
             return handler(request, route, view)
 
@@ -426,63 +426,41 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _json_patch(target: Any, patch: Any) -> Any:
-    """RFC 6902. Raises `StatusError`: 400 for a malformed patch, 422 for one that does not fit the object."""
+    """RFC 6902 without `copy` and `move`. Raises `StatusError`: 400 for a malformed patch, 422 if it does not fit."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
     root: dict[str, Any] = {"": copy.deepcopy(target)}
-    for step in patch:
-        try:
+    try:
+        for step in patch:
             _apply_step(root, step)
-        except (KeyError, IndexError, ValueError, TypeError):
-            raise StatusError(
-                422, "Invalid", "the server rejected our request due to an error in our request"
-            ) from None
+    except (KeyError, IndexError, ValueError, TypeError):
+        raise StatusError(422, "Invalid", "the server rejected our request due to an error in our request") from None
     return root[""]
 
 
 def _apply_step(root: dict[str, Any], step: Object) -> None:
-    parent, token = _locate(root, step["path"])
-    operation = step["op"]
-    if operation == "test":
-        if _read(parent, token) != step["value"]:
-            raise ValueError(step["path"])
-    elif operation == "remove":
-        _remove(parent, token)
-    elif operation == "replace":
-        _read(parent, token)
-        parent[_index(parent, token)] = step["value"]
-    elif operation == "add":
-        _add(parent, token, step["value"])
-    else:
-        raise ValueError(operation)
-
-
-def _locate(root: dict[str, Any], pointer: str) -> tuple[Any, str]:
-    """Container and last token of a JSON pointer; the root is the entry `""` of a map."""
-    tokens = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")]
-    node: Any = root
-    for token in tokens[:-1]:
-        node = _read(node, token)
-    return node, tokens[-1]
+    """Do one operation; a JSON pointer begins at the entry `""` of `root`."""
+    parent: Any = root
+    *above, last = (token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/"))
+    for token in above:
+        parent = parent[_index(parent, token)]
+    operation, index = step["op"], _index(parent, last)
+    current = None if operation == "add" else parent[index]
+    if operation == "remove":
+        del parent[index]
+    elif operation == "add" and isinstance(parent, list):
+        parent.insert(index, step["value"])
+    elif operation in ("add", "replace"):
+        parent[index] = step["value"]
+    elif operation != "test" or current != step["value"]:
+        raise ValueError(step)
 
 
 def _index(parent: Any, token: str) -> Any:
-    return int(token) if isinstance(parent, list) else token
-
-
-def _read(parent: Any, token: str) -> Any:
-    return parent[_index(parent, token)]
-
-
-def _remove(parent: Any, token: str) -> None:
-    del parent[_index(parent, token)]
-
-
-def _add(parent: Any, token: str, value: Any) -> None:
-    if isinstance(parent, list):
-        parent.insert(len(parent) if token == "-" else int(token), value)  # noqa: S105 - a JSON pointer's token
-    else:
-        parent[token] = value
+    """Key of a map's entry or number of a list's item; `-` is the place behind the last one."""
+    if not isinstance(parent, list):
+        return token
+    return len(parent) if token == "-" else int(token)  # noqa: S105 - a JSON pointer's token
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {

@@ -116,12 +116,6 @@ def not_served() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def not_allowed() -> StatusError:
-    """405 for a verb that the path does not have."""
-    message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, details={})
-
-
 def not_found(resource: Resource, name: str) -> StatusError:
     """404 for an object that does not exist."""
     return StatusError(404, "NotFound", f'{resource.storage} "{name}" not found', details=_details(resource, name))

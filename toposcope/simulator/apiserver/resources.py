@@ -68,7 +68,6 @@ class Resource:
     kind: str
     namespaced: bool = False
     short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
     # An endpoint of its own for `status`, which the main endpoint then leaves alone.
     status: bool = False
     # CRDs only: schema-checked, pruned, counted in `metadata.generation`, listed with their type.
@@ -136,12 +135,11 @@ _BUILT_IN = (
     _built_in(
         *("", "pods", "Pod", "po"),
         namespaced=True,
-        categories=("all",),
         status=True,
         zero={"spec": {}, "status": {"phase": "Pending"}},
         selectable=_POD_FIELDS,
     ),
-    _built_in("", "services", "Service", "svc", namespaced=True, categories=("all",), status=True),
+    _built_in("", "services", "Service", "svc", namespaced=True, status=True),
     _built_in("", "configmaps", "ConfigMap", "cm", namespaced=True),
     _built_in("", "serviceaccounts", "ServiceAccount", "sa", namespaced=True),
     _built_in("", "events", "Event", "ev", **_EVENT),
@@ -206,7 +204,6 @@ def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:
                 *(spec["group"], version["name"], names["plural"], names["kind"]),
                 namespaced=spec["scope"] == "Namespaced",
                 short_names=tuple(names.get("shortNames", ())),
-                categories=tuple(names.get("categories", ())),
                 status="status" in (version.get("subresources") or {}),
                 custom=True,
                 schema=_object_schema(version["schema"]["openAPIV3Schema"]),
@@ -311,7 +308,6 @@ def _entries(resource: Resource) -> Iterator[Object]:
         "singularName": resource.kind.lower(),
         "verbs": _VERBS,
         "shortNames": list(resource.short_names),
-        "categories": list(resource.categories),
     }
     if resource.status:
         yield {**shared, "name": f"{resource.plural}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
