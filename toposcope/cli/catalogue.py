@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.api.controller_config import UnreadableError, read_config
@@ -36,12 +36,13 @@ def of_flags(arguments: argparse.Namespace) -> Catalogue | None:
 
 def of_cluster(client: "ApiClient") -> Catalogue:
     """That of the controller in the cluster: its ConfigMap, if there is one. Raises KubeError and CommandError."""
-    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
+    from toposcope.kube.client import find  # noqa: PLC0415 - not for files
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
 
     try:
         for namespace in _namespaces(client):
-            found = _get(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}")
-            text = (found.get("data") or {}).get(KEY) if found else None
+            config_map = find(client, f"/api/v1/namespaces/{namespace}/configmaps/{CONFIG_MAP}") or {}
+            text = (config_map.get("data") or {}).get(KEY)
             if isinstance(text, str):
                 return _parsed(text.encode(), f"configmap/{CONFIG_MAP} -n {namespace}")
     except ApiError as error:
@@ -54,32 +55,17 @@ def of_cluster(client: "ApiClient") -> Catalogue:
 
 def _namespaces(client: "ApiClient") -> Iterator[str]:
     """Where the controller may run: where the manifests put it, else where a Deployment has its labels."""
-    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
-    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
+    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - not for files
+    from toposcope.kube.listing import everything  # noqa: PLC0415 - same
 
     yield HOME_NAMESPACE
     try:
-        found = client.call(Request("GET", "/apis/apps/v1/deployments", {"labelSelector": _CONTROLLERS}))
+        deployments = everything(client, "/apis/apps/v1/deployments", selector=_CONTROLLERS, metadata_only=True)
     except ApiError as error:
         if error.status == _FORBIDDEN or error.not_found:
             return
         raise
-    items = found.get("items") if isinstance(found, dict) else None
-    others = {str((item.get("metadata") or {}).get("namespace")) for item in items or () if isinstance(item, dict)}
-    yield from sorted(others - {HOME_NAMESPACE})
-
-
-def _get(client: "ApiClient", path: str) -> dict[str, Any] | None:
-    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
-    from toposcope.kube.errors import ApiError  # noqa: PLC0415 - same
-
-    try:
-        found = client.call(Request("GET", path, {}))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-    return found if isinstance(found, dict) else None
+    yield from sorted({deployment["metadata"]["namespace"] for deployment in deployments} - {HOME_NAMESPACE})
 
 
 def _inside(content: bytes, file: str) -> bytes:

@@ -13,7 +13,7 @@ from toposcope.cli.command import (
     add_source_arguments,
     api_client,
     load_snapshot,
-    run_command,
+    on_screen,
 )
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
@@ -30,6 +30,7 @@ from toposcope.placement.sentences import answer as in_words
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
 from toposcope.snapshot.problems import InputError, Meter, Problem
+from toposcope.topology.text import plural
 
 if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
@@ -74,12 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, _OUTPUTS)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("check")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Check all workloads; 1 when one would be rejected, or does not fit now."""
-    return run_command("check", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     if "-" in arguments.workloads and "-" in (arguments.files or ()):
         raise CommandError("standard input can hold the workloads or the cluster, not both")
     problems: list[Problem] = []
@@ -155,14 +153,14 @@ def _page(screen: Screen, answers: Sequence[Answer], *, explain: bool) -> Iterat
             if checked.reading.workload:
                 yield from (f"  note: {note}" for note in checked.reading.workload.notes)
     checked_count = sum(len(answer.checked) for answer in answers)
-    summary = [f"{checked_count} {_plural(checked_count, 'workload')} checked"]
+    summary = [f"{checked_count} {plural(checked_count, 'workload')} checked"]
     summary += [
-        f"{count} {name if name == 'advice' else _plural(count, name)}" for name, count in counts.items() if count
+        f"{count} {name if name == 'advice' else plural(count, name)}" for name, count in counts.items() if count
     ]
     summary += [f"{unfit} without room"] * bool(unfit)
     if skipped:
         kinds = ", ".join(sorted(set(skipped)))
-        summary.append(f"{len(skipped)} {_plural(len(skipped), 'object')} of other kinds skipped ({kinds})")
+        summary.append(f"{len(skipped)} {plural(len(skipped), 'object')} of other kinds skipped ({kinds})")
     yield ", ".join(summary)
 
 
@@ -192,10 +190,6 @@ def _verdict(screen: Screen, verdict: Verdict, *, explain: bool) -> Iterator[str
         yield from (f"    {line}" for line in reasoning(verdict))
     if explain or verdict.kind != "fits":
         yield from (f"    {line}" for line in left_out(verdict))
-
-
-def _plural(count: int, word: str) -> str:
-    return word if count == 1 or word == "advice" else f"{word}s"
 
 
 def key_of(values: Mapping[str, Any]) -> Key:
@@ -235,15 +229,8 @@ def _live_objects(
 
 
 def _get(client: "ApiClient", kind: Kind, document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    from toposcope.kube.client import Request  # noqa: PLC0415 - not for files
+    from toposcope.kube.client import find  # noqa: PLC0415 - not for files
 
     namespace = (Field(document) / "metadata" / "namespace").text() or client.namespace or "default"
-    version = str(document["apiVersion"])
-    path = f"/apis/{quote(version)}/namespaces/{quote(namespace, safe='')}/{kind.plural}/{quote(name, safe='')}"
-    try:
-        answer = client.call(Request("GET", path, {}))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-    return answer if isinstance(answer, dict) else None
+    collection = f"/apis/{quote(str(document['apiVersion']))}/namespaces/{quote(namespace, safe='')}/{kind.plural}"
+    return find(client, f"{collection}/{quote(name, safe='')}")

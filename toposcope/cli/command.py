@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from toposcope.kube.client import ApiClient
     from toposcope.snapshot.decode import KeepMatrix
 
+Run = Callable[[argparse.ArgumentParser, argparse.Namespace], int]
+"""What `toposcope.cli.main` calls of a command; returns the exit code."""
+
 EXIT_OK: Final = 0
 EXIT_PROBLEMS: Final = 1
 EXIT_ERROR: Final = 2
@@ -165,6 +168,18 @@ def no_nodes(snapshot: Snapshot, scope: Scope) -> CommandError:
             f"ClusterTopology {scope.name!r} selects none of {count} nodes; check its spec.nodeSelector"
         )
     return CommandError(f"none of {count} nodes has a GPU that an agent, a device plugin or the GPU operator reports")
+
+
+def on_screen(command: str) -> Callable[[Callable[[Screen, argparse.Namespace], int]], Run]:
+    """Make a function that works on a screen the `run` of this command; see `run_command`."""
+
+    def decorated(work: Callable[[Screen, argparse.Namespace], int]) -> Run:
+        def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+            return run_command(command, arguments, lambda screen: work(screen, arguments))
+
+        return run
+
+    return decorated
 
 
 def run_command(command: str, arguments: argparse.Namespace, work: Callable[[Screen], int]) -> int:

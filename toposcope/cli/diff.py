@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import counted, show_document
 from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
@@ -33,12 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("diff")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the changes; 1 when there are some, like `diff`."""
-    return run_command("diff", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     with Progress(sys.stderr) as progress:
         old = load_files(arguments.before, progress=progress)
     if not old.nodes:

@@ -17,7 +17,7 @@ from toposcope.cli.command import (
     add_source_arguments,
     api_client,
     load_snapshot,
-    run_command,
+    on_screen,
 )
 from toposcope.cli.output import show_document
 from toposcope.cli.progress import Progress
@@ -49,12 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, _OUTPUTS)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("explain")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Explain; 1 when something keeps it from running as intended."""
-    return run_command("explain", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     kind, name = _named(arguments.subject)
     snapshot, store = _gathered(arguments, name if kind is POD else None)
     try:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, run_command
-from toposcope.cli.output import show_document
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, on_screen
+from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.snapshot.levels import LevelView, crossings_of, level_views
 from toposcope.snapshot.scope import Scope, select_scope
@@ -17,12 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("levels")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the levels; 1 when one lacks nodes, is required but missing, or does not nest."""
-    return run_command("levels", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(arguments, pods=False)
     scope = select_scope(snapshot, arguments.topology)
     if not scope.nodes:
@@ -88,7 +85,7 @@ def _page(screen: Screen, levels: Sequence[LevelView], problems: Sequence[str], 
 def _required(level: LevelView) -> str:
     requirers = ["spec"] if level.by_spec else []
     if level.workloads:
-        requirers.append(f"{level.workloads:,} {'workload' if level.workloads == 1 else 'workloads'}")
+        requirers.append(counted(level.workloads, "workload"))
     if level.preferring:
         requirers.append(f"{level.preferring:,} prefer it")
     return ", ".join(requirers) or "-"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toposcope.api.matrix_annotation import LEGEND, MatrixError, NodeMatrix, parse
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, CommandError, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.filters import FAULTS, marks
@@ -27,12 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("matrix")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the matrix; 1 when the node is unhealthy."""
-    return run_command("matrix", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(arguments, pods=False, node=arguments.node)
     node = snapshot.by_name.get(arguments.node)
     if node is None:

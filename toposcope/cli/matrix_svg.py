@@ -5,6 +5,7 @@ from html import escape
 from typing import Final
 
 from toposcope.api.matrix_annotation import NodeMatrix
+from toposcope.cli.output import counted
 from toposcope.topology.matrix import SELF, LinkMatrix, nv_links
 from toposcope.topology.pci import NODE, PHB, PIX, PXB, SYS
 
@@ -84,7 +85,7 @@ def _at(number: int, gpus: int, step: int) -> int:
 
 def _about(links: LinkMatrix, gpus: int) -> str:
     nics = len(links.devices) - gpus
-    return f"{gpus} {'GPU' if gpus == 1 else 'GPUs'}, {nics} {'NIC' if nics == 1 else 'NICs'}"
+    return f"{counted(gpus, 'GPU')}, {counted(nics, 'NIC')}"
 
 
 def _fact(number: int, found: NodeMatrix, gpus: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.api import label_keys
 from toposcope.api.matrix_annotation import reasons
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, run_command
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, no_nodes, on_screen
 from toposcope.cli.output import show_document
 from toposcope.cli.terminal import Screen, columns
 from toposcope.kube.pod_resources import is_gpu, is_gpu_part
@@ -63,11 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
-    return run_command("nodes", arguments, lambda screen: _run(screen, arguments))
-
-
 def _domain(text: str) -> tuple[str, str]:
     level, equals, value = text.partition("=")
     if not (level and equals and value):
@@ -75,7 +70,9 @@ def _domain(text: str) -> tuple[str, str]:
     return level, value
 
 
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
+@on_screen("nodes")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
+    """Print the nodes; 1 when one of them is unhealthy or lacks a level."""
     selector = parse(arguments.selector)
     snapshot = load_snapshot(arguments, pods=not arguments.no_pods)
     scope = select_scope(snapshot, arguments.topology)

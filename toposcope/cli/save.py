@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.command import EXIT_OK, CommandError, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import counted
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.packed import write_packed
@@ -22,12 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, ())
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("save")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Write the snapshot; 2 when the cluster cannot be read or the file cannot be written."""
-    return run_command("save", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     if not path.parent.is_dir():
         raise CommandError(f"{path}: no such folder: {path.parent}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, GROUP, KIND
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, run_command
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_source_arguments, load_snapshot, on_screen
 from toposcope.cli.output import first_few, form_and_file, json_text, write_output, yaml_text
 from toposcope.cli.terminal import Screen, complain
 from toposcope.integrations.slurm.hostlist import natural
@@ -30,12 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, ())
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+@on_screen("suggest")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
     """Print the suggestions; 1 when there are none, or some nodes are in none."""
-    return run_command("suggest", arguments, lambda screen: _run(screen, arguments))
-
-
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
     snapshot = load_snapshot(arguments, pods=False)
     suggestions, reasons = suggest(snapshot.nodes, snapshot.catalogue)
     if suggestions:

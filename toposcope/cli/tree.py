@@ -19,7 +19,7 @@ from toposcope.cli.command import (
     no_nodes,
     run_command,
 )
-from toposcope.cli.output import show_document
+from toposcope.cli.output import counted, show_document
 from toposcope.cli.terminal import Screen, complain, screen, shortened
 from toposcope.snapshot.filters import FAULTS
 from toposcope.snapshot.live import ForbiddenError
@@ -179,8 +179,7 @@ def _page(
     yield screen.paint(f"{title}{kept}: {scope.path}", "dim")
     rows = list(_rows(top, "", "", of_many=False, root=scope.name or "all nodes"))
     numbers = [
-        [_number(line.nodes), _number(line.gpus), "-" if line.free is None else _number(line.free)]
-        for _, line, _ in rows
+        [f"{line.nodes:,}", f"{line.gpus:,}", "-" if line.free is None else f"{line.free:,}"] for _, line, _ in rows
     ]
     widths = [max(len(head), *(len(row[i]) for row in numbers)) for i, head in enumerate(_HEADER)]
     beside = sum(widths) + 2 * len(widths)
@@ -240,20 +239,16 @@ def _text(line: Line, *, named: bool) -> str:
         return f"{line.level} {line.names[0]}" if named else f"1 {line.level}"
     several = " = ".join(f"{name}s" for name in line.level.split(" = "))
     if not line.alike:
-        return f"{_number(count)} more unhealthy {several}: {_span(line.names)}"
-    text = f"{_number(count)} {several}, each {_holding(line)}"
+        return f"{count:,} more unhealthy {several}: {_span(line.names)}"
+    text = f"{count:,} {several}, each {_holding(line)}"
     return f"{text}: {_span(line.names)}" if named else text
 
 
 def _holding(line: Line) -> str:
     nodes, gpus = line.nodes // len(line.names), line.gpus // len(line.names)
-    counts = [] if line.level.endswith(HOST) else [f"{_number(nodes)} {'node' if nodes == 1 else 'nodes'}"]
-    return ", ".join([*counts, f"{_number(gpus)} {'GPU' if gpus == 1 else 'GPUs'}"])
+    counts = [] if line.level.endswith(HOST) else [counted(nodes, "node")]
+    return ", ".join([*counts, counted(gpus, "GPU")])
 
 
 def _span(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= _FEW else f"{names[0]} ... {names[-1]}"
-
-
-def _number(count: int) -> str:
-    return f"{count:,}"

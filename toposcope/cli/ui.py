@@ -14,8 +14,8 @@ from toposcope.cli.command import (
     add_source_arguments,
     api_client,
     load_snapshot,
+    on_screen,
     reject_cluster_flags,
-    run_command,
 )
 from toposcope.cli.terminal import Screen
 from toposcope.kube.errors import KubeError
@@ -49,18 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser, ())
 
 
-def run(_parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C, or write the one file."""
-    return run_command("ui", arguments, lambda screen: _run(screen, arguments))
-
-
 def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) <= 65535:  # noqa: PLR2004 - the last port there is
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to 65535")
 
 
-def _run(screen: Screen, arguments: argparse.Namespace) -> int:
+@on_screen("ui")
+def run(screen: Screen, arguments: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, or write the one file."""
     reject_cluster_flags(arguments)
     if arguments.files and "-" in arguments.files:
         raise CommandError("--from -: standard input cannot be read again when it changes; give a file")

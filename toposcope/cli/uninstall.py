@@ -8,12 +8,10 @@ import argparse
 import time
 from collections.abc import Iterator
 
-from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_cluster_arguments, run_command
+from toposcope.cli.command import EXIT_OK, EXIT_PROBLEMS, add_cluster_arguments, api_client, run_command
 from toposcope.cli.output import cleaned
 from toposcope.cli.removal import Plan, Remover, WaitTimeoutError, find_all
 from toposcope.cli.terminal import Screen, complain
-from toposcope.kube.client import ApiClient
-from toposcope.kube.config import load
 
 _LAST_STEP = "to remove the rest: kubectl delete -k manifests/base (or your overlay), or helm uninstall toposcope"
 
@@ -41,24 +39,22 @@ def run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
 
 
 def _run(screen: Screen, arguments: argparse.Namespace) -> int:
-    cluster = load(arguments.kubeconfig, context=arguments.context)
-    client = ApiClient(cluster, "toposcope", timeout=60.0)
     try:
-        plan = find_all(client)
-        screen.show([f"cluster {cluster.server}", *plan_lines(plan)])
-        if plan.held:
-            return _failed("something is in use: see above, then run this again. Nothing was changed")
-        if plan.empty:
-            return EXIT_OK
-        if not arguments.yes:
-            screen.show(["nothing was changed; to remove it, add --yes"])
-            return EXIT_OK
-        Remover(client, lambda line: screen.show([line]), arguments.timeout, time.monotonic, time.sleep).carry_out(plan)
-        again = find_all(client)
+        with api_client(arguments) as client:
+            plan = find_all(client)
+            screen.show([f"cluster {client.server}", *plan_lines(plan)])
+            if plan.held:
+                return _failed("something is in use: see above, then run this again. Nothing was changed")
+            if plan.empty:
+                return EXIT_OK
+            if not arguments.yes:
+                screen.show(["nothing was changed; to remove it, add --yes"])
+                return EXIT_OK
+            remover = Remover(client, lambda line: screen.show([line]), arguments.timeout, time.monotonic, time.sleep)
+            remover.carry_out(plan)
+            again = find_all(client)
     except WaitTimeoutError as error:
         return _failed(str(error))
-    finally:
-        client.close()
     if not again.empty:
         screen.show(["it came back:", *plan_lines(again)])
         return _failed("something wrote it again: an agent outside the DaemonSet, or a tool such as Argo CD or Flux?")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from toposcope.errors import ToposcopeError
 
@@ -50,13 +50,9 @@ class Progress(Protocol):
         """`count` objects so far; `share` is the part of the work that is done (0 to 1), None where it is not known."""
 
 
-class _Silent:
-    def __call__(self, what: str, count: int, share: float | None = None) -> None:
-        pass
-
-
-silent: Final[Progress] = _Silent()
-"""Shows nothing."""
+def silent(what: str, count: int, share: float | None = None) -> None:
+    """Show nothing."""
+    del what, count, share
 
 
 class Meter:
