@@ -10,14 +10,12 @@ from tools import figures
 from tools.bench.agent import memory_figures, probe_figures, start_figures
 from tools.bench.agents import agents_figures
 from tools.bench.controller import change_figures, sync_figures
-from tools.bench.curves import draw
-from tools.bench.fleet import fleet_figures
-from tools.bench.idle_hour import flapping_figures, rest_figures
+from tools.bench.fleet import flapping_figures, fleet_figures, rest_figures
 from tools.bench.page import page_figures
 from tools.bench.real import real_figures
 from tools.bench.recompute import event_figures, recompute_figures
 from tools.bench.report import HEAD, Figure, Rows, aligned, rows_of
-from tools.bench.scale import PANELS, PICTURE, scale_report
+from tools.bench.scale import PANELS, PICTURE, draw, scale_report
 from tools.bench.snapshot_commands import look_figures
 from tools.bench.soak import soak_figures
 from tools.bench.ui import ui_figures

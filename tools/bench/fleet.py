@@ -11,14 +11,16 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any, Final, cast
 
 import msgspec
 
+from tools.bench.agent import Site, site_with
 from tools.bench.record import record
-from tools.bench.report import Figure, Peer, Sample
+from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.workspace import MeasurementError, scratch
 from toposcope.agent.loop import RESYNC_FACTOR, RESYNC_SECONDS, RETRY_FACTOR, Agent
 from toposcope.agent.metrics import AgentMetrics
@@ -269,3 +271,60 @@ def _figure(name: str, computed: float, replayed: float) -> Figure:
 
 def _mean_of(counts: Counter[int], start: float, end: float) -> float:
     return sum(count for second, count in counts.items() if start <= second < end) / (end - start)
+
+
+# One agent: an hour at rest, and an hour beside a link that flaps. The API server is a real process.
+_INTERVAL: Final = 60.0
+_FLAP: Final = 5.0
+
+
+@contextmanager
+def _labelled() -> Iterator[tuple[Site, Hardware, Agent, list[float]]]:
+    """An agent that has written its labels, at second 0 of its clock; the server counts from there."""
+    clock = [0.0]
+    with site_with(1) as site:
+        hardware = Hardware(site.machine.raw)
+        agent = simulated_agent("node-0", hardware, site.server.client(), clock, 0, "--spread", "0")
+        if not agent.sync():
+            raise MeasurementError("the agent could not publish")
+        site.server.tell("forget")
+        yield site, hardware, agent, clock
+
+
+def rest_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs a second
+    """API requests in an hour of the agent's own clock, after the labels were written."""
+    with _labelled() as (site, _, agent, clock):
+        while clock[0] < _HOUR:
+            clock[0] += _INTERVAL
+            agent.sync()
+        methods = [entry[0] for entry in site.server.tell("entries")]
+    writes = sum(method != "GET" for method in methods)
+    yield Figure("agent at rest, writes in an hour", Sample((writes,), ""), Target(0))
+    yield Figure("agent at rest, reads in an hour", Sample((methods.count("GET"),), ""), Target(6))
+
+
+def flapping_figures(*, quick: bool) -> Iterator[Figure]:  # noqa: ARG001 - an hour costs seconds
+    """Writes in an hour of the agent's own clock in which a link goes down or comes up, and says so, every 5 s.
+
+    The agent turns as `toposcope.agent.run` makes it turn: at each event, and in between when it wants to.
+    """
+    with _labelled() as (site, hardware, agent, clock):
+        turns, event = 0, _FLAP
+        while clock[0] < _HOUR:
+            due = clock[0] + agent.seconds_until_sync()
+            if event <= due:
+                clock[0] = max(event, clock[0] + agent.min_pause())
+                hardware.down = not hardware.down
+                event += _FLAP
+            else:
+                clock[0] = due
+            agent.sync()
+            turns += 1
+        entries = site.server.tell("entries")
+    writes = sum(method == "PATCH" and "/nodes/" in path for method, path, *_ in entries)
+    if turns < _HOUR / _FLAP or not writes:
+        raise MeasurementError(f"{turns} probes and {writes} writes in an hour of a link that flaps: nothing happened")
+    yield Figure("a link goes up and down every 5 s, writes to the Node in an hour", Sample((writes,), ""), Target(60))
+    events = sum(method == "POST" and "/events" in path for method, path, *_ in entries)
+    yield Figure("  Events in that hour", Sample((events,), ""))
+    yield Figure("  probes in that hour", Sample((turns,), ""))

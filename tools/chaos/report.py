@@ -12,8 +12,8 @@ from tools.chaos.violations import INVARIANTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tools.chaos.leaks import Trend
     from tools.chaos.rounds import Outcome
+    from tools.chaos.violations import Trend
 
 
 def tables(

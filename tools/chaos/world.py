@@ -30,14 +30,13 @@ from tools.chaos.cluster import (
     topologies,
 )
 from tools.chaos.desired import desired, differences, observed
-from tools.chaos.leaks import Leaks
 from tools.chaos.machines import PREFIX, Machine
 from tools.chaos.observer import Observer
 from tools.chaos.processes import ROOT, Actor, Program, Scale
 from tools.chaos.proxy import ProxyThread
 from tools.chaos.servers import Servers
 from tools.chaos.stand_ins import StandIns
-from tools.chaos.violations import Findings
+from tools.chaos.violations import Findings, Leaks
 from toposcope.api.label_keys import HOSTNAME
 
 if TYPE_CHECKING:

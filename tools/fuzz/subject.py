@@ -1,11 +1,13 @@
-"""What is fuzzed: a way to make cases, and an attempt that knows what may come of one."""
+"""What is fuzzed: how cases are made, and an attempt that knows what may come of one."""
 
+import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from hypothesis.strategies import SearchStrategy
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 Outcome = Literal["taken", "refused"]
 
@@ -55,3 +57,145 @@ def held(condition: object, otherwise: str) -> None:
     """Raise BrokenInvariantError unless the condition holds."""
     if not condition:
         raise BrokenInvariantError(otherwise)
+
+
+NASTY: Final = (
+    "", " ", ".", "-", "/", "//", "..", "../../etc/passwd", "no-topology", "null", "true", "0", "-1", "1e999", "NaN",
+    "9" * 400, "0x1f", "a" * 63, "a" * 64, "a" * 254, "a.b", "a..b", "rack-1\n", "rack-1\r\nX-Header: yes", "\x00",
+    "\x1b[31mred\x1b[0m", "\u202egnp.exe", "ﬁ", "é", "e\u0301", "٣", "😀", "\ud800", "<script>alert(1)</script>",
+    "{{ .Values }}", "${HOME}", "$(id)", "' OR 1=1 --", "%s%n", "00000000-0000-0000-0000-000000000000.0",
+    "gpu.topology/nvlink-domain", "kubernetes.io/hostname", "2025-01-15", "10m", "-5m", "1" * 30 + "h",
+)  # fmt: skip
+
+
+def strings(*likely: str) -> SearchStrategy[str]:
+    """Any string, with those that have broken programs before, and the likely ones of the field."""
+    return st.one_of(st.sampled_from([*likely, *NASTY]), st.text(max_size=80))
+
+
+def scalars(*likely: Any) -> SearchStrategy[Any]:
+    """Any value of JSON that is neither a list nor an object."""
+    numbers = st.one_of(
+        st.sampled_from([0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308]),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )
+    return st.one_of(st.none(), st.booleans(), numbers, strings(*map(str, likely)))
+
+
+def values(*likely: Any) -> SearchStrategy[Any]:
+    """Any value of JSON."""
+    return st.recursive(
+        scalars(*likely),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4), st.dictionaries(strings(*map(str, likely)), inner, max_size=4)
+        ),
+        max_leaves=8,
+    )
+
+
+def spoiled(documents: Sequence[Any], *likely: str) -> SearchStrategy[Any]:
+    """Good documents with up to four things wrong: a part gone, doubled, moved, of another type, or of another name."""
+
+    @st.composite
+    def draw_one(draw: DrawFn) -> Any:
+        document = copy.deepcopy(documents[draw(st.integers(0, len(documents) - 1))])  # their repr may be long
+        for _ in range(draw(st.integers(0, 4))):
+            document = _spoil(draw, document, likely)
+        return document
+
+    return draw_one()
+
+
+def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
+    places = list(_places(document))
+    if not places:
+        return draw(values(*likely))
+    holder, at = places[draw(st.integers(0, len(places) - 1))]
+    match draw(st.sampled_from(["value", "value", "scalar", "gone", "wrapped", "doubled", "renamed", "moved"])):
+        case "value":
+            holder[at] = draw(values(*likely))
+        case "scalar":
+            holder[at] = draw(scalars(*likely))
+        case "gone":
+            del holder[at]
+        case "wrapped":
+            holder[at] = draw(st.sampled_from([[holder[at]], {"value": holder[at]}]))
+        case "doubled" if isinstance(holder, list):
+            holder.extend([copy.deepcopy(holder[at])] * draw(st.sampled_from([1, 2, 40])))
+        case "renamed" | "doubled" if isinstance(holder, dict):
+            holder[draw(strings(*likely))] = holder.pop(at)
+        case _:
+            other, there = places[draw(st.integers(0, len(places) - 1))]
+            holder[at] = copy.deepcopy(other[there]) if _has(other, there) else None
+    return document
+
+
+def _has(holder: Any, at: Any) -> bool:
+    return at in holder if isinstance(holder, dict) else at < len(holder)
+
+
+def _places(document: Any) -> Any:
+    """Every part of a document, as what holds it and where."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield document, name
+            yield from _places(value)
+    elif isinstance(document, list):
+        for number, value in enumerate(document):
+            yield document, number
+            yield from _places(value)
+
+
+def text_of(samples: Sequence[str], words: Sequence[str]) -> SearchStrategy[str]:
+    """Good texts with lines and words gone, doubled, swapped or replaced; and any text at all."""
+
+    @st.composite
+    def draw_one(draw: DrawFn) -> str:
+        lines = draw(st.sampled_from(samples)).split("\n")
+        for _ in range(draw(st.integers(0, 5))):
+            at = draw(st.integers(0, len(lines) - 1))
+            lines[at : at + 1] = _line(draw, lines, at, words)
+            lines = lines or [""]
+        return "\n".join(lines)
+
+    return st.one_of(draw_one(), st.text(max_size=200))
+
+
+def _line(draw: DrawFn, lines: Sequence[str], at: int, words: Sequence[str]) -> list[str]:
+    line = lines[at]
+    match draw(st.sampled_from(["gone", "doubled", "swapped", "cut", "word", "word", "word", "indented"])):
+        case "gone":
+            return []
+        case "doubled":
+            return [line, line]
+        case "swapped":
+            return [lines[draw(st.integers(0, len(lines) - 1))]]
+        case "cut":
+            return [line[: draw(st.integers(0, len(line)))]]
+        case "indented":
+            return [draw(st.sampled_from(["  ", "\t", "- ", "{"])) + line]
+    parts = line.split(" ")
+    parts[draw(st.integers(0, len(parts) - 1))] = draw(strings(*words))
+    return [" ".join(parts)]
+
+
+def encoded(text: SearchStrategy[str], as_bytes: Callable[[str], bytes] | None = None) -> SearchStrategy[bytes]:
+    """Texts as bytes, some of them no UTF-8, some cut, some with a byte changed."""
+
+    @st.composite
+    def draw_one(draw: DrawFn) -> bytes:
+        found = (as_bytes or _utf8)(draw(text))
+        match draw(st.sampled_from(["whole", "whole", "whole", "cut", "changed"])):
+            case "cut":
+                return found[: draw(st.integers(0, len(found)))]
+            case "changed" if found:
+                at = draw(st.integers(0, len(found) - 1))
+                return found[:at] + bytes([draw(st.integers(0, 255))]) + found[at + 1 :]
+        return found
+
+    return draw_one()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.curves import Curve, curve_rows, draw, exponent
 from tools.bench.report import Sample, aligned
+from tools.bench.scale import Curve, curve_rows, draw, exponent
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from tools.bench.growth import Slack, growing, grows, trend
 from tools.bench.reachable import look, process_roots, sizes
+from tools.bench.soak import Slack, growing, grows, trend
 
 SLACK = Slack(16, 0.02)
 HOURS = 24

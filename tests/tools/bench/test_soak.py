@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tools.bench.churn import JOBSET_CRD, STEPS, Churn, call
-from tools.bench.growth import hourly, kind, verdict
 from tools.bench.report import Figure
+from tools.bench.soak import hourly, kind, verdict
 from tools.bench.workspace import MeasurementError
 from toposcope.kube.requests import NODES
 from toposcope.simulator import manifests

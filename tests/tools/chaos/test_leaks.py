@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tools.chaos.leaks import Leaks
 from tools.chaos.processes import Size
-from tools.chaos.violations import Findings
+from tools.chaos.violations import Findings, Leaks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

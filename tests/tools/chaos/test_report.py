@@ -2,11 +2,10 @@ import re
 from collections import Counter
 
 from tools.chaos.faults import FAULTS
-from tools.chaos.leaks import Trend
 from tools.chaos.report import tables
 from tools.chaos.rounds import Outcome
 from tools.chaos.schedule import Step
-from tools.chaos.violations import INVARIANTS, Violation
+from tools.chaos.violations import INVARIANTS, Trend, Violation
 
 
 def outcome(*faults: str, settled: float = 1.0, violations: tuple[Violation, ...] = ()) -> Outcome:

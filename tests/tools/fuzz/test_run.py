@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import strategies as st
 
-from tools.fuzz.material import encoded, spoiled, text_of
 from tools.fuzz.run import HungError, fuzz, time_limit
-from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, refusal
+from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, encoded, refusal, spoiled, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ import msgspec
 import pynvml
 from hypothesis import strategies as st
 
-from tools.fuzz.material import spoiled, strings
-from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subject import Outcome, Subject, held, refusal, spoiled, strings
 from toposcope.agent import baseline
 from toposcope.agent.annotation import LIMIT
 from toposcope.agent.describe import Description, describe

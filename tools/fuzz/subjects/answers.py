@@ -12,8 +12,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.material import spoiled, strings
-from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subject import Outcome, Subject, held, refusal, spoiled, strings
 from toposcope.controller.node_decoder import NodeDecoder
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.config import Cluster

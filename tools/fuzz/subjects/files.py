@@ -17,8 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.material import encoded, spoiled, text_of
-from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subject import Outcome, Subject, encoded, held, refusal, spoiled, text_of
 from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE

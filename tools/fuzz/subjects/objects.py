@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 from hypothesis import strategies as st
 
-from tools.fuzz.material import scalars, spoiled
-from tools.fuzz.subject import Outcome, Subject, held, refusal
+from tools.fuzz.subject import Outcome, Subject, held, refusal, scalars, spoiled
 from toposcope.api import label_keys
 from toposcope.api.cluster_topology import KIND, MANAGED_BY, TOPOSCOPE, Topology, read
 from toposcope.api.effective_levels import Absences
