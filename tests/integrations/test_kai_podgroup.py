@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.workloads import KNOWN, RACK, ZONE, Object, accepted, reported, understood, workload
 from toposcope.integrations.framework.system import Reading
@@ -57,74 +58,62 @@ def test_whether_there_is_room_stays_open() -> None:
     assert "room is not checked" in workload.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("document", "field", "message"),
-    [
-        (pod_group(subgroup("a"), subgroup("a")), "spec.subGroups[1].name", "duplicate subgroup name a"),
-        (pod_group(subgroup("A")), "spec.subGroups[0].name", "must be a DNS label (RFC 1123)"),
-        (pod_group(subgroup("a", parent="b")), "spec.subGroups[0].parent", "parent b of a was not found"),
-        (
-            pod_group(subgroup("a", None, parent="b"), subgroup("b", None, parent="a")),
-            "spec.subGroups[0].parent",
-            "cycle detected in subgroups",
-        ),
-        (pod_group(subgroup("a", None)), "spec.subGroups[0]", "subgroup a: minMember is required"),
-        (
-            pod_group(subgroup("a"), minMember=1, minSubGroup=1),
-            "spec.minSubGroup",
-            (
-                "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of "
-                "pods, or set minSubGroup to require a minimum number of child SubGroups, but not both"
-            ),
-        ),
-        (
-            pod_group(subgroup("a"), minSubGroup=2),
-            "spec.minSubGroup",
-            "minSubGroup (2) exceeds the number of direct child SubGroups (1)",
-        ),
-        (pod_group(subgroup("a"), minSubGroup=0), "spec.minSubGroup", "minSubGroup must be greater than 0"),
-        (
-            pod_group(subgroup("a", minSubGroup=1)),
-            "spec.subGroups[0].minSubGroup",
-            'subgroup "a": minMember and minSubGroup are mutually exclusive',
-        ),
-        (
-            pod_group(subgroup("a", 0, minSubGroup=1)),
-            "spec.subGroups[0].minSubGroup",
-            'subgroup "a": minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)',
-        ),
-        (
-            pod_group(subgroup("a", 1), subgroup("b", parent="a")),
-            "spec.subGroups[0].minMember",
-            (
-                'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); '
-                "use minSubGroup instead"
-            ),
-        ),
-        (
-            pod_group(subgroup("a", None, minSubGroup=3), subgroup("b", parent="a")),
-            "spec.subGroups[0].minSubGroup",
-            'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (1)',
-        ),
-        (pod_group(minMember=0), "spec.minMember", "is 0, expected a whole number of at least 1"),
-        (
-            pod_group(subgroup("a", topologyConstraint=constraint("rack"))),
-            "spec.subGroups[0].topologyConstraint.requiredTopologyLevel",
-            (
-                "topology constraint error: sub-group a specified 'rack' as the required topology constraint level, "
-                "but the topology tree 'cluster' does not contain a level with this name"
-            ),
-        ),
-        (
-            pod_group(minMember=1, topologyConstraint=constraint(RACK.key, topology="other")),
-            "spec.topologyConstraint.topology",
-            "Requested topology other does not exist",
-        ),
-    ],
-)
-def test_what_kai_refuses(document: Object, field: str, message: str) -> None:
-    reading = read(document)
-    assert ("error", field, message) in reported(reading)
+# The spec of a PodGroup, the field that KAI refuses, and its message.
+REFUSED = """
+- spec: {subGroups: [{name: a, minMember: 1}, {name: a, minMember: 1}]}
+  field: spec.subGroups[1].name
+  message: duplicate subgroup name a
+- spec: {subGroups: [{name: A, minMember: 1}]}
+  field: spec.subGroups[0].name
+  message: must be a DNS label (RFC 1123)
+- spec: {subGroups: [{name: a, minMember: 1, parent: b}]}
+  field: spec.subGroups[0].parent
+  message: parent b of a was not found
+- spec: {subGroups: [{name: a, parent: b}, {name: b, parent: a}]}
+  field: spec.subGroups[0].parent
+  message: cycle detected in subgroups
+- spec: {subGroups: [{name: a}]}
+  field: spec.subGroups[0]
+  message: "subgroup a: minMember is required"
+- spec: {subGroups: [{name: a, minMember: 1}], minMember: 1, minSubGroup: 1}
+  field: spec.minSubGroup
+  message: "minMember and minSubGroup are mutually exclusive: set minMember (1) to schedule a fixed number of pods, or
+    set minSubGroup to require a minimum number of child SubGroups, but not both"
+- spec: {subGroups: [{name: a, minMember: 1}], minSubGroup: 2}
+  field: spec.minSubGroup
+  message: minSubGroup (2) exceeds the number of direct child SubGroups (1)
+- spec: {subGroups: [{name: a, minMember: 1}], minSubGroup: 0}
+  field: spec.minSubGroup
+  message: minSubGroup must be greater than 0
+- spec: {subGroups: [{name: a, minMember: 1, minSubGroup: 1}]}
+  field: spec.subGroups[0].minSubGroup
+  message: 'subgroup "a": minMember and minSubGroup are mutually exclusive'
+- spec: {subGroups: [{name: a, minMember: 0, minSubGroup: 1}]}
+  field: spec.subGroups[0].minSubGroup
+  message: 'subgroup "a": minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)'
+- spec: {subGroups: [{name: a, minMember: 1}, {name: b, minMember: 1, parent: a}]}
+  field: spec.subGroups[0].minMember
+  message: 'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead'
+- spec: {subGroups: [{name: a, minSubGroup: 3}, {name: b, minMember: 1, parent: a}]}
+  field: spec.subGroups[0].minSubGroup
+  message: 'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (1)'
+- spec: {minMember: 0}
+  field: spec.minMember
+  message: is 0, expected a whole number of at least 1
+- spec: {subGroups: [{name: a, minMember: 1, topologyConstraint: {topology: cluster, requiredTopologyLevel: rack}}]}
+  field: spec.subGroups[0].topologyConstraint.requiredTopologyLevel
+  message: "topology constraint error: sub-group a specified 'rack' as the required topology constraint level, but the
+    topology tree 'cluster' does not contain a level with this name"
+- spec: {minMember: 1, topologyConstraint: {topology: other, requiredTopologyLevel: example.com/rack}}
+  field: spec.topologyConstraint.topology
+  message: Requested topology other does not exist
+"""
+
+
+@pytest.mark.parametrize("case", yaml.safe_load(REFUSED), ids=lambda case: case["message"][:60])
+def test_what_kai_refuses(case: Object) -> None:
+    reading = read(pod_group(**case["spec"]))
+    assert ("error", case["field"], case["message"]) in reported(reading)
     assert all(finding.fix for finding in reading.findings if finding.rule != "type")
 
 
