@@ -50,6 +50,11 @@ def _grove(root: Object, *more: Object, on: tuple[str, ...] = (), **made: bool) 
     return [*nodes(), *scheduler_resources(), *created_by_grove(root, on, **made), *more]
 
 
+def _published(*resources: Object) -> list[Object]:
+    """The usual workload of Grove with these topology resources."""
+    return [*nodes(), *resources, *created_by_grove(pod_clique_set())]
+
+
 def _reported(status: str, reason: str, message: str) -> Object:
     return condition("TopologyLevelsUnavailable", status, reason, message)
 
@@ -64,7 +69,7 @@ def _topology_not_found() -> list[Object]:
 
 
 def _not_published() -> list[Object]:
-    return [*nodes(), cluster_topology(), kai_topology(), binding_of("other"), *created_by_grove(pod_clique_set())]
+    return _published(cluster_topology(), kai_topology(), binding_of("other"))
 
 
 def binding_of(name: str) -> Object:
@@ -89,33 +94,21 @@ def _level_gone() -> list[Object]:
 
 
 def _drift() -> list[Object]:
-    drifted = {
-        "conditions": [
-            condition(
-                "SchedulerTopologyDrift", "True", "Drift", "One or more scheduler backend topologies have drifted"
-            )
-        ],
-        "schedulerTopologyStatuses": [
-            {
-                "schedulerName": "kai-scheduler",
-                "topologyReference": "cluster",
-                "inSync": False,
-                "message": "KAI Topology levels differ from ClusterTopologyBinding levels",
-            }
-        ],
+    drifted = condition(
+        "SchedulerTopologyDrift", "True", "Drift", "One or more scheduler backend topologies have drifted"
+    )
+    backend = {
+        "schedulerName": "kai-scheduler",
+        "topologyReference": "cluster",
+        "inSync": False,
+        "message": "KAI Topology levels differ from ClusterTopologyBinding levels",
     }
-    published = [binding(status=drifted), kai_topology(ZONE, RACK)]
-    return [*nodes(), cluster_topology(), *published, *created_by_grove(pod_clique_set())]
+    status = {"conditions": [drifted], "schedulerTopologyStatuses": [backend]}
+    return _published(cluster_topology(), binding(status=status), kai_topology(ZONE, RACK))
 
 
 def _old_binding() -> list[Object]:
-    return [
-        *nodes(),
-        cluster_topology(),
-        binding(*LEVELS[1:]),
-        kai_topology(*(key for _, key in LEVELS[1:])),
-        *created_by_grove(pod_clique_set()),
-    ]
+    return _published(cluster_topology(), binding(*LEVELS[1:]), kai_topology(*(key for _, key in LEVELS[1:])))
 
 
 def _grove_off() -> list[Object]:
@@ -128,8 +121,7 @@ def _grove_off() -> list[Object]:
 
 
 def _kai_has_none() -> list[Object]:
-    others = kai_topology(name="other")
-    return [*nodes(), cluster_topology(), binding(), others, *created_by_grove(pod_clique_set())]
+    return _published(cluster_topology(), binding(), kai_topology(name="other"))
 
 
 def _graph() -> Object:
@@ -230,12 +222,12 @@ def _jobset() -> list[Object]:
     body = {"name": "workers", "replicas": 2, "template": {"spec": {"parallelism": 1, "template": template}}}
     notes = {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK}
     root = named("jobset.x-k8s.io/v1alpha2", "JobSet", "sim", {"replicatedJobs": [body]}, annotations=notes)
-    found = [*nodes(), cluster_topology(), root]
+    objects = [*nodes(), cluster_topology(), root]
     for i in range(2):
         labels = {"jobset.sigs.k8s.io/job-key": f"key-{i}", "jobset.sigs.k8s.io/replicatedjob-name": "workers"}
         made = owned(named("batch/v1", "Job", f"sim-workers-{i}", {"template": template}), root)
-        found += [made, owned(pod(f"sim-workers-{i}-0", f"h200-{i + 1}", labels=labels), made)]
-    return found
+        objects += [made, owned(pod(f"sim-workers-{i}-0", f"h200-{i + 1}", labels=labels), made)]
+    return objects
 
 
 def _rack_and_zone() -> list[Object]:

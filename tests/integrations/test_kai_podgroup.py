@@ -93,7 +93,8 @@ REFUSED = """
   message: 'subgroup "a": minSubGroup cannot be set on a leaf SubGroup (no child SubGroups)'
 - spec: {subGroups: [{name: a, minMember: 1}, {name: b, minMember: 1, parent: a}]}
   field: spec.subGroups[0].minMember
-  message: 'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); use minSubGroup instead'
+  message: 'subgroup "a": minMember cannot be set on a mid-level SubGroup (has child SubGroups); use
+    minSubGroup instead'
 - spec: {subGroups: [{name: a, minSubGroup: 3}, {name: b, minMember: 1, parent: a}]}
   field: spec.subGroups[0].minSubGroup
   message: 'subgroup "a": minSubGroup (3) exceeds the number of direct child SubGroups (1)'

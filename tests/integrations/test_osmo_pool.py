@@ -4,18 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.integrations.osmo_documents import RACK, SPINE, ZONE, pool
-from toposcope.integrations.framework.levels import TopologyLevels
-from toposcope.integrations.framework.system import ClusterFacts
+from tests.integrations.test_osmo import SPINE, pool
+from tests.support.workloads import HOST, KNOWN, RACK, ZONE
 from toposcope.integrations.osmo.pool import POOL, pools_of, schedulers_of
 from toposcope.integrations.registry import with_documents
 from toposcope.topology.levels import Level
 
-HOST = Level("host", "kubernetes.io/hostname")
 KEYS = "pools.train-pool.topology_keys"
-KNOWN = ClusterFacts(
-    {"cluster": TopologyLevels("cluster", (ZONE, RACK, HOST))}, frozenset({ZONE.key, RACK.key, HOST.key})
-)
 
 
 def reported(document: dict[str, Any], *others: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -46,7 +46,7 @@ def read(document: Any) -> TopologyLevels:
 
 def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
     """The pools of a document with their keys in the pool's order; a level's domain is the key's name in the pool."""
-    for name, pool in _pools(Field(document)):
+    for name, pool in _named(Field(document), "pools", _KEYS):
         entries = [((entry / "key").text(), (entry / "label").text()) for entry in (pool / _KEYS).items()]
         levels = tuple(Level(key, label) for key, label in entries if key and label)
         yield TopologyLevels(name, levels, "OSMO pool")
@@ -54,16 +54,8 @@ def pools_of(document: Mapping[str, Any]) -> Iterator[TopologyLevels]:
 
 def schedulers_of(document: Mapping[str, Any]) -> dict[str, str]:
     """The schedulers of a document's backends, by the name of the backend."""
-    backends = _backends(Field(document))
+    backends = _named(Field(document), "backends", _SETTINGS)
     return {name: kind for name, backend in backends if (kind := (backend / _SETTINGS / "scheduler_type").text())}
-
-
-def _pools(root: Field) -> Iterator[tuple[str, Field]]:
-    yield from _named(root, "pools", _KEYS)
-
-
-def _backends(root: Field) -> Iterator[tuple[str, Field]]:
-    yield from _named(root, "backends", _SETTINGS)
 
 
 def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]:
@@ -82,12 +74,13 @@ def _named(root: Field, plural: str, having: str) -> Iterator[tuple[str, Field]]
 def _claims(document: Mapping[str, Any]) -> bool:
     """Whether it configures a pool with topology keys, or a backend's scheduler."""
     root = Field(document)
-    return "kind" not in document and any(True for _ in (*_pools(root), *_backends(root)))
+    configured = (*_named(root, "pools", _KEYS), *_named(root, "backends", _SETTINGS))
+    return "kind" not in document and bool(configured)
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # keys can be changed; OSMO makes KAI's Topology anew
-    for name, pool in _pools(root):
+    for name, pool in _named(root, "pools", _KEYS):
         _check_pool(name, pool, cluster)
     return Reading(subject="OSMO pools and backends")
 

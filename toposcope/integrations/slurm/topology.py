@@ -106,7 +106,10 @@ def tree(levels: Sequence[Level], table: Table) -> Tree:
     for path in sorted(members, key=_order):
         for depth in range(1, len(path) + 1):
             children.setdefault(path[: depth - 1], {})[path[:depth]] = None
-    paths = sorted({path[:depth] for path in members for depth in range(1, len(path) + 1)}, key=_by_depth)
+    paths = sorted(
+        {path[:depth] for path in members for depth in range(1, len(path) + 1)},
+        key=lambda path: (len(path), _order(path)),
+    )
     names = unique_names(paths, [level.domain for level in inner], {node.name for node in table} | {ROOT})
     switches = [
         Switch(names[path], tuple(names[child] for child in children.get(path, ())), tuple(members.get(path, ())))
@@ -176,17 +179,11 @@ def _order(path: Path) -> list[tuple[tuple[str, ...], tuple[int, ...], str]]:
     return [natural(value) for value in path]
 
 
-def _by_depth(path: Path) -> tuple[int, list[tuple[tuple[str, ...], tuple[int, ...], str]]]:
-    return len(path), _order(path)
-
-
 def _no_nodes(levels: Sequence[Level]) -> str:
+    if not levels:
+        return "there is no node; look with toposcope nodes"
     names = ", ".join(level.domain for level in levels)
-    return (
-        f"no node carries all levels ({names}); toposcope levels shows which are missing where"
-        if names
-        else ("there is no node; look with toposcope nodes")
-    )
+    return f"no node carries all levels ({names}); toposcope levels shows which are missing where"
 
 
 def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str, Any]]:
@@ -195,18 +192,15 @@ def topology_yaml(name: str, tree: Tree, blocks: Blocks | None) -> list[dict[str
         {"topology": f"{name}-tree", "cluster_default": True, "tree": {"switches": list(map(_switch, tree.switches))}}
     ]
     if blocks:
-        block = {"block_sizes": list(blocks.sizes), "blocks": list(map(_block, blocks.blocks))}
-        documents.append({"topology": f"{name}-block", "cluster_default": False, "block": block})
+        listed = [{"block": block.name, "nodes": hostlist(block.nodes)} for block in blocks.blocks]
+        plan = {"block_sizes": list(blocks.sizes), "blocks": listed}
+        documents.append({"topology": f"{name}-block", "cluster_default": False, "block": plan})
     return documents
 
 
 def _switch(switch: Switch) -> dict[str, str]:
     below = {"children": hostlist(switch.children), "nodes": hostlist(switch.nodes)}
     return {"switch": switch.name} | {field: text for field, text in below.items() if text}
-
-
-def _block(block: Block) -> dict[str, str]:
-    return {"block": block.name, "nodes": hostlist(block.nodes)}
 
 
 def tree_conf(tree: Tree) -> list[str]:
