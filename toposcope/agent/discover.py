@@ -45,10 +45,14 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     nvlinks = NvLinks(raw)
     matrix, levels, disputes = _matrix(raw, nvlinks, numa)
     nics = tuple(_nic(nic, numa) for nic in raw.nics)
+    to_nics = [row[len(raw.gpus) :] for row in matrix.cells[: len(raw.gpus)]]
+    usable = _usable(to_nics, nics)
+    # The ports of one card are one rail.
+    cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
     expected = expected_links([(gpu.name, nvlinks.active(gpu.pci)) for gpu in raw.gpus])
     gpus = tuple(
-        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, near)
-        for gpu, links, near in zip(raw.gpus, expected, _rails(matrix, nics), strict=True)
+        _gpu(gpu, numa, nvlinks.facts(gpu.pci), links, _nearest(row, nics, usable))
+        for gpu, links, row in zip(raw.gpus, expected, to_nics, strict=True)
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
@@ -67,7 +71,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         platform=_platform(raw.gpus),
         disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
-        rail_aligned=_rail_aligned(matrix, nics),
+        rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, cards)),
         state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
         reasons=reasons,
     )
@@ -202,25 +206,6 @@ def _missing(raw: RawNode) -> list[str]:
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
 
 
-def _rails(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> list[tuple[str, ...]]:
-    """For each GPU the names of the NICs nearest to it: all at PIX, else all at PXB; farther NICs are not rails."""
-    rows = _to_nics(matrix)
-    usable = _usable(rows, nics)
-    return [_nearest(row, nics, usable) for row in rows]
-
-
-def _rail_aligned(matrix: LinkMatrix, nics: Sequence[hw.Nic]) -> bool:
-    """Whether every GPU can have a rail of its own, on a card of its own: the ports of one card are one rail."""
-    usable = _usable(_to_nics(matrix), nics)
-    cards = [card(nic.pci) if nic.name in usable else None for nic in nics]
-    return matrix.gpus > 0 and rail_aligned(near_cards(matrix, cards))
-
-
-def _to_nics(matrix: LinkMatrix) -> list[tuple[str, ...]]:
-    gpus = matrix.gpus
-    return [row[gpus:] for row in matrix.cells[:gpus]]
-
-
 def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[str]:
     """The NICs that can be a rail: near a GPU, up, and of the compute network.
 
@@ -233,6 +218,7 @@ def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[
 
 
 def _nearest(row: Sequence[str], nics: Sequence[hw.Nic], usable: frozenset[str]) -> tuple[str, ...]:
+    """The names of the NICs nearest to a GPU: all at PIX, else all at PXB; farther NICs are not rails."""
     for level in _NEAR:
         near = tuple(nic.name for nic, cell in zip(nics, row, strict=True) if cell == level and nic.name in usable)
         if near:

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Load modules with the collector off, and exempt them from later collections.
-
-    A page that the collector looks at is written to, and no longer shared with a forked worker.
-    """
+    """Load modules with the collector off and exempt: pages it looks at are no longer shared with a forked worker."""
     gc.disable()
     try:
         yield

@@ -136,9 +136,6 @@ def _remote(link: RawLink) -> str | None:
 
 
 def _hidden_switch(gpu: RawGpu, link: RawLink, remote: str | None) -> bool:
-    """Whether a link of unknown type (drivers before 470) leads to a switch that shows no address.
-
-    A POWER9 CPU at the far end looks the same; the count of switch links, where the driver gives one, tells them apart.
-    """
+    """Whether a link of unknown type (drivers before 470) leads to a switch without address, and not a POWER9 CPU."""
     typed = link.remote_type in (_REMOTE_GPU, _REMOTE_CPU)
     return remote is None and not typed and (link.remote_pci or "").lower() == _NO_ADDRESS and gpu.switch_links != 0

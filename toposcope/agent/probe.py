@@ -122,10 +122,7 @@ def _string(value: bytes | str) -> str:
 
 
 def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, int]:
-    """All links of a GPU (none when it has no NVLink), NVML's count of those into switches, and active C2C links.
-
-    The count of links comes from field 91: the binding's constant is that of another driver version.
-    """
+    """A GPU's links by field 91 (the binding's constant is wrong), NVML's count into switches, active C2C links."""
     common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
     count = common.get((_LINK_COUNT, 0)) or 0
     numbers = range(count)

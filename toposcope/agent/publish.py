@@ -37,10 +37,7 @@ class NodeEvent(NamedTuple):
 
 
 def node_events(before: Mapping[str, str], after: Mapping[str, str], reasons: Sequence[str]) -> list[NodeEvent]:
-    """The Events between two sets of our labels on a Node; `reasons` explain the state after.
-
-    The first labels of a node are no Event, unless it starts degraded.
-    """
+    """The Events between two sets of labels; `reasons` explain the second. The first are none, unless degraded."""
     events = []
     was, now = before.get(label_keys.STATE), after.get(label_keys.STATE)
     why = "; ".join(reasons) or "no reason is known"

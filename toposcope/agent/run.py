@@ -28,10 +28,7 @@ log = logging.getLogger("agent")
 
 
 def run(options: Options, probe: ProbeProcess) -> int:
-    """Run an agent until a signal ends it (or once); the program's exit code.
-
-    `probe` was made before anything here starts a thread, and before most of what is imported here was loaded.
-    """
+    """Run until a signal (or once); the exit code. `probe` was made before threads start and most modules load."""
     set_up(options.log_format)
     try:
         client = ApiClient(load(options.kubeconfig), "toposcope-agent")

@@ -57,10 +57,7 @@ class Fence:
 
 
 class FencedClient(ApiClient):
-    """A client that sends writes only while `may_write` allows: leadership may end between any two of them.
-
-    `timeout` must not be longer than the others wait after the last moment at which this process may write.
-    """
+    """Sends writes only while `may_write`. `timeout` must end before another process may lead."""
 
     def __init__(
         self,

@@ -182,10 +182,7 @@ class LeaderMetrics:
 
 
 class LeaderOnly(Collector):
-    """The metrics of `registry`, without series about topologies while another process leads.
-
-    A follower's would date from its last term, beside the leader's own: an alert on one of them would never resolve.
-    """
+    """`registry`, without a follower's series about topologies: an alert on those would never resolve."""
 
     def __init__(self, registry: CollectorRegistry, leads: Callable[[], bool]) -> None:
         self._registry = registry

@@ -52,11 +52,7 @@ class Requirements:
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
 
     def refresh(self, served: Served | None = None) -> None:
-        """Discover what is served, and watch that. Where discovery fails, everything stays as it is.
-
-        Called about once a minute, and at once when `outdated`. `served` is a discovery answer that is at hand; without
-        it the server is asked.
-        """
+        """Watch what discovery (or `served`, its answer at hand) shows; where it fails, everything stays."""
         try:
             started = self._discover(served)
         except KubeError as error:

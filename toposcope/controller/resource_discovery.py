@@ -46,10 +46,7 @@ def _decode(raw: Raw) -> tuple[str, str, str]:
 
 
 class ResourceDiscovery:
-    """Asks discovery once a minute, after a relevant CRD has changed, and when a watched kind is no longer served.
-
-    `changed` wakes the thread that calls `look`; `published` is None if no published resources are to be watched.
-    """
+    """Asks once a minute, after a CRD changed, or when a kind is gone; `changed` wakes the thread that calls `look`."""
 
     def __init__(
         self,

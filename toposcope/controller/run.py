@@ -173,10 +173,7 @@ def _elector(
 
 
 def _on_signals(end: Callable[[], None]) -> None:
-    """Call `end` at the first signal, and exit at the second.
-
-    In a thread, not in a signal handler: a handler may interrupt the loop while it holds the lock that `end` needs.
-    """
+    """Call `end` at the first signal, exit at the second; in a thread: a handler could deadlock on the loop's lock."""
 
     def wait() -> None:
         log.info("shutting down after %s", signal.Signals(signal.sigwait(_SIGNALS)).name)

@@ -141,7 +141,7 @@ def check_room(context: Context) -> Step:
     if why := blocked_by_levels(context):
         return unknown(why)
     verdicts = list(_remaining_verdicts(context))
-    short = next((found for found in verdicts if found.verdict.kind in {"full", "never"}), None)
+    short = next((remaining for remaining in verdicts if remaining.verdict.kind in {"full", "never"}), None)
     return _no_room(context, short) if short else _room(context, verdicts)
 
 
@@ -207,30 +207,30 @@ def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
         return unknown(notes[0]) if notes else passed("it asks for no pods")
     if context.snapshot.pods is None:
         return unknown("pods are not visible, so free resources are unknown")
-    unclear = next((found.verdict for found in verdicts if found.verdict.kind == "unclear"), None)
+    unclear = next((remaining.verdict for remaining in verdicts if remaining.verdict.kind == "unclear"), None)
     if unclear:
         return unknown(answer(unclear), *left_out(unclear))
     return passed(answer(verdicts[0].verdict), *notes, *_counted(context, verdicts[0]))
 
 
-def _no_room(context: Context, found: _RemainingVerdict) -> Step:
+def _no_room(context: Context, remaining: _RemainingVerdict) -> Step:
     """The step where there is too little room for one system's demands."""
-    verdict = found.verdict
-    offers = found.checker.offers(found.workload, verdict.shortage) if verdict.shortage else ()
+    verdict = remaining.verdict
+    offers = remaining.checker.offers(remaining.workload, verdict.shortage) if verdict.shortage else ()
     return failed(
         answer(verdict),
         *advice(verdict),
         *(_considered(verdict.shortage, offers) if verdict.shortage else ()),
         *left_out(verdict),
-        *_counted(context, found),
-        commands=tuple(_commands(context, found.workload, verdict)),
+        *_counted(context, remaining),
+        commands=tuple(_commands(context, remaining.workload, verdict)),
     )
 
 
-def _counted(context: Context, found: _RemainingVerdict) -> Iterator[str]:
+def _counted(context: Context, remaining: _RemainingVerdict) -> Iterator[str]:
     """Which of its pods the verdict is about, where some of them run."""
     count = len(context.placed)
-    if found.whole:
+    if remaining.whole:
         have = "1 pod already has a node and counts" if count == 1 else f"{count} pods already have nodes and count"
         yield f"{have} as still to be placed, because all of them belong together"
     elif count:

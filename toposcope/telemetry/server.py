@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Server(ThreadingTCPServer):
-    """Listens on IPv6 and IPv4, or on IPv4 alone where the kernel has no IPv6.
-
-    Not http.server's own: that one looks up the host's name, which waits for DNS.
-    """
+    """On IPv6 and IPv4, or IPv4 alone without IPv6. Not http.server's, which waits for DNS for the host's name."""
 
     address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     allow_reuse_address = True

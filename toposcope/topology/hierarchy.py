@@ -181,10 +181,7 @@ def level_sizes(levels: Sequence[Level], nodes: Table) -> tuple[LevelSize, ...]:
 
 
 def ambiguous_paths(levels: Sequence[Level], nodes: Iterable[NodeFacts]) -> list[str]:
-    """A sentence about the broadest level at which paths of different values read alike; none where none do.
-
-    Values that only one node has are left out: a domain does not grow by merging with a node's own.
-    """
+    """The broadest level at which paths of values that nodes share read alike, as a sentence; none where none do."""
     table = table_of(nodes)
     dotted = [depth for depth, level in enumerate(levels) if table.has_dots(level.key)]
     for depth in range(dotted[1], len(levels)) if len(dotted) > 1 else ():

@@ -30,10 +30,7 @@ def label_safe(text: str) -> str | None:
 
 
 def short_name(name: str) -> str:
-    """A node name as a label value: itself, or its head and a hash when it is longer than a label value may be.
-
-    Node names are DNS subdomains of up to 253 characters. The hash keeps two long names with equal heads apart.
-    """
+    """A node name (up to 253 characters) as a label value: itself, or its head and a hash if that is too long."""
     if is_label_value(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_HASH_DIGITS]

@@ -40,10 +40,7 @@ def nv_links(cell: str) -> int:
 
 
 def nvlink_domains(matrix: LinkMatrix) -> tuple[tuple[int, ...], ...]:
-    """The NVLink domains within the node: connected components of the NV cells, as GPU positions, largest first.
-
-    A GPU without a link to another is a domain of its own. Equal sizes keep the order of their first GPU.
-    """
+    """Connected components of the NV cells as GPU positions, largest first; a GPU without links is one by itself."""
     left = dict.fromkeys(range(matrix.gpus))
     domains: list[tuple[int, ...]] = []
     while left:

@@ -41,10 +41,7 @@ OWN_VALUES: Final = frozenset({OWN_NAME, OWN_HOSTNAME})
 
 
 class Hardware(NamedTuple):
-    """What a node's agent reports about its machine; nodes with equal reports share one such tuple.
-
-    A cluster has one for each NVLink domain that spans nodes, and a handful for all other nodes.
-    """
+    """What an agent reports about its machine; nodes with equal reports share one tuple, so a cluster has few."""
 
     domain: str | None = None
     """NVLink domain if it spans nodes: `<cluster UUID>.<clique>`."""

@@ -20,10 +20,7 @@ NEAREST_FIRST: Final = (PIX, PXB, PHB, NODE, SYS)
 
 @lru_cache(maxsize=256)  # the far ends of 144 links are a handful of addresses
 def normal_address(text: str) -> str:
-    """A PCI address as sysfs writes it: `00000000:07:00.0` and `0000:07:00.0` are one.
-
-    The domain has four digits, more only above ffff; everything is lower case. Raises ValueError.
-    """
+    """A PCI address as sysfs writes it: lower case, four digits of domain (more above ffff). Raises ValueError."""
     match = _ADDRESS.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not a PCI address (domain:bus:device.function): {text[:40]!r}")

@@ -66,10 +66,7 @@ def compact(document: Any) -> str:
 
 
 def parse(text: str | bytes) -> Any:
-    """The document in a text. Raises ValueError and, for one that is nested without end, RecursionError.
-
-    Refuses an escaped half of a surrogate pair, which json lets pass: it is not text and cannot be encoded.
-    """
+    """The document in a text. Raises ValueError (half a surrogate pair too), and RecursionError for endless nesting."""
     if isinstance(text, bytes):
         text = str(text, "utf-8")
     document = json.loads(text)

@@ -35,10 +35,7 @@ _MOMENT: Final = 1.0
 
 
 class ProbeError(ToposcopeError):
-    """This probe gave no result; the next one may. The message says what happened, and in which step.
-
-    `reason` is one word for metrics: hang, crash or garbage.
-    """
+    """A probe without a result; the message says what happened in which step, `reason` is metrics' word for it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -36,10 +36,7 @@ class WriteNeededError(ToposcopeError):
 
 
 class CachedReader:
-    """Stands between the publishers and their client: answers reads of watched kinds, and of discovery, from memory.
-
-    `client` sends everything else. `refresh` and `decide` belong to one thread.
-    """
+    """Answers publishers' reads from watched memory, else by `client`. One thread calls `refresh` and `decide`."""
 
     def __init__(self, client: ApiClient, informers: InformerFactory) -> None:
         self._client = client
@@ -51,10 +48,7 @@ class CachedReader:
         """Paths of objects that we wrote and that the watch has not delivered since."""
 
     def refresh(self, served: Served, changed: Callable[[], None]) -> None:
-        """Watch the kinds that are served, and no others; `changed` is called from other threads.
-
-        Raises KubeError when it is not known whether a kind that discovery no longer lists is gone.
-        """
+        """Watch the served kinds; other threads call `changed`. Raises KubeError if unsure whether a kind is gone."""
         self._served = served
         for kind in PUBLISHED:
             version, old = served.version(kind), self._followed.get(kind)
