@@ -14,6 +14,9 @@ from toposcope.cli.main import main
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from toposcope.simulator.apiserver import EmbeddedApiServer
+    from toposcope.simulator.apiserver.requests import Request, Response
+
 
 class Ran(NamedTuple):
     """The exit code of a command, and what it printed."""
@@ -58,3 +61,16 @@ def write_cluster(file: Path, *objects: Object) -> str:
     """The file with these objects, as kubectl would have saved them."""
     file.write_text(saved([*objects]))
     return str(file)
+
+
+def requests_to(server: EmbeddedApiServer) -> list[Request]:
+    """The requests that the server gets from now on; the list grows with them."""
+    requests: list[Request] = []
+    handle = server.api.handle
+
+    def note(request: Request) -> Response:
+        requests.append(request)
+        return handle(request)
+
+    server.api.handle = note  # type: ignore[method-assign]  # the one place that every request passes
+    return requests

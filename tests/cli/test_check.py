@@ -1,13 +1,18 @@
-"""`toposcope check` on saved files; what it prints stands here as users see it."""
+"""`toposcope check` on saved files and against live objects; what it prints stands here as users see it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, requests_to
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
+from tests.support.upstream_crds import stand_in
+from toposcope.simulator.apiserver import EmbeddedApiServer
+from toposcope.simulator.manifests import cluster_topology_crd
 
 PROBLEMS = """\
 {file}, document 1, line 1: podcliqueset/llm -n ml (Grove, topology cluster)
@@ -163,3 +168,51 @@ def test_nothing_to_check_is_no_good_news(cluster: Path, tmp_path: Path, toposco
 def test_standard_input_is_one_thing_only(toposcope: Command) -> None:
     error = toposcope("check -f - --from -", code=2).err
     assert "standard input can hold the workloads or the cluster, not both" in error
+
+
+# The objects in the cluster are asked for only where there are rules about changes.
+
+CHANGED = "error: spec.template.topologyConstraint (line 6): field is immutable"
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedApiServer]:
+    with EmbeddedApiServer() as server:
+        sets = stand_in("grove.io", "v1alpha1", "PodCliqueSet", "podcliquesets")
+        present = yaml.safe_load(pod_clique_set("llm", "host", 2, 8))
+        server.load([cluster_topology_crd(), sets, cluster_topology(), present, *demo_nodes(most=4)])
+        yield server
+
+
+@pytest.fixture
+def where(server: EmbeddedApiServer, tmp_path: Path) -> list[str]:
+    server.write_kubeconfig(tmp_path / "kubeconfig")
+    return ["--kubeconfig", str(tmp_path / "kubeconfig")]
+
+
+def work(folder: Path, *names: str) -> str:
+    file = folder / "work.yaml"
+    file.write_text("---\n".join(pod_clique_set(name, "rack", 2, 8) for name in names))
+    return str(file)
+
+
+def test_of_a_running_cluster_the_objects_there_count(
+    where: list[str], server: EmbeddedApiServer, tmp_path: Path, toposcope: Command
+) -> None:
+    file, requests = work(tmp_path, "llm", "new"), requests_to(server)
+    assert toposcope(f"check -f {file}", *where, code=1).out.count(CHANGED) == 1
+    sets = [request.path.rpartition("/")[2] for request in requests if "/podcliquesets" in request.path]
+    assert sets == ["llm", "new"]
+    assert {request.method for request in requests} == {"GET"}
+    assert CHANGED not in toposcope(f"check -f {file}", *where, "--against", "none", code=1).out
+
+
+def test_a_file_counts_more_than_the_cluster(where: list[str], tmp_path: Path, toposcope: Command) -> None:
+    file = work(tmp_path, "llm")
+    assert CHANGED not in toposcope(f"check -f {file}", *where, "--against", "live", "--against", file, code=1).out
+
+
+def test_files_hold_no_live_objects(tmp_path: Path, toposcope: Command) -> None:
+    file = work(tmp_path, "llm")
+    error = toposcope(f"check -f {file} --from {file} --against live", code=2).err
+    assert "--against live needs a cluster, and --from reads files" in error

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Command, write_cluster
-from tests.support.api import NODES, ApiUnderTest, create_namespace
+from tests.support.api import NODES, ApiUnderTest, create_namespace, node
 from tests.support.saved import Object, cluster_topology
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.cli.catalogue import CONFIG_MAP, KEY
@@ -30,27 +30,14 @@ PATH = "row-1 row-1/rack-1 row-1/rack-1/n1 row-1/rack-2 row-1/rack-2/n2 row-1/ra
 
 
 def nodes() -> list[Object]:
-    placed = {"n1": "rack-1", "n2": "rack-2", "n3": "rack-2"}
+    status = {
+        "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    labels = {"gpu.topology/gpus": "8", "gpu.topology/state": "ok", "example.com/row": "row-1"}
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": name,
-                "labels": {
-                    "kubernetes.io/hostname": name,
-                    "gpu.topology/gpus": "8",
-                    "gpu.topology/state": "ok",
-                    "example.com/row": "row-1",
-                    "example.com/rack": rack,
-                },
-            },
-            "status": {
-                "allocatable": {"nvidia.com/gpu": "8", "cpu": "64", "pods": "110"},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-        for name, rack in placed.items()
+        node(name, labels=labels | {"kubernetes.io/hostname": name, "example.com/rack": rack}) | {"status": status}
+        for name, rack in {"n1": "rack-1", "n2": "rack-2", "n3": "rack-2"}.items()
     ]
 
 
@@ -153,8 +140,8 @@ def test_of_a_running_cluster_those_of_the_controller_count(
 ) -> None:
     if place != HOME_NAMESPACE and api.name == "embedded":
         pytest.skip("the embedded API server has no Deployments to find the controller by")
-    for node in nodes():
-        api.create(NODES, node)
+    for labelled in nodes():
+        api.create(NODES, labelled)
     where = ["--kubeconfig", str(api.kubeconfig), "-o", "name"]
     assert toposcope("tree", *where).out.split() == ["n1", "n2", "n3"]
     create_namespace(api, place)

@@ -11,12 +11,11 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from tests.cli.conftest import Command, write_cluster
+from tests.cli.conftest import Command, requests_to, write_cluster
 from tests.support.api import NODES, ApiUnderTest
 from tests.support.paths import ROOT
 from tests.support.saved import Object, cluster_topology, demo_nodes, pod
 from toposcope.simulator.apiserver import EmbeddedApiServer
-from toposcope.simulator.apiserver.requests import Request, Response
 from toposcope.simulator.manifests import cluster_topology_crd
 
 TREE = """\
@@ -254,19 +253,12 @@ cluster: 100,000 nodes, 600,000 GPUs
 
 
 def test_of_a_running_cluster_it_takes_one_request(tmp_path: Path, toposcope: Command) -> None:
-    asked: list[str] = []
     with EmbeddedApiServer() as server:
         server.load([cluster_topology_crd(), cluster_topology(STATUS)])
         server.write_kubeconfig(tmp_path / "kubeconfig")
-        handle = server.api.handle
-
-        def journal(request: Request) -> Response:
-            asked.append(request.path)
-            return handle(request)
-
-        server.api.handle = journal  # type: ignore[method-assign]  # the one place that every request passes
+        requests = requests_to(server)
         assert toposcope(f"tree --summary --kubeconfig {tmp_path / 'kubeconfig'}", code=1).out == PAGE
-    assert [path.rpartition("/")[2] for path in asked] == ["clustertopologies"]
+    assert [request.path.rpartition("/")[2] for request in requests] == ["clustertopologies"]
 
 
 def test_for_programs_and_without_a_controller(tmp_path: Path, toposcope: Command) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -48,6 +49,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def unread_pipe() -> TextIO:
+    read, write = os.pipe()
+    os.close(read)
+    return os.fdopen(write, "w")
+
+
 def words_of(question: str, folder: Path) -> list[str]:
     words = [str(folder / word) if word.isupper() else word for word in QUESTIONS[question]]
     return [*words, "--from", str(folder / "now.json")]
@@ -61,10 +68,8 @@ def test_every_command_that_looks_is_asked_here() -> None:
 def test_a_pipe_that_nobody_reads(
     question: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as nobody:
-        monkeypatch.setattr(sys, "stdout", nobody)
+    with unread_pipe() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
         assert main(words_of(question, folder)) == 141
     assert "Error" not in capsys.readouterr().err
 
@@ -97,10 +102,8 @@ def test_problems_that_nobody_reads_still_end_with_2(folder: Path) -> None:
 
 
 def test_help_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, toposcope: Command) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "w") as nobody:
-        monkeypatch.setattr(sys, "stdout", nobody)
+    with unread_pipe() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
         toposcope("check --help", code=141)
 
 

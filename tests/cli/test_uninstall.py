@@ -75,6 +75,15 @@ def uninstall(api: ApiUnderTest, toposcope: Command) -> Command:
     return partial(toposcope, "uninstall --kubeconfig", api.kubeconfig)
 
 
+def remover(client: ApiClient, time: Time) -> Remover:
+    """One that waits for three seconds of this time."""
+
+    def sleep(seconds: float) -> None:
+        time.seconds += seconds
+
+    return Remover(client, lambda _: None, 3.0, time, sleep)
+
+
 def state(api: ApiUnderTest) -> dict[str, Any]:
     """All that matters here, by path: names, and each Node's labels and annotations."""
     collections = (*((AGENTS, CONTROLLERS) if api.is_real else ()), KUEUE, KAI, TOPOLOGIES)
@@ -140,15 +149,14 @@ def test_the_levels_that_workloads_require_are_shown(cluster: ApiUnderTest, unin
 def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
     sent: list[str] = []
 
-    class CachedReader(ApiClient):
+    class RecordingClient(ApiClient):
         def _about_to_send(self, request: Request) -> None:
             if request.method != "GET":
                 sent.append(request.path.rpartition("/")[0])
 
     client = clients()
-    client.__class__ = CachedReader
-    time = Time()
-    Remover(client, lambda _: None, 10.0, time, lambda _: None).carry_out(find_all(client))
+    client.__class__ = RecordingClient
+    remover(client, Time()).carry_out(find_all(client))
     assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]
 
 
@@ -167,18 +175,14 @@ def test_pods_that_still_run_end_it_before_a_label_is_touched(
         pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-x", "labels": labels}, "spec": spec}
     )
     time, client = Time(), clients()
-
-    def sleep(seconds: float) -> None:
-        time.seconds += seconds
-
     before = state(cluster)
     with pytest.raises(WaitTimeoutError, match="pods of Toposcope are still running") as caught:
-        Remover(client, lambda _: None, 3.0, time, sleep).carry_out(find_all(client))
+        remover(client, time).carry_out(find_all(client))
     assert "kubectl get pods -n toposcope-system" in str(caught.value)
     assert time.seconds == 3.0
     assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
     cluster.request("DELETE", f"{pods}/agent-x?gracePeriodSeconds=0")
-    Remover(client, lambda _: None, 3.0, time, sleep).carry_out(find_all(client))
+    remover(client, time).carry_out(find_all(client))
     assert find_all(client).empty
 
 
@@ -186,10 +190,6 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
     cluster: ApiUnderTest, clients: Callable[[], ApiClient]
 ) -> None:
     time, client = Time(), clients()
-
-    def sleep(seconds: float) -> None:
-        time.seconds += seconds
-
     plan = find_all(client)
     with (
         finalizer(cluster, f"{KAI}/c", "example.com/hold"),
@@ -197,7 +197,7 @@ def test_an_object_that_gets_a_holder_meanwhile_is_told_by_its_finalizer(
             WaitTimeoutError, match=r"topology\.kai\.scheduler/c is deleted but not gone; .*example\.com/hold"
         ),
     ):
-        Remover(client, lambda _: None, 2.0, time, sleep).carry_out(plan)
+        remover(client, time).carry_out(plan)
 
 
 def test_what_comes_back_is_told(cluster: ApiUnderTest, uninstall: Command, monkeypatch: pytest.MonkeyPatch) -> None:
