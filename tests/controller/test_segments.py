@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.support.cluster import BLOCK, RACK, ZONE, History, gpu_node
 from toposcope.api.controller_config import read_config
@@ -145,60 +146,50 @@ def test_a_single_node_does_not_change_the_name_of_a_segment_of_several() -> Non
     assert set(settled(History(), [*h100(), *gb200(1), liar]).segments) > {"rack", other}
 
 
-def test_names_and_segments_outlive_a_restart() -> None:
-    history = two_segments()
-    history.restart()
-    history.look(gb200() + h100(), after=1)
-    assert history.segments == {"rack": 4, "leaf": 2}
+NODES = {
+    "both": h100() + gb200(),
+    "more": h100() + gb200(5),
+    "h100": h100(),
+    "relabelled": relabelled(),
+    "none": [],
+}
 
 
-def test_a_segment_whose_nodes_carry_other_levels_goes_after_the_grace_period() -> None:
-    history = two_segments(segments="Auto")
-    history.look(relabelled(), after=1)
-    assert history.segments == {"rack": 6, "leaf": 0}
-    history.look(relabelled(), after=GRACE - 1)
-    assert history.segments == {"rack": 6, "leaf": 0}
-    found = history.look(relabelled(), after=2)
-    assert history.segments == {"rack": 6}
-    assert found.segments is not None
-    assert found.segments.dropped == ("leaf",)
-
-
-def test_a_restart_does_not_make_it_go_earlier() -> None:
-    history = two_segments(segments="Auto")
-    history.look(relabelled())
-    history.look(relabelled(), after=GRACE - 1)
-    history.restart()
-    history.look(relabelled(), after=GRACE)
-    assert history.segments == {"rack": 6, "leaf": 0}
-    history.look(relabelled(), after=GRACE + 1)
-    assert history.segments == {"rack": 6}
-
-
-def test_a_segment_that_is_scaled_to_zero_stays() -> None:
-    history = two_segments(segments="Auto")
-    for _ in range(5):
-        history.look(h100(), after=GRACE * 10)
-    assert history.segments == {"rack": 4, "leaf": 0}
-    before = selector(history, "leaf")
-    history.look(h100() + gb200(5), after=1)
-    assert history.segments == {"leaf": 5, "rack": 4}
-    assert selector(history, "leaf") == before
-
-
-def test_no_nodes_at_all_are_no_evidence() -> None:
-    history = two_segments(segments="Auto")
-    history.look([], after=GRACE * 10)
-    assert history.segments == {"leaf": 0, "rack": 0}
-    history.look(h100() + gb200(), after=1)
-    assert history.segments == {"rack": 4, "leaf": 2}
-
-
-def test_retain_keeps_a_segment_for_ever() -> None:
-    history = two_segments(segments="Auto", removalPolicy="Retain")
-    for _ in range(3):
-        history.look(relabelled(), after=GRACE * 10)
-    assert history.segments == {"rack": 6, "leaf": 0}
+@pytest.mark.parametrize(
+    ("policy", "steps"),
+    [
+        pytest.param("Remove", "restart, both 1 rack=4 leaf=2", id="names-outlive-a-restart"),
+        pytest.param(
+            "Remove",
+            "relabelled 1 rack=6 leaf=0, relabelled 599 rack=6 leaf=0, relabelled 2 rack=6",
+            id="nodes-with-other-levels-end-it-after-the-grace-period",
+        ),
+        pytest.param(
+            "Remove",
+            "relabelled 0 rack=6 leaf=0, relabelled 599 rack=6 leaf=0, restart, "
+            "relabelled 600 rack=6 leaf=0, relabelled 601 rack=6",
+            id="a-restart-does-not-end-it-earlier",
+        ),
+        pytest.param("Remove", "h100 6000 rack=4 leaf=0, " * 5 + "more 1 rack=4 leaf=5", id="scaled-to-zero-it-stays"),
+        pytest.param("Remove", "none 6000 rack=0 leaf=0, both 1 rack=4 leaf=2", id="no-nodes-are-no-evidence"),
+        pytest.param("Retain", ", ".join(["relabelled 6000 rack=6 leaf=0"] * 3), id="retain-keeps-it"),
+    ],
+)
+def test_segments_over_time(policy: str, steps: str) -> None:
+    """From two segments on: nodes, seconds later, and the nodes of each segment then."""
+    history = two_segments(segments="Auto", removalPolicy=policy)
+    leaf = selector(history, "leaf")
+    for step in steps.split(", "):
+        if step == "restart":
+            history.restart()
+            continue
+        name, seconds, *expected = step.split()
+        before = set(history.segments)
+        found = history.look(NODES[name], after=float(seconds)).segments
+        assert [f"{segment}={count}" for segment, count in sorted(history.segments.items(), reverse=True)] == expected
+        assert found is not None
+        assert set(found.dropped) == before - set(history.segments)
+        assert "leaf" not in history.segments or selector(history, "leaf") == leaf
 
 
 def test_segments_that_are_off_leave_no_trace_once_all_nodes_are_alike() -> None:
