@@ -12,6 +12,7 @@ from tests.support.controller import (
     condition,
     controller_of,
     edit_topology,
+    full_controller,
     make_node,
     make_topology,
     relabel,
@@ -21,12 +22,8 @@ from tests.support.controller import (
 from tests.support.controller import running as in_a_thread
 from tests.support.publishing import BINDINGS, Time, binding, install, patch
 from toposcope.api.cluster_topology import PATH
-from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
 from toposcope.kube.errors import KubeError
 
@@ -39,12 +36,7 @@ def time() -> Time:
 @pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     share_crd(api)
-    client, stop = clients(), threading.Event()
-    published = CachedReader(client, InformerFactory(client, stop))
-    dry_runner = DryRun(published, make_publishers, time)
-    publishers = make_publishers(published)
-    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)
-    return controller_of(client, reconciler, stop=stop, published=published)
+    return full_controller(clients(), time)
 
 
 @pytest.fixture

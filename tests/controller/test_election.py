@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import MERGE, ApiUnderTest
+from tests.support.api import ApiUnderTest
 from tests.support.cluster import START
 from tests.support.publishing import Time
 from toposcope.controller.election import Election, LeaderElector, Timing, boot_time
@@ -454,15 +454,6 @@ def test_a_deleted_lease_does_not_make_a_second_leader(pair: tuple[Process, Proc
     assert not b.tick(after=11.0)
     assert b.tick(after=0.1)
     assert (a.news, b.news) == ([True, False], [True])
-
-
-def test_an_emptied_lease_does_not_make_a_second_leader(pair: tuple[Process, Process], api: ApiUnderTest) -> None:
-    a, b = pair
-    api.request("PATCH", LEASE, {"spec": None}, content_type=MERGE)
-    assert not b.tick()
-    assert a.tick(after=2.0)
-    assert a.tick(after=2.0)
-    assert api.get(LEASE)["spec"]["holderIdentity"] == "a"
 
 
 @pytest.fixture

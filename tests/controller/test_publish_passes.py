@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.controller import condition, controller_of, make_node, make_topology
 from tests.support.publishing import BINDINGS, Time, WatchedClient, found, install, install_narrowed, patch
-from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
-from toposcope.api.label_keys import GPUS, HOSTNAME
-from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
+from toposcope.api.cluster_topology import PATH
+from toposcope.api.label_keys import HOSTNAME
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Request
 from toposcope.simulator import manifests
 
-OPTIONS = Options(kubeconfig=None, once=True, debounce=0.0, metrics_port=None, log_format="text")
 LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]
 
 
@@ -34,13 +29,8 @@ def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_pa
     api.install_crd(manifests.cluster_topology_crd())
     install(api, "kai-topologies-v0.17")
     install_narrowed(api, "grove-clustertopologybindings-alpha10", most=3)
-    labels = {ZONE: "z", BLOCK: "b", RACK: "r", HOSTNAME: "n0", GPUS: "8"}
-    api.create(NODES, node("n0", labels=labels))
-    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    assert api.request("PATCH", f"{NODES}/n0/status", ready, content_type=MERGE)[0] == 200
-    wanted = {"levels": LEVELS, "publish": {"kai": "Never"}}
-    body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "cluster"}, "spec": wanted}
-    api.create(PATH, body)
+    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_topology(api, levels=LEVELS, publish={"kai": "Never"})
     time = Time()
     attempts: list[float] = []
     statuses: list[float] = []
@@ -53,20 +43,15 @@ def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_pa
     reconciler = Reconciler(
         cast("ApiClient", client), (GrovePublisher(client, time), KaiPublisher(client, time, 0.0)), time
     )
-    controller = Controller(
-        clients(), lambda: reconciler, ControllerMetrics(CollectorRegistry()), OPTIONS, threading.Event()
-    )
-
-    def condition() -> dict[str, Any]:
-        published: dict[str, Any]
-        (published,) = (c for c in api.get(f"{PATH}/cluster")["status"]["conditions"] if c["type"] == "Published")
-        return published
+    controller = controller_of(clients(), reconciler)
 
     for time.seconds in range(0, 500, 30):
         controller.once()
     assert attempts == [0, 30, 90, 210, 450]
     assert statuses == [0]
-    assert (condition()["reason"], "must have at most 3 items" in condition()["message"]) == ("Rejected", True)
+    published = condition(api, "Published")
+    assert published["reason"] == "Rejected"
+    assert "must have at most 3 items" in published["message"]
     assert found(api, f"{BINDINGS}/cluster") is None
     # The next look is due with the next attempt, and an edit by the admin is one at once.
     topology = controller.topologies.items()

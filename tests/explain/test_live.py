@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from tests.explain.causes import CAUSES, Cause
 from tests.explain.test_causes import PAGES
 from tests.explain.waiting import NOW, Object
 from tests.support.api import NODES, ApiUnderTest, create_namespace, create_service_account
+from tests.support.controller import controller_of
 from tests.support.paths import CRD
 from tests.support.publishing import Time, install, patch
 from tests.support.upstream_crds import stand_in
 from toposcope.cli.main import main
-from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
 from toposcope.controller.reconcile import Reconciler
 from toposcope.explain.object_store import AROUND, POD, SUBJECTS
 from toposcope.kube.client import ApiClient
@@ -39,7 +35,6 @@ STAND_INS = {"PodClique", "PodGang", "Workload", "LocalQueue", "ClusterQueue", "
 """Kinds whose CRDs are not at hand: these take any spec."""
 TOPOLOGIES = "/apis/gpu.topology/v1alpha1/clustertopologies"
 KINDS = {kind.key: kind for kind in (POD, *SUBJECTS, *AROUND)}
-OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 
 
 class Cluster:
@@ -66,8 +61,7 @@ class Cluster:
             self._make(document)
         time = Time()
         reconciler = Reconciler(self._client, (), time, instance="test")
-        metrics = ControllerMetrics(CollectorRegistry())
-        controller = Controller(self._client, lambda: reconciler, metrics, OPTIONS, threading.Event())
+        controller = controller_of(self._client, reconciler)
         for _ in range(2):
             controller.once()
             time.seconds += 60.0

@@ -11,18 +11,21 @@ from prometheus_client import CollectorRegistry
 
 from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.paths import CRD
-from tests.support.publishing import patch
+from tests.support.publishing import Time, patch
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.label_keys import GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.controller.informer import InformerFactory
 from toposcope.controller.loop import Controller
 from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
+from toposcope.controller.publishers.cached_reader import CachedReader
+from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toposcope.controller.publishers.cached_reader import CachedReader
     from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
@@ -41,6 +44,16 @@ def controller_of(
     """A controller that has not run yet; `once` makes one pass."""
     metrics = ControllerMetrics(registry or CollectorRegistry())
     return Controller(client, lambda: reconciler, metrics, options, stop or threading.Event(), published=published)
+
+
+def full_controller(client: ApiClient, time: Time) -> Controller:
+    """A controller with all publishers, reading through the cache, that may also make dry runs."""
+    stop = threading.Event()
+    published = CachedReader(client, InformerFactory(client, stop))
+    dry_run = DryRun(published, make_publishers, time)
+    publishers = make_publishers(published)
+    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run)
+    return controller_of(client, reconciler, stop=stop, published=published)
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """A cluster in which the rows are played: an API server with upstream's CRDs, the controller, Grove's part."""
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from prometheus_client import CollectorRegistry
 
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
 from tests.support.api import MERGE, NODES, ApiUnderTest
+from tests.support.controller import READY, controller_of
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
 from tests.support.upstream_crds import stand_in
@@ -16,8 +15,6 @@ from tools.apiserver.grove_operator import start_grove
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH
 from toposcope.api.conditions import ADVISORY
 from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
@@ -35,7 +32,6 @@ UPSTREAM: Final = (
 )
 _WORKLOADS: Final = stand_in("kueue.x-k8s.io", "v1beta2", "Workload", "workloads")
 _EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/default/events"
-_OPTIONS: Final = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 _ROUNDS: Final = 3
 """A deleted binding costs one pass to see its KAI Topology go, one to write, one to see both."""
 
@@ -112,10 +108,9 @@ class World:
         for node in nodes:
             gpus = str(node.gpus) if node.gpus else ""
             labels = {**node.labels, **({"gpu.topology/gpus": gpus} if gpus else {})}
-            ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
             metadata = {"name": node.name, "labels": labels}
             spec = {"unschedulable": node.cordoned, "taints": list(node.taints)}
-            status = {"conditions": [ready], "allocatable": {"nvidia.com/gpu": gpus} if gpus else {}}
+            status = {"conditions": [READY], "allocatable": {"nvidia.com/gpu": gpus} if gpus else {}}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
             self.api.create(NODES, body)
 
@@ -172,9 +167,7 @@ class World:
         client, time = self._client, self._time
         publishers = (GrovePublisher(client), KaiPublisher(client, time, 0.0), KueuePublisher(client, time, 0.0))
         reconciler = Reconciler(client, publishers, time, instance="test")
-        return Controller(
-            client, lambda: reconciler, ControllerMetrics(CollectorRegistry()), _OPTIONS, threading.Event()
-        )
+        return controller_of(client, reconciler)
 
 
 def _counts(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, int]:

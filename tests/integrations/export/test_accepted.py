@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from tests.integrations.export.test_levels import a_hierarchy
-from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.api import ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.controller import full_controller, make_node
 from tests.support.publishing import Time, install
 from tests.support.saved import cluster_topology, demo_nodes, saved
 from toposcope.api.cluster_topology import PATH
-from toposcope.api.label_keys import GPU_PRODUCT, GPUS, HOSTNAME, NVLINK_DOMAIN
+from toposcope.api.label_keys import GPU_PRODUCT, HOSTNAME, NVLINK_DOMAIN
 from toposcope.cli.main import main
-from toposcope.controller.informer import InformerFactory
-from toposcope.controller.loop import Controller
-from toposcope.controller.metrics import ControllerMetrics
-from toposcope.controller.options import Options
-from toposcope.controller.publishers.cached_reader import CachedReader
-from toposcope.controller.publishers.dry_run import DryRun
-from toposcope.controller.reconcile import Reconciler
-from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
 from toposcope.simulator.manifests import cluster_topology_crd, kai_topology_crd
 
-OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 WRITTEN = [
     ("grove-clustertopologybindings-alpha9", ("grove", "binding"), "clustertopologybindings"),
     ("grove-clustertopologybindings-alpha10", ("grove", "binding"), "clustertopologybindings"),
@@ -92,26 +81,6 @@ def _random_levels(seed: int) -> list[dict[str, str]]:
     return [{"domain": level.domain, "key": level.key} for level in a_hierarchy(seed).levels]
 
 
-def _make(api: ApiUnderTest, name: str, labels: dict[str, str]) -> dict[str, Any]:
-    api.create(NODES, node(name, labels={HOSTNAME: name, GPUS: "8", NVLINK_DOMAIN: name} | labels))
-    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
-    status = {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}
-    code, made = api.request("PATCH", f"{NODES}/{name}/status", {"status": status}, content_type=MERGE)
-    assert code == 200, made
-    found: dict[str, Any] = made
-    return found
-
-
-def _controller(client: ApiClient) -> Controller:
-    time, stop = Time(), threading.Event()
-    published = CachedReader(client, InformerFactory(client, stop))
-    publishers = make_publishers(published)
-    dry_runner = DryRun(published, make_publishers, time)
-    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_runner)
-    metrics = ControllerMetrics(CollectorRegistry())
-    return Controller(client, lambda: reconciler, metrics, OPTIONS, stop, published=published)
-
-
 CLUSTERS = {
     "one kind": {f"n{i}": {ZONE: "z", RACK: f"r{i // 2}"} for i in range(4)},
     "two kinds": {f"g{i}": {ZONE: "z", RACK: f"r{i}", GPU_PRODUCT: "NVIDIA-GB200"} for i in range(3)}
@@ -128,7 +97,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     api.share_crd(cluster_topology_crd())
     api.install_crd(kai_topology_crd())
     for name, labels in CLUSTERS[cluster].items():
-        _make(api, name, labels)
+        make_node(api, name, labels)
     code = main(["suggest", "--kubeconfig", str(api.kubeconfig)])
     printed = capsys.readouterr()
     assert code == (1 if cluster == "a placeholder" else 0), printed.err
@@ -137,7 +106,7 @@ def test_every_suggestion_is_taken_and_becomes_ready(
     for document in suggestions:
         answer, body = api.request("POST", f"{PATH}?fieldValidation=Strict", document)
         assert answer == 201, body
-    _controller(clients()).once()
+    full_controller(clients(), Time()).once()
     nodes = 0
     for document in suggestions:
         status = api.get(f"{PATH}/{document['metadata']['name']}")["status"]
