@@ -207,7 +207,7 @@ def soak_agent() -> int:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     chosen = options(parser, parser.parse_args())
-    opener = functools.partial(_faulty_replay, Path(os.environ["BENCH_TAPE"]), Path(os.environ["BENCH_FAULT"]))
+    opener = functools.partial(_replay, Path(os.environ["BENCH_TAPE"]), Path(os.environ["BENCH_FAULT"]))
     with ProbeProcess(opener, Path(os.environ["BENCH_SYSFS"])) as probe:
         with loading():  # after the fork, as in toposcope.cli.agent
             import logging
@@ -309,17 +309,11 @@ def _in_pod() -> None:
     load.__defaults__ = (os.environ, Path(os.environ["BENCH_ACCOUNT"]), None)
 
 
-def _replay(tape: Path) -> object:
+def _replay(tape: Path, fault: Path | None = None) -> object:
     """The tape, loaded in the worker and nowhere else, as `gateway.open_pynvml` loads the binding."""
-    from tools.bench.replay import Replay
+    from tools.bench.replay import FaultyReplay, Replay
 
-    return Replay(tape)
-
-
-def _faulty_replay(tape: Path, fault: Path) -> object:
-    from tools.bench.replay import FaultyReplay
-
-    return FaultyReplay(tape, fault)
+    return FaultyReplay(tape, fault) if fault else Replay(tape)
 
 
 def _connection(account: Path) -> http.client.HTTPSConnection:

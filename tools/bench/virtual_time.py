@@ -1,4 +1,4 @@
-"""A clock that moves when it is told to, for a whole process: days pass as fast as the work in them is done.
+"""A clock that moves on order, for a whole process: days pass as fast as the work in them is done.
 
 It takes the place of `time.monotonic`, `time.time`, the boot clock and `threading.Event`; everything in between runs as
 it is. Time that is spent in the system (sockets, CPU clocks) stays real.

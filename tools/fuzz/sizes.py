@@ -3,6 +3,7 @@
 A row names what it may cost. Beyond that, or with a traceback, it is a finding.
 """
 
+import gzip
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any, Final, cast
 
 import msgspec
@@ -119,14 +121,6 @@ def _refused_from_file(content: bytes) -> str:
     return "read"
 
 
-def _deep_json() -> str:
-    return _refused_from_file(b'{"kind":"Node","metadata":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}")
-
-
-def _deep_yaml() -> str:
-    return _refused_from_file(b"kind: Node\nmetadata: " + b"[" * 100_000)
-
-
 def _laughs() -> str:
     """Ten aliases of ten aliases ...: a kilobyte that is a billion values once somebody walks through them."""
     lines = [b"kind: Job", b"apiVersion: batch/v1", b"metadata: {name: w}", b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
@@ -148,12 +142,6 @@ def _laughs() -> str:
     except UnreadableError as error:
         refusal(error)
     return "checked; refused as a configuration"
-
-
-def _compressed() -> str:
-    import gzip  # noqa: PLC0415
-
-    return _refused_from_file(gzip.compress(b"# nothing\n" * 20_000_000, 1))
 
 
 def _spec() -> str:
@@ -190,21 +178,23 @@ def _line() -> str:
     raise AssertionError("unreachable")
 
 
-def _number() -> str:
-    return _refused_from_file(_NODE + b',"status":{"allocatable":{"nvidia.com/gpu":"%b"}}}' % (b"9" * 1_000_000))
-
-
+_DEEP_JSON: Final = b'{"kind":"Node","metadata":' + b'{"a":' * 200_000 + b"1" + b"}" * 200_000 + b"}"
+_LONG_NUMBER: Final = _NODE + b',"status":{"allocatable":{"nvidia.com/gpu":"%b"}}}' % (b"9" * 1_000_000)
 SIZES: Final = (
     Size("an annotation of 1 MiB", _annotation, 120),
     Size("200 nodes with 10,000 labels each", _labels, 120),
     Size("100,000 documents in one stream", _manifests, 150),
-    Size("JSON nested 200,000 times", _deep_json, 120),
-    Size("YAML nested 100,000 times", _deep_yaml, 150),
+    Size("JSON nested 200,000 times", partial(_refused_from_file, _DEEP_JSON), 120),
+    Size("YAML nested 100,000 times", partial(_refused_from_file, b"kind: Node\nmetadata: " + b"[" * 100_000), 150),
     Size("YAML aliases worth a billion values", _laughs, 150),
-    Size("200 MB of comments in a gzip file of 1 MB", _compressed, 700),
+    Size(
+        "200 MB of comments in a gzip file of 1 MB",
+        lambda: _refused_from_file(gzip.compress(b"# nothing\n" * 20_000_000, 1)),
+        700,
+    ),
     Size("a ClusterTopology of 20,000 levels", _spec, 150),
     Size("a watch line without end", _line, 200),
-    Size("a count of a million digits", _number, 120),
+    Size("a count of a million digits", partial(_refused_from_file, _LONG_NUMBER), 120),
 )
 
 

@@ -185,14 +185,14 @@ def encoded(text: SearchStrategy[str], as_bytes: Callable[[str], bytes] | None =
 
     @st.composite
     def draw_one(draw: DrawFn) -> bytes:
-        found = (as_bytes or _utf8)(draw(text))
+        content = (as_bytes or _utf8)(draw(text))
         match draw(st.sampled_from(["whole", "whole", "whole", "cut", "changed"])):
             case "cut":
-                return found[: draw(st.integers(0, len(found)))]
-            case "changed" if found:
-                at = draw(st.integers(0, len(found) - 1))
-                return found[:at] + bytes([draw(st.integers(0, 255))]) + found[at + 1 :]
-        return found
+                return content[: draw(st.integers(0, len(content)))]
+            case "changed" if content:
+                at = draw(st.integers(0, len(content) - 1))
+                return content[:at] + bytes([draw(st.integers(0, 255))]) + content[at + 1 :]
+        return content
 
     return draw_one()
 

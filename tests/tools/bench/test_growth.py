@@ -157,11 +157,11 @@ def test_leak_in_the_locals_of_another_thread_is_found() -> None:
         looks.append(sizes(process_roots(frozenset({"tests"}))))
         go.set()
     thread.join()
-    found = growing(looks, Slack(3, 0))
-    assert {name for name in found if "leaky" in name} == {
+    grown = growing(looks, Slack(3, 0))
+    assert {name for name in grown if "leaky" in name} == {
         "test_leak_in_the_locals_of_another_thread_is_found.<locals>.leaky kept"
     }
-    assert "Slotted.entries" in found
+    assert "Slotted.entries" in grown
 
 
 def test_process_tells_of_itself() -> None:

@@ -58,8 +58,8 @@ _ENCODE = toposcope.agent.baseline.encode
 
 
 def _one_device_less(annotation: str) -> NodeMatrix:
-    found = toposcope.api.matrix_annotation.parse(annotation)
-    return dataclasses.replace(found, devices=found.devices[:-1], links=None)
+    result = toposcope.api.matrix_annotation.parse(annotation)
+    return dataclasses.replace(result, devices=result.devices[:-1], links=None)
 
 
 def _fewer_reasons(annotation: str) -> NodeMatrix:
@@ -67,13 +67,13 @@ def _fewer_reasons(annotation: str) -> NodeMatrix:
 
 
 def _every_level_twice(*arguments: Any) -> EffectiveLevels:
-    found = effective_levels(*arguments)
-    return dataclasses.replace(found, levels=found.levels * 2)
+    result = effective_levels(*arguments)
+    return dataclasses.replace(result, levels=result.levels * 2)
 
 
 def _nothing_beside_a_problem(content: bytes, file: str) -> Config:
-    found = toposcope.api.controller_config.read_config(content, file)
-    return toposcope.api.controller_config.Config(BUILT_IN, found.problems) if found.problems else found
+    result = toposcope.api.controller_config.read_config(content, file)
+    return toposcope.api.controller_config.Config(BUILT_IN, result.problems) if result.problems else result
 
 
 def _whatever_stands_there(section: Any, name: str, default: Any, *_: object) -> Any:
@@ -97,8 +97,8 @@ def _text_that_must_be_there(_files: object, path: str) -> str:
 
 
 def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
-    found = labels_for(machine, name)
-    return found._replace(known=found.known | {GPU_PRODUCT: "NVIDIA H200"})
+    result = labels_for(machine, name)
+    return result._replace(known=result.known | {GPU_PRODUCT: "NVIDIA H200"})
 
 
 def _any_object(field: Field, name: str) -> Field:

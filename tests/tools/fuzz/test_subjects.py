@@ -64,10 +64,10 @@ def test_the_table_says_what_broke_and_how_to_see_it_again(
 
 def test_a_controller_that_believes_one_node_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def gullible(topology: Any, nodes: Any, *rest: Any) -> Assessment:
-        found = assess(topology, nodes, *rest)
+        result = assess(topology, nodes, *rest)
         if all("gpu.topology/nvlink-domain" in node.labels for node in nodes):
-            return found
-        return replace(found, publishable=(found.publishable or ())[:-1])
+            return result
+        return replace(result, publishable=(result.publishable or ())[:-1])
 
     monkeypatch.setattr(tools.fuzz.subjects.objects, "assess", gullible)
     assert "published were" in run(SUBJECTS["hostile"], 60.0, 1, 3, batch=20).finding

@@ -23,7 +23,7 @@ from toposcope.topology.catalogue import BUILT_IN
 from toposcope.topology.levels import Level, level_problems
 from toposcope.topology.node import NodeFacts, node_facts
 
-# Node objects with anything in them, on their way to a status and to what schedulers are told.
+# Node objects with anything in them, on their way to a status and to what schedulers see.
 _GPUS: Final = label_keys.GPUS
 _FABRIC: Final = "c0ffee00-0000-4000-8000-000000000000"
 _LIKELY: Final = (
@@ -92,13 +92,21 @@ def _decoded(raw: bytes, kind: type[Any]) -> Any:
     return msgspec.json.decode(raw, type=kind)
 
 
+def _status(topology: Topology, assessment: Assessment) -> dict[str, Any]:
+    """The status, which is within its size and whose conditions are sentences."""
+    conditions = conditions_of(topology, assessment, (), anything_served=True)
+    for condition in conditions:
+        refusal(condition.message)
+    status = status_of(topology, assessment, (), _NOW, conditions)
+    held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
+    return status
+
+
 def _judged(nodes: dict[str, NodeFacts], topology: Topology) -> None:
     absences = Absences()
     assess(topology, nodes.values(), absences, 0.0, ["rack"])
     assessment = assess(topology, nodes.values(), absences, _GRACE + 1, ["rack"])  # what nodes carry is believed by now
-    conditions = conditions_of(topology, assessment, (), anything_served=True)
-    status = status_of(topology, assessment, (), _NOW, conditions)
-    held(len(msgspec.json.encode(status)) <= MOST_BYTES, "the status is larger than it may be")
+    _status(topology, assessment)
     if assessment.publishable is not None:
         held(not level_problems(assessment.publishable), f"schedulers refuse the levels {assessment.publishable}")
 
@@ -166,10 +174,7 @@ def _specs(case: Any) -> Outcome:
     topology = read(case)
     for problem in topology.problems:
         refusal(problem)
-    found = assess(topology, _NODES, Absences(), 0.0)
-    for condition in conditions_of(topology, found, (), anything_served=True):
-        held(condition.message.strip(), f"condition {condition.type} says nothing")
-        refusal(condition.message)
+    _status(topology, assess(topology, _NODES, Absences(), 0.0))
     return "refused" if topology.problems else "taken"
 
 
@@ -192,7 +197,7 @@ SPECS: Final = Subject(
 
 # One node whose agent's token was stolen: anything that it may write, which is its own keys under `gpu.topology/`.
 #
-# The other nodes are as before, and so must be what schedulers are told of them: the levels of the topology, and where
+# The other nodes are as before, and so must be what schedulers see of them: the levels of the topology, and where
 # they are of two kinds, the ClusterTopology of each segment with its name, its honest nodes and its levels.
 _OWN: Final = tuple(
     sorted(
@@ -225,7 +230,7 @@ class _Cluster:
         self.spec = spec
         self.children: dict[str, _Cluster] = {}
         self.publishable: tuple[Level, ...] | None = None
-        """What schedulers are told, as it stands: None of an assessment leaves it as it is."""
+        """What schedulers see, as it stands: None of an assessment leaves it as it is."""
         self._name = name
         self._owner = owner
         self._absences = Absences()
@@ -242,11 +247,7 @@ class _Cluster:
         assessment = assess(
             topology, nodes, self._absences, self._now, [] if self._owner else ["rack", "nvlink-domain"]
         )
-        conditions = conditions_of(topology, assessment, (), anything_served=True)
-        self._status = status_of(topology, assessment, (), _NOW, conditions)
-        held(len(msgspec.json.encode(self._status)) <= MOST_BYTES, "the status is larger than it may be")
-        for condition in conditions:
-            refusal(condition.message)
+        self._status = _status(topology, assessment)
         self._now += _GRACE + 1
         self.publishable = self.publishable if assessment.publishable is None else assessment.publishable
         if topology.divided and assessment.segments:
@@ -328,7 +329,7 @@ def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts
 
 
 def _same_segments(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
-    """The same, and what schedulers are told of it."""
+    """The same, and what schedulers see of it."""
     _same_members(alone, cluster, honest)
     for name in alone.children:
         before, now = alone.children[name].publishable, cluster.children[name].publishable
@@ -374,7 +375,7 @@ _LOST: Final = (_GPUS, label_keys.STATE, label_keys.NVLINK_DOMAIN, label_keys.CH
 
 HOSTILE: Final = Subject(
     "hostile",
-    "a stolen agent's token changes nothing of what schedulers are told of other nodes",
+    "a stolen agent's token changes nothing of what schedulers see of other nodes",
     st.tuples(
         st.sampled_from([{}, {"segments": "Auto"}, {"segments": "Auto"}, {"levels": _LEVELS}]),
         st.booleans(),
