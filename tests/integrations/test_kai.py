@@ -75,91 +75,81 @@ def level_error(text: str, how: str = "required", who: str = "workload") -> str:
     )
 
 
+NO_EFFECT = "preferred {!r} is not narrower than required 'example.com/rack', so it has no effect"
+NARROWER = "name a narrower level, or remove it"
+NOT_READ = "KAI does not read this on a pod template of a Job"
+NO_SEGMENTS = "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here"
+NOT_SCHEDULED = "KAI does not schedule these pods, so its annotations have no effect"
+
+
 @pytest.mark.parametrize(
-    ("document", "severity", "field", "message", "fix"),
+    ("annotations", "key", "message", "fix"),
     [
         (
-            job(4, placed(RACK.key, topology="clutser")),
-            "error",
-            f"{OWN}[{TOPOLOGY}]",
+            placed(RACK.key, topology="clutser"),
+            TOPOLOGY,
             "Requested topology clutser does not exist",
             "did you mean 'cluster'?",
         ),
+        (placed("rack"), REQUIRED, level_error("rack"), "label keys are taken here: write 'example.com/rack'"),
         (
-            job(4, placed("rack")),
-            "error",
-            f"{OWN}[{REQUIRED}]",
-            level_error("rack"),
-            "label keys are taken here: write 'example.com/rack'",
-        ),
-        (
-            job(4, placed(ZONE.key, "example.com/rak")),
-            "error",
-            f"{OWN}[{PREFERRED}]",
+            placed(ZONE.key, "example.com/rak"),
+            PREFERRED,
             level_error("example.com/rak", "preferred"),
             "did you mean 'example.com/rack'?",
         ),
-        (
-            job(4, placed(RACK.key, RACK.key)),
-            "warning",
-            f"{OWN}[{PREFERRED}]",
-            "preferred 'example.com/rack' is not narrower than required 'example.com/rack', so it has no effect",
-            "name a narrower level, or remove it",
-        ),
-        (
-            job(4, placed(RACK.key, ZONE.key)),
-            "warning",
-            f"{OWN}[{PREFERRED}]",
-            (
-                "preferred 'topology.kubernetes.io/zone' is not narrower than required 'example.com/rack', "
-                "so it has no effect"
-            ),
-            "name a narrower level, or remove it",
-        ),
+        (placed(8), REQUIRED, "is 8, expected a string", "put it in quotes"),
+    ],
+)
+def test_errors(annotations: Object, key: str, message: str, fix: str) -> None:
+    reading = read(job(4, annotations))
+    field = f"{OWN}[{key}]"
+    assert ("error", field, message) in reported(reading)
+    assert fix in [finding.fix for finding in reading.findings if finding.field == field]
+    assert understood(reading).groups[0].total() == {"pods": 4, GPU: 32}
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "message", "fix"),
+    [
+        (job(4, placed(RACK.key, RACK.key)), f"{OWN}[{PREFERRED}]", NO_EFFECT.format(RACK.key), NARROWER),
+        (job(4, placed(RACK.key, ZONE.key)), f"{OWN}[{PREFERRED}]", NO_EFFECT.format(ZONE.key), NARROWER),
         (
             job(4, placed(RACK.key, topology=None)),
-            "warning",
             f"{OWN}[{REQUIRED}]",
             "a level without a topology has no effect",
             f"set {OWN}[{TOPOLOGY}]; there are: cluster",
         ),
         (
             job(4, placed()),
-            "warning",
             f"{OWN}[{TOPOLOGY}]",
             "a topology without a required or preferred level has no effect",
             "name a level, or remove the topology",
         ),
         (
             job(4, placed(RACK.key), {REQUIRED: RACK.key}),
-            "warning",
             f"spec.template.{OWN}[{REQUIRED}]",
-            "KAI does not read this on a pod template of a Job",
+            NOT_READ,
             "move it to the annotations of the Job itself",
         ),
         (
             job(4, placed(RACK.key), {SIZE: "2"}),
-            "warning",
             f"spec.template.{OWN}[{SIZE}]",
-            "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here",
+            NO_SEGMENTS,
             "write a PodGroup with sub-groups, or set it on the worker template of one of these",
         ),
         (
             workload("batch/v1", "Job", {"template": template()}, placed(RACK.key)),
-            "warning",
             "spec.template.spec.schedulerName",
-            "KAI does not schedule these pods, so its annotations have no effect",
+            NOT_SCHEDULED,
             "set schedulerName: kai-scheduler (or the name that KAI was installed with)",
         ),
-        (job(4, placed(8)), "error", f"{OWN}[{REQUIRED}]", "is 8, expected a string", "put it in quotes"),
     ],
 )
-def test_rules(document: Object, severity: str, field: str, message: str, fix: str) -> None:
+def test_warnings(document: Object, field: str, message: str, fix: str) -> None:
     reading = read(document)
-    assert (severity, field, message) in reported(reading)
+    assert ("warning", field, message) in reported(reading)
     assert fix in [finding.fix for finding in reading.findings if finding.field == field]
-    if severity == "error":
-        assert understood(reading).groups[0].total() == {"pods": 4, GPU: 32}
 
 
 @pytest.mark.parametrize("annotations", [placed("rack"), placed(RACK.key, topology="other"), placed(ZONE.key, "rak")])

@@ -26,6 +26,7 @@ from toposcope.integrations.framework.constraints import Group
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import ClusterFacts, Reading
 from toposcope.integrations.kueue.workload import SYSTEM as KUEUE_SYSTEM
+from toposcope.topology.levels import Level
 
 PREFIX = "kueue.x-k8s.io/"
 REQUIRED = PREFIX + "podset-required-topology"
@@ -143,6 +144,12 @@ ONE = (
     'must not contain more than one topology annotation: ["kueue.x-k8s.io/podset-required-topology", '
     '"kueue.x-k8s.io/podset-preferred-topology", "kueue.x-k8s.io/podset-unconstrained-topology"]'
 )
+ABOVE = f"podset slice topology {ZONE.key} is above the podset topology {RACK.key}"
+CHARACTERS = "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+PREFIX_PART = (
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+    "'-' or '.', and must start and end with an alphanumeric character"
+)
 
 
 @pytest.mark.parametrize(
@@ -152,23 +159,9 @@ ONE = (
         ({REQUIRED: RACK.key, UNCONSTRAINED: "true"}, "", ONE),
         ({UNCONSTRAINED: "yes"}, UNCONSTRAINED, "must be a boolean value"),
         ({REQUIRED: ""}, REQUIRED, "name part must be non-empty"),
-        (
-            {REQUIRED: "example.com/rack!"},
-            REQUIRED,
-            (
-                "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                "alphanumeric character"
-            ),
-        ),
+        ({REQUIRED: "example.com/rack!"}, REQUIRED, f"name part must consist of {CHARACTERS}"),
         ({REQUIRED: "r" * 64}, REQUIRED, "name part must be no more than 63 bytes"),
-        (
-            {REQUIRED: "Example.com/rack"},
-            REQUIRED,
-            (
-                "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-                "'-' or '.', and must start and end with an alphanumeric character"
-            ),
-        ),
+        ({REQUIRED: "Example.com/rack"}, REQUIRED, PREFIX_PART),
         ({REQUIRED: "rack"}, REQUIRED, "no requested topology level: rack"),
         ({SLICE: "example.com/rak", SIZE: "2"}, SLICE, "no requested topology level for slices: example.com/rak"),
         ({SLICE: RACK.key}, SIZE, f"must be set when '{SLICE}' is specified"),
@@ -176,11 +169,7 @@ ONE = (
         ({SLICE: RACK.key, SIZE: "two"}, SIZE, "must be a numeric value"),
         ({SLICE: RACK.key, SIZE: "0"}, SIZE, "must be greater than or equal to 1"),
         ({SLICE: RACK.key, SIZE: "9"}, SIZE, "must not be greater than pod set count 8"),
-        (
-            {REQUIRED: RACK.key, SLICE: ZONE.key, SIZE: "2"},
-            SLICE,
-            f"podset slice topology {ZONE.key} is above the podset topology {RACK.key}",
-        ),
+        ({REQUIRED: RACK.key, SLICE: ZONE.key, SIZE: "2"}, SLICE, ABOVE),
         (
             {LAYERS: "[", REQUIRED: ZONE.key},
             LAYERS,
@@ -191,23 +180,6 @@ ONE = (
             {LAYERS: layers((ZONE.key, 8)), SLICE: RACK.key, SIZE: "2"},
             LAYERS,
             f"may not be set when '{SLICE}' is specified",
-        ),
-        (
-            {LAYERS: layers((ZONE.key, 8), (RACK.key, 3))},
-            f"{LAYERS}]#[1].size",
-            "must evenly divide the parent layer size 8",
-        ),
-        ({LAYERS: layers((ZONE.key, 9))}, f"{LAYERS}]#[0].size", "must not be greater than pod set count 8"),
-        ({LAYERS: layers((ZONE.key, 0))}, f"{LAYERS}]#[0].size", "must be greater than or equal to 1"),
-        (
-            {LAYERS: layers((RACK.key, 4), (RACK.key, 2))},
-            f"{LAYERS}]#[1].topology",
-            f"Duplicate value: {RACK.key} (also at index 0)",
-        ),
-        (
-            {LAYERS: layers((RACK.key, 4), (ZONE.key, 2))},
-            f"{LAYERS}]#[1].topology",
-            f"podset slice topology {ZONE.key} is above the podset topology {RACK.key}",
         ),
         ({GROUP: "7", REQUIRED: RACK.key}, GROUP, "must not be a number"),
         ({GROUP: "g"}, GROUP, f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified"),
@@ -221,9 +193,23 @@ ONE = (
 )
 def test_what_kueue_refuses(annotations: Object, key: str, message: str) -> None:
     reading = read(job(annotations))
-    name, _, rest = key.partition("]#")
-    field = f"{ON_PODS}[{name}]{rest}" if key else ON_PODS
-    assert ("error", field, message) in reported(reading)
+    assert ("error", f"{ON_PODS}[{key}]" if key else ON_PODS, message) in reported(reading)
+    assert all(finding.fix for finding in reading.findings)
+
+
+@pytest.mark.parametrize(
+    ("slices", "place", "message"),
+    [
+        ([(ZONE, 8), (RACK, 3)], "[1].size", "must evenly divide the parent layer size 8"),
+        ([(ZONE, 9)], "[0].size", "must not be greater than pod set count 8"),
+        ([(ZONE, 0)], "[0].size", "must be greater than or equal to 1"),
+        ([(RACK, 4), (RACK, 2)], "[1].topology", f"Duplicate value: {RACK.key} (also at index 0)"),
+        ([(RACK, 4), (ZONE, 2)], "[1].topology", ABOVE),
+    ],
+)
+def test_slice_layers_that_kueue_refuses(slices: list[tuple[Level, int]], place: str, message: str) -> None:
+    reading = read(job({LAYERS: layers(*((level.key, size) for level, size in slices))}))
+    assert ("error", f"{ON_PODS}[{LAYERS}]{place}", message) in reported(reading)
     assert all(finding.fix for finding in reading.findings)
 
 
