@@ -21,7 +21,7 @@ import msgspec
 
 from tools.apiserver.build import cache_folder, is_built
 from tools.apiserver.server import RealApiServer, find_binaries
-from tools.bench.controller import column, forget_status, merge, until_done
+from tools.bench.controller import column, forget_status, merge, moves, round_trip, until_done
 from tools.bench.report import Figure, Peer, Sample, Target
 from tools.bench.usage import cpu_seconds, idle, peak_memory
 from tools.bench.workspace import MeasurementError, Program, pod_environment, program, scratch
@@ -150,19 +150,13 @@ def _changes(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Milliseconds from each change to the status that a client sees, and of as many plain requests."""
     waits, trips = [], []
-    items = client.call(Request("GET", NODES, {"limit": str(count)}))["items"]
-    racks = [(item["metadata"]["name"], item["metadata"]["labels"][RACK_KEY]) for item in items]
     forget_status(client)
     with statuses(client) as news, program("controller", environment, folder, *ARGUMENTS) as running:
         before, _ = news.after(running, lambda status: bool(status.get("published")))
-        for i in range(count):
+        for name, rack in moves(client, count):
             idle(running.pid)
-            began = time.monotonic()
-            client.call(get("/apis/grove.io/v1alpha1"))
-            trips.append(1000 * (time.monotonic() - began))
-            name, rack = racks[i // 2]
-            labels = {RACK_KEY: rack if i % 2 else "a-rack-of-its-own"}
-            client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": labels}}))
+            trips.append(round_trip(client))
+            client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
             stored = time.monotonic()
             before, came = news.after(running, partial(_differs, before))
             waits.append(1000 * max(came - stored, 0.0))

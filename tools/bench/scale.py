@@ -22,7 +22,7 @@ from tools.bench.controller import (
     column,
     compile_programs,
     first_status,
-    racks_of,
+    moves,
     topology,
     until_done,
 )
@@ -198,12 +198,9 @@ def _changes(curves: Curves, server: ApiServer, running: Program, nodes: int) ->
     client = server.client()
     size = len(msgspec.json.encode(topology(client)["status"]))
     curves.add("status", "KiB", nodes, Sample((size / _KIB,), "KiB"))
-    racks = racks_of(client)
-    waits = []
+    changes = moves(client, _CHANGES[nodes])
     before = idle(running.pid)
-    for i in range(_CHANGES[nodes]):
-        name, rack = racks[i // 2]
-        waits.append(1000 * change(server, client, name, rack if i % 2 else "a-rack-of-its-own", running)[0])
+    waits = [1000 * change(server, client, name, rack, running)[0] for name, rack in changes]
     used = 1000 * (idle(running.pid) - before) / len(waits)
     for what, share in ((CHANGED, 0.5), (LAST, 0.99)):
         curves.add(what, "ms", nodes, Sample(tuple(waits), "ms", share))
