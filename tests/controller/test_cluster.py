@@ -29,11 +29,6 @@ from toposcope.kube.errors import KubeError
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     share_crd(api)
     return full_controller(clients(), time)

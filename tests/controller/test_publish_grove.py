@@ -38,11 +38,6 @@ TOPOLOGY = topology()
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def grove(clients: Callable[[], ApiClient], time: Time) -> GrovePublisher:
     return GrovePublisher(clients(), time)
 

@@ -40,11 +40,6 @@ IMMUTABLE = pytest.mark.real_api("immutability is a CEL rule")
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def kai(clients: Callable[[], ApiClient], time: Time) -> KaiPublisher:
     return KaiPublisher(clients(), time)
 

@@ -25,11 +25,6 @@ IMMUTABLE = pytest.mark.real_api("immutability is a CEL rule")
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def kueue(clients: Callable[[], ApiClient], time: Time) -> KueuePublisher:
     return KueuePublisher(clients(), time)
 

@@ -41,11 +41,6 @@ GB200 = {TIER: "leaf"}
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def controller(api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time) -> Controller:
     share_crd(api)
     make_nodes(api)

@@ -25,11 +25,6 @@ EVENTS = "/apis/events.k8s.io/v1/events"
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
 def client(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> ApiClient:
     share_crd(api)
     return clients()
