@@ -221,9 +221,8 @@ def test_a_file_without_nodes_has_nothing_to_write(tmp_path: Path, toposcope: Co
 def test_a_live_cluster_gives_what_its_saved_objects_give(
     api: ApiUnderTest, export: Command, toposcope: Command
 ) -> None:
-    for found in demo_nodes():
-        metadata = {part: found["metadata"][part] for part in ("labels", "annotations")}
-        api.create(NODES, node(found["metadata"]["name"], **metadata))
+    for saved_node in demo_nodes():
+        api.create(NODES, node(**{part: saved_node["metadata"][part] for part in ("name", "labels", "annotations")}))
     for arguments in (["grove"], ["slurm"], ["nccl", "--node", "h200-1"]):
         from_files = export(*arguments).out
         assert toposcope("export --format", *arguments, "--kubeconfig", str(api.kubeconfig)).out == from_files

@@ -12,8 +12,7 @@ from toposcope.cli.progress import Progress
 from toposcope.cli.terminal import Screen
 from toposcope.snapshot.changes import Change, Kind, changes, words
 from toposcope.snapshot.files import SAVE, load_files
-from toposcope.snapshot.model import Snapshot
-from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.snapshot.scope import select_scope
 from toposcope.topology.catalogue import BUILT_IN
 
 _FEW: Final = 3
@@ -43,7 +42,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     new = load_snapshot(arguments, pods=False, published=bool(old.published))
     if old.catalogue == BUILT_IN:  # the saved file may have its own
         old = replace(old, catalogue=new.catalogue)
-    found = changes(_scope(old, arguments), _scope(new, arguments), old.published, new.published)
+    before, after = (select_scope(snapshot, arguments.topology) for snapshot in (old, new))
+    found = changes(before, after, old.published, new.published)
     if arguments.output in ("json", "yaml"):
         show_document(screen, arguments.output, {"changes": [document(change) for change in found]})
     elif arguments.output == "name":
@@ -53,10 +53,6 @@ def run(screen: Screen, arguments: argparse.Namespace) -> int:
     else:
         screen.show(_lines(screen, found, wide=arguments.output == "wide"))
     return EXIT_PROBLEMS if found else EXIT_OK
-
-
-def _scope(snapshot: Snapshot, arguments: argparse.Namespace) -> Scope:
-    return select_scope(snapshot, arguments.topology)
 
 
 def document(change: Change) -> dict[str, Any]:

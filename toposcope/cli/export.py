@@ -203,9 +203,10 @@ def _chosen(hierarchy: TopologyLevels, arguments: argparse.Namespace) -> Topolog
 
 
 def _converted(file: str, catalogue: Catalogue) -> TopologyLevels:
-
+    """The levels in a JSON or YAML file (`-`: standard input)."""
     try:
-        return _read_file(file, catalogue)
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return read_topology(_values(text), catalogue)
     except UnreadableDocumentError as error:
         raise CommandError(f"--convert {file}: {error}") from error
     except OSError as error:
@@ -280,12 +281,6 @@ def nccl(snapshot: Snapshot, name: str, pcie: int | None) -> Exported:
     except MatrixError as error:
         raise ExportError(f"node {name}: {error}") from error
     return Exported(name, file.text, tuple(f"not known: {fact}" for fact in file.unknown))
-
-
-def _read_file(file: str, catalogue: Catalogue) -> TopologyLevels:
-    """The levels in a JSON or YAML file (`-`: standard input). Raises UnreadableDocumentError and OSError."""
-    text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    return read_topology(_values(text), catalogue)
 
 
 def _values(text: bytes) -> Any:

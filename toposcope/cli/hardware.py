@@ -115,7 +115,7 @@ def _recorded(file: str, recording: "Recording") -> Iterator[Source]:
     with _temporary_sysfs() as root:
         try:
             write_recorded_sysfs(recording, root)
-            # A dry_runner: what goes wrong in the process that probes has no words there, and replaying cannot hang.
+            # A trial here: an error in the process that probes has no message, and replaying cannot hang.
             nvml = Nvml(ReplayedNvml(recording))
             probe(nvml, Sysfs(root), nvml.start())
         except Exception as error:  # a file from anybody can hold any nonsense

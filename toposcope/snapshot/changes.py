@@ -61,8 +61,8 @@ def changes(
     new = {node.name: node for node in after.nodes}
     found = [
         *_levels(before.levels, after.levels),
-        *_conditions(before, after),
-        *_published(published_before, published_after),
+        *_differences(Kind.CONDITION, _conditions(before), _conditions(after)),
+        *_differences(Kind.PUBLISHED, _published(published_before), _published(published_after)),
     ]
     found += _come_and_gone(old, new, before, Kind.DOMAIN_GONE, Kind.NODE_GONE)
     found += _come_and_gone(new, old, after, Kind.DOMAIN_NEW, Kind.NODE_NEW)
@@ -81,33 +81,27 @@ def changes(
 
 def _levels(old: Sequence[Level], new: Sequence[Level]) -> Iterator[Change]:
     was, now = ({level.domain: level.key for level in levels} for levels in (old, new))
-    for domain in (*was, *(domain for domain in now if domain not in was)):
-        if was.get(domain) != now.get(domain):
-            yield Change(Kind.LEVEL, domain, was.get(domain, ""), now.get(domain, ""))
+    yield from _differences(Kind.LEVEL, was, now)
     kept = [[level.domain for level in levels if level.domain in was and level.domain in now] for levels in (old, new)]
     if kept[0] != kept[1]:
         yield Change(Kind.LEVEL, "order", " > ".join(kept[0]), " > ".join(kept[1]))
 
 
-def _conditions(before: Scope, after: Scope) -> Iterator[Change]:
-    was, now = (_condition_words(scope) for scope in (before, after))
-    for kind in (*was, *(kind for kind in now if kind not in was)):
-        if was.get(kind) != now.get(kind):
-            yield Change(Kind.CONDITION, kind, was.get(kind, ""), now.get(kind, ""))
+def _differences(kind: Kind, was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    for subject in (*was, *(subject for subject in now if subject not in was)):
+        if was.get(subject) != now.get(subject):
+            yield Change(kind, subject, was.get(subject, ""), now.get(subject, ""))
 
 
-def _condition_words(scope: Scope) -> dict[str, str]:
+def _conditions(scope: Scope) -> dict[str, str]:
     conditions = scope.topology.status.get("conditions") if scope.topology else ()
     return {
         str(c.get("type")): f"{c.get('status')} ({c.get('reason')})" for c in conditions or () if isinstance(c, dict)
     }
 
 
-def _published(old: Sequence[Published], new: Sequence[Published]) -> Iterator[Change]:
-    was, now = ({x.handle: " > ".join(level.key for level in x.levels) for x in resources} for resources in (old, new))
-    for handle in (*was, *(handle for handle in now if handle not in was)):
-        if was.get(handle) != now.get(handle):
-            yield Change(Kind.PUBLISHED, handle, was.get(handle, ""), now.get(handle, ""))
+def _published(resources: Sequence[Published]) -> dict[str, str]:
+    return {resource.handle: " > ".join(level.key for level in resource.levels) for resource in resources}
 
 
 def _come_and_gone(

@@ -146,7 +146,9 @@ class Demo:
         server = EmbeddedApiServer()
         server.start()
         server.load(node.node_object() for node in self._nodes)
-        client = ApiClient(load(_written(server, self._kubeconfig.with_suffix(".new")))._replace(namespace="default"))
+        unfinished = self._kubeconfig.with_suffix(".new")
+        server.write_kubeconfig(unfinished)
+        client = ApiClient(load(str(unfinished))._replace(namespace="default"))
         crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
         for crd in crds:
             client.call(Request("POST", _CRDS, {}, msgspec.json.encode(crd)))
@@ -155,7 +157,7 @@ class Demo:
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
         client.call(Request("POST", PATH, {}, msgspec.json.encode(body)))
         # Under this name the others find it, once everything is set up.
-        self._kubeconfig.with_suffix(".new").rename(self._kubeconfig)
+        unfinished.rename(self._kubeconfig)
         signal.pause()
         return 0
 
@@ -284,8 +286,3 @@ class Demo:
             ("event      ", "dim"), f"{event['type']} {event['reason']} on {KIND}/{_NAME}: {event['note']}"
         )
         self._console.print(line, soft_wrap=True)
-
-
-def _written(server: EmbeddedApiServer, path: Path) -> str:
-    server.write_kubeconfig(path)
-    return str(path)
