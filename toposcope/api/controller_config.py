@@ -49,7 +49,7 @@ class Config:
     problems: tuple[str, ...]
 
 
-def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config:
+def read_config(content: bytes, file: str) -> Config:
     """Parse a configuration file. Raises UnreadableError if it is not one."""
     try:
         # Not the loader in C, which overflows the stack on text that is nested without end.
@@ -63,7 +63,7 @@ def read_config(content: bytes, file: str, base: Catalogue = BUILT_IN) -> Config
         raise UnreadableError(f"{file}: not YAML: {error}") from error
     if not isinstance(document, MappingNode):
         raise UnreadableError(f"{file}: begin it with apiVersion: {API_VERSION} and kind: {KIND}")
-    return _Reading(file, base).of(document)
+    return _Reading(file).of(document)
 
 
 class _BadError(ToposcopeError, ValueError):
@@ -76,13 +76,13 @@ class _BadError(ToposcopeError, ValueError):
 class _Reading:
     """A file being parsed: the catalogue so far, and the problems."""
 
-    def __init__(self, file: str, base: Catalogue) -> None:
+    def __init__(self, file: str) -> None:
         self._file = file
         self._problems: list[str] = []
-        self._keys = {domain: list(keys) for domain, keys in base.keys.items()}
-        self._placeholders = set(base.placeholders)
-        self._advice = dict(base.advice)
-        self._chosen = set(base.chosen)
+        self._keys = {domain: list(keys) for domain, keys in BUILT_IN.keys.items()}
+        self._placeholders = set(BUILT_IN.placeholders)
+        self._advice = dict(BUILT_IN.advice)
+        self._chosen = set(BUILT_IN.chosen)
 
     def of(self, document: MappingNode) -> Config:
         parts: dict[str, Callable[[Node, str], None]] = {

@@ -41,12 +41,10 @@ class Requirements:
         self,
         informers: InformerFactory,
         changed: Callable[[], None],
-        kinds: Sequence[WatchedKind] = WATCHED,
     ) -> None:
         self._factory = informers
         self._client = informers.client
         self._changed = changed
-        self._kinds = kinds
         self._discovered = False
         self._error = ""
         self._informers: Mapping[WatchedKind, _KindInformer] = {}
@@ -104,8 +102,8 @@ class Requirements:
     def _discover(self, answer: Served | None = None) -> list["_KindInformer"]:
         """Match the informers to what is served; returns new ones, still to be started. Raises KubeError."""
         before = self._informers
-        answer = answer or discover(self._client, self._kinds)
-        served = {kind: version for kind in self._kinds if (version := answer.version(kind))}
+        answer = answer or discover(self._client, WATCHED)
+        served = {kind: version for kind in WATCHED if (version := answer.version(kind))}
         for kind, informer in before.items():
             if kind not in served and informer.synced and not is_gone(self._client, informer.path):
                 served[kind] = informer.version
