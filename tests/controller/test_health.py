@@ -176,9 +176,9 @@ def test_degraded_counts_are_those_of_the_nodes(seed: int) -> None:
     assert found.health.states == {
         state: count
         for state in ("ok", "degraded", "unknown")
-        if (count := sum(n.hardware.state == state for n in nodes))
+        if (count := sum(n.traits.hardware.state == state for n in nodes))
     }
-    bad = [node for node in nodes if node.hardware.state == "degraded"]
+    bad = [node for node in nodes if node.traits.hardware.state == "degraded"]
     for depth, (level, counts) in enumerate(zip(found.effective.levels, found.health.levels, strict=True), 1):
         plain = Counter(tuple(n.label(above.key) for above in found.effective.levels[:depth]) for n in bad)
         assert (counts.level, counts.domains, counts.nodes) == (level, len(plain), len(bad))

@@ -58,7 +58,7 @@ def test_a_real_size_node_keeps_what_is_tracked() -> None:
 @pytest.mark.parametrize("node", demo_cluster(), ids=lambda node: node.name)
 def test_the_demo_s_nodes(node: Any) -> None:
     found = facts(node.node_object())
-    assert (found.name, found.gpus, found.usable) == (node.name, node.gpus, True)
+    assert (found.name, found.gpus, found.traits.usable) == (node.name, node.gpus, True)
     assert found.labels.items() <= node.labels.items()
 
 
@@ -80,11 +80,11 @@ def test_a_node_that_was_just_made(node: dict[str, Any]) -> None:
 )
 def test_ready_is_one_condition_of_many(status: str, ready: bool) -> None:
     conditions = [{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]
-    assert facts(smallest(status={"conditions": conditions})).ready is ready
+    assert facts(smallest(status={"conditions": conditions})).traits.ready is ready
 
 
 def test_a_cordoned_node_is_not_schedulable() -> None:
-    assert not facts(smallest(spec={"unschedulable": True})).schedulable
+    assert not facts(smallest(spec={"unschedulable": True})).traits.schedulable
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_keys_that_a_spec_adds_are_kept_from_then_on() -> None:
 )
 def test_gpus_are_those_that_the_agent_counted_else_those_that_are_offered(label: str | None, gpus: int) -> None:
     node = labelled(**({} if label is None else {label_keys.GPUS: label}))
-    assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).hardware.gpus == gpus
+    assert facts(node | {"status": {"allocatable": {label_keys.ALLOCATABLE_GPUS: "8"}}}).traits.hardware.gpus == gpus
 
 
 def test_nodes_of_one_kind_share_what_their_agents_say() -> None:
-    kept = [node.hardware for node in decoded(large_cluster(26))]
+    kept = [node.traits.hardware for node in decoded(large_cluster(26))]
     assert len({id(hardware) for hardware in kept}) == len(set(kept)) == 3
     assert {hardware.domain is None for hardware in kept} == {True, False}
 
 
 def test_a_node_of_its_own_domain_has_none_that_spans_nodes() -> None:
     ours = {label_keys.NVLINK_DOMAIN: "n1", label_keys.STATE: "degraded"}
-    assert facts(labelled(**ours)).hardware == Hardware(None, "", "degraded", 0)
+    assert facts(labelled(**ours)).traits.hardware == Hardware(None, "", "degraded", 0)
 
 
 def test_nodes_whose_hostname_label_is_not_their_name_share_what_they_share() -> None:

@@ -126,7 +126,7 @@ def test_every_node_is_selected_by_its_own_segment_and_by_no_other(seed: int) ->
     for segment in found.segments:
         mine = [each for each in nodes if selects(segment, each) and each.name not in doubtful]
         assert len(mine) == segment.nodes
-        assert sum(each.hardware.gpus for each in mine) == segment.gpus
+        assert sum(each.traits.hardware.gpus for each in mine) == segment.gpus
         assert segment.examples == tuple(sorted(each.name for each in mine)[:3])
         assert all({level.key for level in segment.levels} <= set(each.keys) for each in mine)
     telling = {level.key for segment in found.segments for level in segment.own}

@@ -23,7 +23,7 @@ def plain_cover(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Co
         carrying = [node for node in nodes if level_value(node, level.key) is not None]
         paths = {tuple(level_value(node, above.key) for above in levels[:depth]) for node in carrying}
         missing = sorted(node.name for node in nodes if level_value(node, level.key) is None)
-        usable = sum(node.usable for node in carrying)
+        usable = sum(node.traits.usable for node in carrying)
         found.append(Coverage(level, len(paths), len(carrying), usable, len(missing), tuple(missing[:10])))
     return tuple(found)
 
@@ -55,7 +55,7 @@ def plain_sizes(levels: Sequence[Level], nodes: Sequence[NodeFacts]) -> tuple[Le
         domains: Counter[tuple[str | None, ...]] = Counter()
         for node in nodes:
             if level_value(node, level.key) is not None:
-                domains[tuple(level_value(node, above.key) for above in levels[:depth])] += node.hardware.gpus
+                domains[tuple(level_value(node, above.key) for above in levels[:depth])] += node.traits.hardware.gpus
         found.append(LevelSize(level, domains.total(), max(domains.values(), default=0)))
     return tuple(found)
 
@@ -132,8 +132,8 @@ def test_nodes_by_name_are_counted_as_nodes_in_a_row(seed: int) -> None:
         named, listed = Table({node.name: node for node in nodes}), Table(nodes)
         assert (list(named), named.key_sets) == (list(listed), listed.key_sets)
         assert (named.groups, named.weights, named.usable) == (listed.groups, listed.weights, listed.usable)
-        assert sum(named.usable) == sum(node.usable for node in nodes)
-        assert totals(named.machines) == Counter(node.hardware for node in nodes)
+        assert sum(named.usable) == sum(node.traits.usable for node in nodes)
+        assert totals(named.machines) == Counter(node.traits.hardware for node in nodes)
         for key in KEYS:
             assert named.values(key) == [level_value(node, key) for node in nodes]
             assert named.distinct(key) == set(named.labels(key))

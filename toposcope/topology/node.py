@@ -127,29 +127,9 @@ class NodeFacts:
         return dict(zip(self.keys, self.values, strict=True))
 
     @property
-    def hardware(self) -> Hardware:
-        """Its agent's report about the machine."""
-        return self.traits.hardware
-
-    @property
     def gpus(self) -> int:
         """Allocatable `nvidia.com/gpu`."""
         return self.traits.gpus
-
-    @property
-    def ready(self) -> bool:
-        """Whether its kubelet reports Ready."""
-        return self.traits.ready
-
-    @property
-    def schedulable(self) -> bool:
-        """Whether it is not cordoned."""
-        return self.traits.schedulable
-
-    @property
-    def usable(self) -> bool:
-        """Whether a scheduler would place a pod there."""
-        return self.traits.usable
 
 
 def node_facts(
