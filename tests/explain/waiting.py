@@ -19,14 +19,14 @@ NOT_ENOUGH = "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."
 
 def nodes(*, unlabelled: Iterable[str] = (), label: str = RACK, cordoned: Iterable[str] = ()) -> list[Object]:
     """The demo's H200 nodes: rack-3 holds h200-1 to h200-4, rack-4 the others. Some may lack a label."""
-    found = []
+    nodes = []
     for node in demo_nodes()[22:]:
         metadata = node["metadata"]
         name = metadata["name"]
         labels = {k: v for k, v in metadata["labels"].items() if k != label or name not in set(unlabelled)}
         spec = {**node["spec"], **({"unschedulable": True} if name in set(cordoned) else {})}
-        found.append({**node, "metadata": {**metadata, "labels": labels}, "spec": spec})
-    return found
+        nodes.append({**node, "metadata": {**metadata, "labels": labels}, "spec": spec})
+    return nodes
 
 
 def condition(kind: str, status: str, reason: str, message: str) -> Object:
@@ -84,12 +84,8 @@ def owned(document: Object, owner: Object) -> Object:
 
 
 def named(version: str, kind: str, name: str, spec: Any = None, **metadata: Any) -> Object:
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "ml", **metadata},
-        "spec": spec if spec is not None else {},
-    }
+    metadata = {"name": name, "namespace": "ml", **metadata}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec if spec is not None else {}}
 
 
 def pod_spec(gpus: int = 8, **spec: Any) -> Object:
@@ -99,12 +95,12 @@ def pod_spec(gpus: int = 8, **spec: Any) -> Object:
 
 def pod(name: str, node: str = "", reported: str = NOT_ENOUGH, gpus: int = 8, **metadata: Any) -> Object:
     """A pod of `ml` on a node, or one that its scheduler has not placed."""
-    found = named("v1", "Pod", name, pod_spec(gpus), **metadata)
+    document = named("v1", "Pod", name, pod_spec(gpus), **metadata)
     if node:
-        found["spec"]["nodeName"] = node
-        return {**found, "status": {"phase": "Running"}}
+        document["spec"]["nodeName"] = node
+        return {**document, "status": {"phase": "Running"}}
     unplaced = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": reported}
-    return {**found, "status": {"phase": "Pending", "conditions": [unplaced]}}
+    return {**document, "status": {"phase": "Pending", "conditions": [unplaced]}}
 
 
 def busy(*names: str, gpus: int = 8) -> list[Object]:

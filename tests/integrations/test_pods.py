@@ -24,6 +24,12 @@ def container(requests: Any = None, limits: Any = None, **more: Any) -> dict[str
     return {"name": "c", "resources": {"requests": requests, "limits": limits}, **more}
 
 
+def affinity(expression: Any) -> dict[str, Any]:
+    """The part of a pod spec that requires nodes with this expression."""
+    terms = [{"matchExpressions": [expression]}]
+    return {"affinity": {"nodeAffinity": {REQUIRED.rpartition(".")[2]: {"nodeSelectorTerms": terms}}}}
+
+
 def requested(spec: Any) -> tuple[dict[str, int], list[str]]:
     part = Field(spec, "spec")
     return dict(pods_of("p", 1, part).requests), [f"{f.field}: {f.message}" for f in part.findings]
@@ -67,15 +73,7 @@ def test_pod_level_resources_replace_the_sum() -> None:
         ({"containers": [7]}, "spec.containers[0]: is 7, expected an object"),
         ("nothing", "spec: is 'nothing', expected an object"),
         (
-            {
-                "affinity": {
-                    "nodeAffinity": {
-                        "requiredDuringSchedulingIgnoredDuringExecution": {
-                            "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]
-                        }
-                    }
-                }
-            },
+            affinity({"key": "a", "operator": "Like"}),
             f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator: 'Like' is none of {', '.join(OPERATORS)}",
         ),
     ],
@@ -84,19 +82,14 @@ def test_what_is_wrong_is_named_with_its_path(spec: Any, finding: str) -> None:
     assert finding in requested(spec)[1]
 
 
-def test_devices_from_claims_are_said_to_be_left_out() -> None:
-    assert (
-        "devices that come from resource claims are not counted" in requested({"resourceClaims": [{"name": "g"}]})[1][0]
-    )
+def test_devices_from_claims_are_reported_as_left_out() -> None:
+    _, (finding,) = requested({"resourceClaims": [{"name": "g"}]})
+    assert "devices that come from resource claims are not counted" in finding
 
 
 def test_the_choice_of_nodes() -> None:
-    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
-    spec = {
-        "nodeSelector": {"pool": "gpu"},
-        "tolerations": [{"operator": "Exists"}],
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}},
-    }
+    in_zone = affinity({"key": "zone", "operator": "In", "values": ["a"]})
+    spec = {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}], **in_zone}
     choice = pods_of("p", 1, Field(spec)).node_filter
     assert choice.selector == (("pool", "gpu"),)
     assert choice.terms == ((Expression("zone", "In", ("a",)),),)
@@ -182,7 +175,7 @@ def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "each", "apart", "expected"),
+    ("size", "subgroup", "apart", "expected"),
     [
         (5, 2, False, [([1, 2], 1), ([2], 1)]),  # size - 1 can be divided: the leader is the extra pod
         (9, 2, False, [([1, 2], 1), ([2], 3)]),
@@ -192,10 +185,10 @@ def test_nonsense_is_named(document: Object, field: str, message: str) -> None:
         (1, 1, False, [([1], 1)]),
     ],
 )
-def test_subgroups(size: int, each: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
+def test_subgroups(size: int, subgroup: int, apart: bool, expected: list[tuple[list[int], int]]) -> None:
     structure = structure_of(Field(leader_worker_set(1, size)))
     assert structure is not None
-    alike = sub_groups(structure, each, leader_excluded=apart)
+    alike = sub_groups(structure, subgroup, leader_excluded=apart)
     assert [([pods.count for pods in parts], times) for parts, times in alike] == expected
     total = sum(sum(pods.count for pods in parts) * times for parts, times in alike)
     assert total == size - (1 if apart else 0)
