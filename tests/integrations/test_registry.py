@@ -52,7 +52,7 @@ def test_who_reads_what(document: Object, expected: list[str]) -> None:
     assert systems(document) == expected
 
 
-def test_each_answer_leaves_the_others_aside_and_says_so() -> None:
+def test_each_answer_notes_that_it_ignores_the_others() -> None:
     document = jobset(replicated("a", 2, 2, on_pods=KUEUE), annotations=EXCLUSIVE)
     kueue, exclusive = readings(document, KNOWN)
     assert understood(kueue).notes[-1].startswith("JobSet asks for a placement of these pods too")
@@ -61,7 +61,7 @@ def test_each_answer_leaves_the_others_aside_and_says_so() -> None:
     assert understood(alone).notes == ()
 
 
-def test_what_is_wrong_with_a_template_is_said_once() -> None:
+def test_a_finding_on_a_template_is_reported_once() -> None:
     document = job(4, KAI, KUEUE)
     document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     document["spec"]["template"]["spec"]["containers"] = "none"
@@ -86,7 +86,7 @@ def test_plain_workloads_ask_for_room_and_nothing_else() -> None:
     assert (group.copies, group.unconstrained, group.total()) == (3, True, {"pods": 5, GPU: 33})
 
 
-GARBAGE: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
+MALFORMED: tuple[Any, ...] = (None, 7, -3, 1.5, True, "", "text", [], [7], {}, {"a": 1}, {1: 2}, [[]], [{}], "9" * 5000)
 SEGMENTED = {"kai.scheduler/segment-size": "2", "kai.scheduler/segment-topology-required-placement": RACK.key}
 SLICED = {"kueue.x-k8s.io/podset-slice-required-topology": RACK.key, "kueue.x-k8s.io/podset-slice-size": "2"}
 LAYERED = {"kueue.x-k8s.io/podset-slice-required-topology-constraints": '[{"topology": "example.com/rack", "size": 2}]'}
@@ -185,12 +185,12 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("number", range(len(VALID)))
-def test_garbage_anywhere_in_a_document_is_survived(number: int) -> None:
+def test_malformed_values_anywhere_in_a_document_raise_nothing(number: int) -> None:
     for place in range(len(list(places(VALID[number])))):
-        for garbage in GARBAGE:
+        for malformed in MALFORMED:
             document = copy.deepcopy(VALID[number])
             parent, key = list(places(document))[place]
-            parent[key] = garbage
+            parent[key] = malformed
             known = with_documents(KNOWN, [document])
             readings(document, known, VALID[number])
             readings(VALID[number], known, document)

@@ -36,7 +36,7 @@ OLDER: dict[str, tuple[Write, Read]] = {
     "helm-grove": (grove.write_older_values, grove.read_values),
 }
 ODD_KEYS = ("example.com/Rack_1", "rack", "a.b/numa", "example.com/9th.floor", "x/gpu", "example.com/UPS", "y/rack")
-GARBAGE: tuple[Any, ...] = (
+MALFORMED: tuple[Any, ...] = (
     None,
     7,
     "x",
@@ -129,23 +129,13 @@ def test_runai_gets_its_cluster_id() -> None:
 
 def test_domains_of_bare_keys_come_from_the_catalogue_or_from_the_key() -> None:
     keys = ("topology.kubernetes.io/zone", "topology.k8s.aws/zone-id", *ODD_KEYS)
-    domains = [level.domain for level in named_levels(keys)]
-    assert domains == [
-        "zone",
-        "zone-2",
-        "rack-1",
-        "rack",
-        "level-numa",
-        "level-9th-floor",
-        "level-gpu",
-        "ups",
-        "rack-2",
-    ]
+    domains = " ".join(level.domain for level in named_levels(keys))
+    assert domains == "zone zone-2 rack-1 rack level-numa level-9th-floor level-gpu ups rack-2"
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("document", GARBAGE)
-def test_garbage_is_named_and_never_a_crash(name: str, document: Any) -> None:
+@pytest.mark.parametrize("document", MALFORMED)
+def test_malformed_documents_are_errors_that_name_the_field(name: str, document: Any) -> None:
     _, read = FORMATS[name]
     with pytest.raises(UnreadableDocumentError, match=r"^this is no .+: (Expected|Object missing)"):
         read(document)
@@ -177,7 +167,7 @@ def test_our_own_topology_is_known_too() -> None:
         recognise({**document, "spec": {}})
 
 
-@pytest.mark.parametrize("document", [*GARBAGE[:5], {"apiVersion": "v1", "kind": "Node"}, {"kind": ["x"]}])
+@pytest.mark.parametrize("document", [*MALFORMED[:5], {"apiVersion": "v1", "kind": "Node"}, {"kind": ["x"]}])
 def test_other_documents_are_of_nobody(document: Any) -> None:
     with pytest.raises(UnreadableDocumentError, match=r"no topology"):
         recognise(document)
