@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.cli.conftest import Command, requests_to
+from tests.cli.conftest import Command, requests_to, write_cluster
 from tests.support.saved import cluster_topology, demo_nodes, pod, saved
 from tests.support.upstream_crds import stand_in
 from toposcope.simulator.apiserver import EmbeddedApiServer
@@ -28,6 +27,9 @@ PROBLEMS = """\
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
 4 workloads checked, 1 error, 2 without room, 1 object of other kinds skipped (ConfigMap)
 """  # noqa: E501 - as it is printed
+
+
+CHANGED = "error: spec.template.topologyConstraint (line 6): field is immutable"
 
 
 def pod_clique_set(name: str, domain: str, pods: int, gpus: int) -> str:
@@ -69,7 +71,7 @@ def workloads(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_is_said_of_each(cluster: Path, workloads: Path, toposcope: Command) -> None:
+def test_the_answer_for_each_workload(cluster: Path, workloads: Path, toposcope: Command) -> None:
     assert toposcope(f"check -f {workloads} --from {cluster}", code=1).out == PROBLEMS.format(file=workloads)
 
 
@@ -85,9 +87,9 @@ def test_nodes_that_do_not_count_are_named(tmp_path: Path, toposcope: Command) -
     for node in nodes:
         if node["metadata"]["name"].startswith("h200"):
             node["spec"] = {"unschedulable": True}
-    (tmp_path / "cluster.json").write_text(saved([*nodes, pod("one", "gb200-01", 4), cluster_topology()]))
+    cluster = write_cluster(tmp_path / "cluster.json", *nodes, pod("one", "gb200-01", 4), cluster_topology())
     (tmp_path / "work.yaml").write_text(pod_clique_set("small", "rack", 4, 8))
-    out = toposcope(f"check -f {tmp_path / 'work.yaml'} --from {tmp_path / 'cluster.json'}", code=1).out
+    out = toposcope(f"check -f {tmp_path / 'work.yaml'} --from {cluster}", code=1).out
     assert "  does not fit now: small needs 32 GPUs in one rack, largest has none" in out
     assert "    would fit if 4 nodes of rack-3 were Ready and not cordoned: h200-1, h200-2, h200-3, h200-4" in out
     assert "    8 nodes are left out: is cordoned (h200-1, h200-2, h200-3, h200-4, h200-5 and 3 more)" in out
@@ -99,15 +101,12 @@ def test_rules_about_changes_need_the_object_as_it_is(cluster: Path, tmp_path: P
     old.write_text(pod_clique_set("small", "host", 2, 8))
     toposcope(f"check -f {new} --from {cluster}")
     out = toposcope(f"check -f {new} --from {cluster} --against {old}", code=1).out
-    assert "error: spec.template.topologyConstraint (line 6): field is immutable" in out
-
-
-def answers(out: str) -> dict[str, Any]:
-    return {load["workload"]: load for load in json.loads(out)["workloads"]}
+    assert CHANGED in out
 
 
 def test_json_says_the_same(cluster: Path, workloads: Path, toposcope: Command) -> None:
-    found = answers(toposcope(f"check -f {workloads} --from {cluster} -o json", code=1).out)
+    document = toposcope(f"check -f {workloads} --from {cluster} -o json", code=1).json
+    found = {answer["workload"]: answer for answer in document["workloads"]}
     assert found["podcliqueset/llm -n ml"]["findings"] == [
         {
             "rule": "grove/domain-exists",
@@ -171,8 +170,6 @@ def test_standard_input_is_one_thing_only(toposcope: Command) -> None:
 
 
 # The objects in the cluster are asked for only where there are rules about changes.
-
-CHANGED = "error: spec.template.topologyConstraint (line 6): field is immutable"
 
 
 @pytest.fixture
