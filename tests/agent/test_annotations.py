@@ -124,10 +124,7 @@ def test_a_bridge_that_is_badly_seated_shows_only_against_the_past(tmp_path: Pat
     loose = Faults(links_down={0: frozenset({3})})
     assert discovered(machine, tmp_path, loose).reasons == ()
     before = remembered(machine, tmp_path)
-    assert reasons(machine, tmp_path, loose, before) == (
-        "GPU 0: 3 of 4 NVLinks active",
-        "GPU 1: 3 of 4 NVLinks active",
-    )
+    assert reasons(machine, tmp_path, loose, before) == ("GPU 0: 3 of 4 NVLinks active", "GPU 1: 3 of 4 NVLinks active")
 
 
 def test_a_repaired_node_is_ok_again_and_its_baseline_survives_meanwhile(tmp_path: Path) -> None:

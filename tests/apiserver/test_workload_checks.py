@@ -127,11 +127,7 @@ REFUSED_SOMEHOW = (
     pod_group(subGroups=[{"name": "a", "minMember": -1}]),
 )
 CHANGES = (
-    (
-        topology(KAI, RACK.key),
-        topology(KAI, ZONE.key),
-        "nodeLabel structure is immutable; only aliases may be edited",
-    ),
+    (topology(KAI, RACK.key), topology(KAI, ZONE.key), "nodeLabel structure is immutable; only aliases may be edited"),
     (topology(KUEUE, RACK.key), topology(KUEUE, ZONE.key), "field is immutable"),
     (
         flavor(nodeLabels={"gpu": "h100"}, topologyName="cluster"),

@@ -146,10 +146,7 @@ def test_a_node_without_its_matrix(tmp_path: Path, toposcope: Command) -> None:
     assert "there is no node 'h200-99'" in toposcope(f"export --format nccl --from {file} --node h200-99", code=2).err
 
 
-def test_a_file_is_written(
-    export: Command,
-    tmp_path: Path,
-) -> None:
+def test_a_file_is_written(export: Command, tmp_path: Path) -> None:
     file = tmp_path / "topology.conf"
     assert export(f"slurm --variant tree -o {file}").out == ""
     assert file.read_text().endswith("SwitchName=zone-1 Switches=block-[1-2]\n")

@@ -90,11 +90,7 @@ def test_each_segment_gets_a_topology_with_all_of_its_levels(api: ApiUnderTest, 
     child = api.get(f"{PATH}/cluster-rack")
     assert child["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "toposcope"}
     (owner,) = child["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"], owner["controller"]) == (
-        "ClusterTopology",
-        parent["metadata"]["uid"],
-        True,
-    )
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("ClusterTopology", parent["metadata"]["uid"], True)
     assert child["spec"] == {
         "nodeSelector": {
             "matchExpressions": [
@@ -109,10 +105,7 @@ def test_each_segment_gets_a_topology_with_all_of_its_levels(api: ApiUnderTest, 
         "segments": "Off",
         "publish": {"grove": "Never", "kai": "Auto", "kueue": "Auto"},
     }
-    assert (child["status"]["nodes"], child["status"]["levelPath"]) == (
-        3,
-        "zone > block > rack > nvlink-domain > host",
-    )
+    assert (child["status"]["nodes"], child["status"]["levelPath"]) == (3, "zone > block > rack > nvlink-domain > host")
     for path in (KAI, KUEUE):
         assert node_labels(api, f"{path}/cluster") == FLAT  # who names it goes on as before
         assert node_labels(api, f"{path}/cluster-rack") == (ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME)
@@ -296,11 +289,7 @@ catalogue:
 
 
 def test_a_configuration_file_adds_levels_and_its_faults_are_logged(
-    api: ApiUnderTest,
-    clients: Callable[[], ApiClient],
-    time: Time,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     share_crd(api)
     make_topology(api)

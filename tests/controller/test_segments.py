@@ -146,13 +146,7 @@ def test_a_single_node_does_not_change_the_name_of_a_segment_of_several() -> Non
     assert set(settled(History(), [*h100(), *gb200(1), liar]).segments) > {"rack", other}
 
 
-NODES = {
-    "both": h100() + gb200(),
-    "more": h100() + gb200(5),
-    "h100": h100(),
-    "relabelled": relabelled(),
-    "none": [],
-}
+NODES = {"both": h100() + gb200(), "more": h100() + gb200(5), "h100": h100(), "relabelled": relabelled(), "none": []}
 
 
 @pytest.mark.parametrize(

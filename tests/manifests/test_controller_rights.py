@@ -51,7 +51,7 @@ def segment(name: str, *, owner: str = "ClusterTopology", managed_by: str = "top
             "name": name,
             "labels": {"app.kubernetes.io/managed-by": managed_by},
             "ownerReferences": [
-                {"apiVersion": GROUP, "kind": owner, "name": "cluster", "uid": UID, "controller": True},
+                {"apiVersion": GROUP, "kind": owner, "name": "cluster", "uid": UID, "controller": True}
             ],
         },
         "spec": spec,

@@ -47,10 +47,7 @@ def _make_kueue(made: Path) -> None:
     run_go([*command, "sigs.k8s.io/kueue/cmd/kueue"], _KUEUE, GONOSUMDB="sigs.k8s.io/scheduler-library")
     kueue_source, jobset_source = (_source(go, module) for module in ("sigs.k8s.io/kueue", "sigs.k8s.io/jobset"))
     bases = Path("config", "components", "crd", "bases")
-    crds = [
-        *sorted((kueue_source / bases).glob("*.yaml")),
-        *sorted((jobset_source / bases).glob("*.yaml")),
-    ]
+    crds = [*sorted((kueue_source / bases).glob("*.yaml")), *sorted((jobset_source / bases).glob("*.yaml"))]
     (made / _CRDS).write_text("---\n".join(path.read_text(encoding="utf-8") for path in crds), encoding="utf-8")
     webhooks = kueue_source / "config" / "components" / "webhook" / "manifests.yaml"
     (made / _WEBHOOKS).write_bytes(webhooks.read_bytes())

@@ -266,10 +266,7 @@ def _pod_clique_set() -> Object:
     by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     part = _open(name=_TEXT, topologyConstraint=_CONSTRAINT) | {"required": ["name"]}
     template = _struct(
-        ["cliques"],
-        topologyConstraint=_CONSTRAINT,
-        cliques=_list(part) | by_name,
-        podCliqueScalingGroups=_list(part),
+        ["cliques"], topologyConstraint=_CONSTRAINT, cliques=_list(part) | by_name, podCliqueScalingGroups=_list(part)
     )
     spec = _struct(["template"], replicas={"type": "integer", "default": 0}, template=template)
     version = _version("v1alpha1", spec, status=True)

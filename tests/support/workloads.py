@@ -45,11 +45,7 @@ def replicated(
 ) -> Object:
     """One of a JobSet's kinds of Jobs."""
     spec = {"parallelism": pods, "template": template(8, on_pods, schedulerName="kai-scheduler")}
-    return {
-        "name": name,
-        "replicas": jobs,
-        "template": {"metadata": {"annotations": annotations or {}}, "spec": spec},
-    }
+    return {"name": name, "replicas": jobs, "template": {"metadata": {"annotations": annotations or {}}, "spec": spec}}
 
 
 def leader_worker_set(

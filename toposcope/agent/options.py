@@ -47,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="wait a random time up to this before the first write, so that a roll-out does not stampede; default: 30",
     )
     parser.add_argument(
-        "--accept-degraded",
-        action="store_true",
-        help="make the node's present state its baseline, then exit",
+        "--accept-degraded", action="store_true", help="make the node's present state its baseline, then exit"
     )
     parser.add_argument(
         "--cleanup", action="store_true", help="remove all our labels and annotations from this node, then exit"

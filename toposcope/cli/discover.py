@@ -39,9 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_argument_group("instead of this machine")
     add_profile_argument(instead)
     instead.add_argument(
-        "--capture",
-        metavar="FILE",
-        help="a machine built from the output of `nvidia-smi topo -m` (-: standard input)",
+        "--capture", metavar="FILE", help="a machine built from the output of `nvidia-smi topo -m` (-: standard input)"
     )
 
 

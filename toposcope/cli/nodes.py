@@ -24,10 +24,7 @@ from toposcope.snapshot.filters import (
 from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.scope import Scope, select_scope
 
-_HARDWARE: Final = (
-    ("PRODUCT", label_keys.GPU_PRODUCT),
-    ("INTERCONNECT", label_keys.INTERCONNECT),
-)
+_HARDWARE: Final = (("PRODUCT", label_keys.GPU_PRODUCT), ("INTERCONNECT", label_keys.INTERCONNECT))
 _MORE: Final = (
     ("GB/S", label_keys.NVLINK_BANDWIDTH),
     ("NUMA", label_keys.GPUS_PER_NUMA),

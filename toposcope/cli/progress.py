@@ -25,11 +25,7 @@ class Progress:
     """
 
     def __init__(
-        self,
-        stream: TextIO,
-        doing: str = "reading",
-        clock: Callable[[], float] = time.monotonic,
-        delay: float = _DELAY,
+        self, stream: TextIO, doing: str = "reading", clock: Callable[[], float] = time.monotonic, delay: float = _DELAY
     ) -> None:
         """`delay` is in seconds."""
         self._stream = stream

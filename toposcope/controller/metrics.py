@@ -148,9 +148,7 @@ class ControllerMetrics:
             registry=registry,
         )
         self.config_problems = Gauge(
-            "toposcope_config_problems",
-            "What is wrong with the file of --config, entries.",
-            registry=registry,
+            "toposcope_config_problems", "What is wrong with the file of --config, entries.", registry=registry
         )
         self.requests = RequestMetrics(registry)
         self.watches = WatchMetrics(registry)

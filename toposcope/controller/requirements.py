@@ -37,11 +37,7 @@ WorkloadsByLevel = Mapping[str, tuple[WorkloadRef, ...]]
 class Requirements:
     """The level requests of all workloads. One thread calls `refresh`, `sync` and `close`; others call `changed`."""
 
-    def __init__(
-        self,
-        informers: InformerFactory,
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, informers: InformerFactory, changed: Callable[[], None]) -> None:
         self._factory = informers
         self._client = informers.client
         self._changed = changed
@@ -254,9 +250,7 @@ def _only_preferring(preferred: _Collected, required: _Collected) -> _Collected:
     return {level: workloads for level, workloads in left.items() if workloads}
 
 
-def _by_request(
-    requests: Mapping[WorkloadRef, Sequence[LevelRequest]],
-) -> dict[LevelRequest, dict[WorkloadRef, None]]:
+def _by_request(requests: Mapping[WorkloadRef, Sequence[LevelRequest]]) -> dict[LevelRequest, dict[WorkloadRef, None]]:
     """Thousands of workloads ask for the same few levels."""
     workloads: dict[LevelRequest, dict[WorkloadRef, None]] = {}
     for workload, asked in requests.items():

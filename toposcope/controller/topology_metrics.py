@@ -34,10 +34,7 @@ class Report:
 
 
 def report(
-    assessment: Assessment,
-    conditions: Sequence[Condition],
-    published: Sequence[Published],
-    required: Mapping[str, int],
+    assessment: Assessment, conditions: Sequence[Condition], published: Sequence[Published], required: Mapping[str, int]
 ) -> Report:
     """Count what no status needs, without keeping the nodes."""
     return Report(

@@ -27,9 +27,4 @@ WATCHED: Final[tuple[WatchedKind, ...]] = (
     kubernetes.STATEFUL_SETS,
 )
 
-PUBLISHED: Final[tuple[PublishedKind, ...]] = (
-    grove.BINDINGS,
-    grove.OLDER_TOPOLOGIES,
-    kai.TOPOLOGIES,
-    kueue.TOPOLOGIES,
-)
+PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)

@@ -303,11 +303,7 @@ def _switched(capture: Capture, active: list[int], ports: int) -> Wiring:
 
 
 def _assemble(
-    capture: Capture,
-    name: str,
-    functions: dict[str, PciFunction],
-    links: list[tuple[NvLink, ...]],
-    groups: _NumaGroups,
+    capture: Capture, name: str, functions: dict[str, PciFunction], links: list[tuple[NvLink, ...]], groups: _NumaGroups
 ) -> Machine:
     known = {i: _product(capture.products.get(i)) for i in range(len(capture.gpus))}
     return Machine(

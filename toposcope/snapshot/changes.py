@@ -152,10 +152,7 @@ def _home(node: NodeView, scope: Scope) -> str:
 
 
 def _moved(
-    both: Sequence[tuple[NodeView, NodeView]],
-    levels: Sequence[Level],
-    before: frozenset[str],
-    after: frozenset[str],
+    both: Sequence[tuple[NodeView, NodeView]], levels: Sequence[Level], before: frozenset[str], after: frozenset[str]
 ) -> Iterator[Change]:
     """Per node the broadest level at which it moved: the levels below moved along."""
     groups: dict[tuple[str, str, str], list[str]] = {}

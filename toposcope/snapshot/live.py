@@ -81,11 +81,7 @@ class Wanted:
 
 
 def load_live(
-    client: ApiClient,
-    source: str,
-    now: datetime,
-    wanted: Wanted = Wanted(),
-    progress: Progress = silent,
+    client: ApiClient, source: str, now: datetime, wanted: Wanted = Wanted(), progress: Progress = silent
 ) -> Snapshot:
     """The cluster as of `now`. Raises KubeError if its nodes cannot be read; other failures become warnings."""
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)

@@ -145,9 +145,7 @@ def test_apply_creates_and_owns(served: ApiUnderTest) -> None:
     code, made = served.apply(W1, widget(parts=[{"name": "x", "value": "1"}], tags=["a"]))
     assert code == 201
     part: dict[str, Any] = {'k:{"name":"x"}': {".": {}, "f:name": {}, "f:value": {}}}
-    assert managers(made) == {
-        ("tester", ""): {"f:spec": {"f:name": {}, "f:parts": part, "f:tags": {'v:"a"': {}}}},
-    }
+    assert managers(made) == {("tester", ""): {"f:spec": {"f:name": {}, "f:parts": part, "f:tags": {'v:"a"': {}}}}}
 
 
 def test_two_appliers_share_a_list(served: ApiUnderTest) -> None:

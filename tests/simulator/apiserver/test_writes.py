@@ -116,11 +116,7 @@ def test_json_patch(api: ApiUnderTest) -> None:
 
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize(
-    "step",
-    [
-        {"op": "test", "path": "/metadata/name", "value": "x"},
-        {"op": "remove", "path": "/metadata/labels/none"},
-    ],
+    "step", [{"op": "test", "path": "/metadata/name", "value": "x"}, {"op": "remove", "path": "/metadata/labels/none"}]
 )
 def test_json_patch_that_does_not_fit(api: ApiUnderTest, step: dict[str, Any]) -> None:
     code, answer = api.request("PATCH", NODE, [step], content_type=JSON_PATCH)

@@ -80,9 +80,4 @@ def gizmo_crd() -> dict[str, Any]:
 
 def widget(name: str = "w1", /, **spec: Any) -> dict[str, Any]:
     """Widget with a legal spec besides what is given."""
-    return {
-        "apiVersion": f"{GROUP}/v1",
-        "kind": "Widget",
-        "metadata": {"name": name},
-        "spec": {"name": "abc", **spec},
-    }
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"name": "abc", **spec}}

@@ -34,11 +34,7 @@ class Diagnostic:
 
 
 def diagnostics(
-    topology: Topology,
-    nodes: Table,
-    levels: Sequence[Level],
-    catalogue: Catalogue,
-    known: Container[str] = (),
+    topology: Topology, nodes: Table, levels: Sequence[Level], catalogue: Catalogue, known: Container[str] = ()
 ) -> tuple[Diagnostic, ...]:
     """Findings about the labels of the selected nodes (at least one), most urgent first.
 

@@ -56,13 +56,7 @@ class ImmutableTopologyPublisher:
     losing it costs a delay.
     """
 
-    def __init__(
-        self,
-        client: Caller,
-        monotonic: Clock,
-        delay: float,
-        holders: Holders = finalizers,
-    ) -> None:
+    def __init__(self, client: Caller, monotonic: Clock, delay: float, holders: Holders = finalizers) -> None:
         self._client = client
         self._monotonic = monotonic
         self._delay = delay

@@ -49,12 +49,7 @@ class Api:
     """All resources of one server over one store."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], datetime],
-        new_uid: Callable[[], str],
-        bookmark_interval: float,
+        self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str], bookmark_interval: float
     ) -> None:
         self.catalog = Catalog()
         self._store = store

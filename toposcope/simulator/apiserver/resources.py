@@ -22,12 +22,7 @@ def _struct(**properties: Any) -> Object:
 
 def _keyed(key: str) -> Object:
     """List whose items are known by a field (`+listType=map`)."""
-    return {
-        "type": "array",
-        "items": _struct(),
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": [key],
-    }
+    return {"type": "array", "items": _struct(), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
 _META = _struct(

@@ -148,12 +148,7 @@ class EmbeddedApiServer:
     ) -> None:
         self.store = Store(history)
         self.faults = Faults(self.store)
-        self.api = Api(
-            self.store,
-            clock=clock,
-            new_uid=lambda: str(uuid.uuid4()),
-            bookmark_interval=bookmark_interval,
-        )
+        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()), bookmark_interval=bookmark_interval)
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
