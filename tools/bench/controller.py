@@ -27,11 +27,7 @@ from toposcope.simulator.cluster import RACK_KEY, large_cluster
 _MIB: Final = 1 << 20
 _MERGE: Final = "application/merge-patch+json"
 STATUS: Final = ("PATCH", "/status")
-_SIZES: Final = {
-    1_000: (),
-    15_000: (Target(1.5, limit=0.14), Target(64)),
-    100_000: (Target(10, limit=0.9), Target(96)),
-}
+_SIZES: Final = {1_000: (), 15_000: (Target(1.5, limit=0.14), Target(64)), 100_000: (Target(10, limit=0.9), Target(96))}
 """Nodes to the targets for CPU seconds and MiB; the limit is to decode as many Nodes that lie in memory."""
 _DECODED: Final = 2_000
 """Nodes that are decoded again and again for that: 54 MB, more than a cache holds."""

@@ -16,16 +16,7 @@ import msgspec
 import psutil
 from matplotlib.figure import Figure as Canvas
 
-from tools.bench.controller import (
-    at_rest,
-    change,
-    column,
-    compile_programs,
-    first_status,
-    moves,
-    topology,
-    until_done,
-)
+from tools.bench.controller import at_rest, change, column, compile_programs, first_status, moves, topology, until_done
 from tools.bench.recompute import event_rate
 from tools.bench.report import Rows, Sample, number
 from tools.bench.snapshot_commands import WORKLOAD, runs_on, write_cluster

@@ -107,10 +107,7 @@ def foreign_objects() -> list[tuple[str, dict[str, Any]]]:
 def topologies() -> list[dict[str, Any]]:
     """The ClusterTopologies: one of everything, and one whose name others have taken for what it would publish."""
     selector = {"matchLabels": {ZONE_KEY: "region-1-a"}}
-    specs = {
-        "cluster": {"required": ["rack"], "gracePeriod": "30s"},
-        "taken": {"nodeSelector": selector},
-    }
+    specs = {"cluster": {"required": ["rack"], "gracePeriod": "30s"}, "taken": {"nodeSelector": selector}}
     head = {"apiVersion": "gpu.topology/v1alpha1", "kind": "ClusterTopology"}
     return [{**head, "metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
 

@@ -266,10 +266,7 @@ class World:
         """What is not as it should be in the end, in words; empty when everything is."""
         try:
             there = observed(self.api)
-            missing = [
-                *self._node_differences(),
-                *min((differences(goal, there) for goal in self._wanted()), key=len),
-            ]
+            missing = [*self._node_differences(), *min((differences(goal, there) for goal in self._wanted()), key=len)]
             missing += [trouble for actor in self.actors.values() if (trouble := actor.program.trouble())]
             leaders = [actor.name for actor in self.controllers if actor.program.leads()]
         except _UNANSWERED as error:

@@ -3,10 +3,7 @@ import pytest
 from tools.bench.report import Figure, Peer, Sample, Target, aligned, number, table
 
 
-@pytest.mark.parametrize(
-    ("share", "expected"),
-    [(0.0, 1), (0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)],
-)
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 1), (0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)])
 def test_percentile_is_a_value_that_was_measured(share: float, expected: float) -> None:
     assert Sample((4, 1, 3, 2), "ms", share).value == expected
 

@@ -70,8 +70,7 @@ _NODE_NAME: Final = st.from_regex(
 _HEAD: Final = "a" * 50
 """So long that two names which begin so are told apart by what is made of the rest only."""
 _NAMES: Final = st.one_of(
-    st.tuples(_NODE_NAME, _NODE_NAME),
-    st.tuples(_NODE_NAME.map(_HEAD.__add__), _NODE_NAME.map(_HEAD.__add__)),
+    st.tuples(_NODE_NAME, _NODE_NAME), st.tuples(_NODE_NAME.map(_HEAD.__add__), _NODE_NAME.map(_HEAD.__add__))
 )
 
 

@@ -383,10 +383,7 @@ HOSTILE: Final = Subject(
         st.booleans(),
         st.lists(
             st.fixed_dictionaries(
-                {
-                    "without": st.frozensets(st.sampled_from(_LOST)),
-                    "with": st.dictionaries(_KEYS, _VALUES, max_size=6),
-                }
+                {"without": st.frozensets(st.sampled_from(_LOST)), "with": st.dictionaries(_KEYS, _VALUES, max_size=6)}
             ),
             min_size=1,
             max_size=4,

@@ -1,5 +1,5 @@
 // One view of the cluster as nested domains: which nodes are in which, and which are in none.
-import { ABSENT, OWN_NAME, type LevelView, type View } from "../protocol.ts";
+import { ABSENT, type LevelView, OWN_NAME, type View } from "../protocol.ts";
 import { type Table, word } from "./table.ts";
 
 const HOSTNAME = "kubernetes.io/hostname";

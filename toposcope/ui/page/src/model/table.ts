@@ -1,5 +1,5 @@
 // The nodes, column by column: what the server sends, in typed arrays, so that 100,000 of them stay small.
-import { ABSENT, type Column, type Delta, OWN_NAME, type ListColumn, type Nodes, type Row } from "../protocol.ts";
+import { ABSENT, type Column, type Delta, type ListColumn, type Nodes, OWN_NAME, type Row } from "../protocol.ts";
 
 export interface Words {
   readonly values: string[];
