@@ -1,4 +1,4 @@
-"""A server that sends exactly the bytes it is told to and keeps what it was asked, and kubeconfigs that lead to one."""
+"""A server that sends exactly the bytes of a script and keeps every request, and kubeconfigs that lead to one."""
 
 import contextlib
 import http.client

@@ -321,7 +321,7 @@ def _counts(assessment: Assessment) -> dict[Level, int]:
 
 
 def _same_members(alone: _Cluster, cluster: _Cluster, honest: Sequence[NodeFacts]) -> None:
-    """Each segment has the name and the honest nodes that it has without the hostile node, who may be there first."""
+    """Each segment keeps its name and honest nodes when the hostile node, which may be listed first, is left out."""
     there = cluster.members(honest)
     for name, nodes in alone.members(honest).items():
         held(name in there, f"segment {name} is gone; there are {', '.join(there) or 'none'}")
