@@ -10,6 +10,8 @@ from typing import get_args
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
 from tests.support.machines import probed
 from tests.support.paths import DOCS
@@ -77,6 +79,17 @@ def test_every_metric_is_documented_and_nothing_else() -> None:
     LeaderMetrics(controller, lambda: True)
     rows = re.findall(r"^\| `(\w+)", DOCUMENT.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(exposed(Scraped(pairs=True).registry) | exposed(controller))
+
+
+def test_the_histograms_of_both_programs_write_their_bounds_alike(scraped: Scraped) -> None:
+    """As client_golang does: a query that matches `le` as text finds the series of both."""
+    controller = CollectorRegistry()
+    ControllerMetrics(controller)
+    for registry in (scraped.registry, controller):
+        samples = [s for f in text_string_to_metric_families(generate_latest(registry).decode()) for s in f.samples]
+        bounds = [sample.labels["le"] for sample in samples if sample.name.endswith("_bucket")]
+        assert bounds[-1] == "+Inf"
+        assert bounds == [floatToGoString(float(bound)) for bound in bounds]
 
 
 def test_promtool_accepts_the_metrics(tmp_path: Path) -> None:

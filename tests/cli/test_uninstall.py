@@ -22,6 +22,7 @@ KUEUE = "/apis/kueue.x-k8s.io/v1beta2/topologies"
 HOME = "/namespaces/toposcope-system"
 FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
 AGENTS, CONTROLLERS = f"/apis/apps/v1{HOME}/daemonsets", f"/apis/apps/v1{HOME}/deployments"
+PODS, OURS = f"/api/v1{HOME}/pods", {"app.kubernetes.io/name": "toposcope"}
 FOREIGN_LABELS = {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.count": "8", "x.gpu.topology/a": "b"}
 PROGRAMS_LEFT: dict[str, Any] = {AGENTS: ["somebody-elses"], CONTROLLERS: []}
 STOPPED = ("stop    daemonset.apps/toposcope-agent", "stop    deployment.apps/toposcope-controller")
@@ -160,20 +161,19 @@ def test_programs_are_gone_before_anything_else_goes(cluster: ApiUnderTest, clie
     assert list(dict.fromkeys(sent)) == [*(PROGRAMS_LEFT if cluster.is_real else ()), KAI, KUEUE, TOPOLOGIES, NODES]
 
 
-def test_pods_that_still_run_end_it_before_a_label_is_touched(
-    cluster: ApiUnderTest, clients: Callable[[], ApiClient]
-) -> None:
-    pods = f"/api/v1{HOME}/pods"
-    if cluster.is_real:
-        cluster.create(
-            f"/api/v1{HOME}/serviceaccounts",
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
-        )
-    labels = {"app.kubernetes.io/name": "toposcope"}
+def create_pod(api: ApiUnderTest, name: str, labels: dict[str, str]) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    if api.is_real:  # admission wants it, and the embedded one has none
+        assert api.request("POST", f"/api/v1{HOME}/serviceaccounts", account)[0] in {201, 409}
     spec = {"containers": [{"name": "main", "image": "example.invalid/a"}]}
-    cluster.create(
-        pods, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent-x", "labels": labels}, "spec": spec}
-    )
+    api.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec})
+
+
+@pytest.mark.parametrize("component", ["agent", "controller"])
+def test_pods_that_still_run_end_it_before_a_label_is_touched(
+    cluster: ApiUnderTest, clients: Callable[[], ApiClient], component: str
+) -> None:
+    create_pod(cluster, "running", OURS | {"app.kubernetes.io/component": component})
     time, client = Time(), clients()
     before = state(cluster)
     with pytest.raises(WaitTimeoutError, match="pods of Toposcope are still running") as caught:
@@ -181,8 +181,20 @@ def test_pods_that_still_run_end_it_before_a_label_is_touched(
     assert "kubectl get pods -n toposcope-system" in str(caught.value)
     assert time.seconds == 3.0
     assert state(cluster) == before | (PROGRAMS_LEFT if cluster.is_real else {})
-    cluster.request("DELETE", f"{pods}/agent-x?gracePeriodSeconds=0")
+    cluster.request("DELETE", f"{PODS}/running?gracePeriodSeconds=0")
     remover(client, time).carry_out(find_all(client))
+    assert find_all(client).empty
+
+
+def test_pods_that_write_nothing_do_not_hold_it_back(cluster: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
+    """The page, and what others run under the same name."""
+    create_pod(cluster, "page", OURS | {"app.kubernetes.io/component": "ui"})
+    create_pod(cluster, "theirs", OURS | {"app.kubernetes.io/component": "backup"})
+    create_pod(cluster, "bare", OURS)
+    create_pod(cluster, "other", {"app.kubernetes.io/name": "other", "app.kubernetes.io/component": "agent"})
+    time, client = Time(), clients()
+    remover(client, time).carry_out(find_all(client))
+    assert time.seconds == 0.0
     assert find_all(client).empty
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -24,13 +25,14 @@ from tests.manifests.rights import (
     untouched,
     wait_for,
 )
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
 from tests.support.api import MERGE, NODES, ApiUnderTest
 from tests.support.paths import MANIFESTS
 from tests.support.publishing import PUBLISHED, published, serve_all
 from toposcope import __version__
 from toposcope.agent.nvidia_labels import KEYS
 from toposcope.cli.main import main
+from toposcope.cli.removal import WRITERS
 
 APPS = "/apis/apps/v1/namespaces/toposcope-system"
 AGENTS, CONTROLLERS = f"{APPS}/daemonsets", f"{APPS}/deployments"
@@ -151,13 +153,17 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert (left["labels"], left["annotations"]) == (foreign, FOREIGN["annotations"])
 
 
-def test_its_pod_is_admitted_and_is_none_of_the_pods_that_it_waits_for(
-    installed_once: ApiUnderTest, token: str, prune: Manifests
+def test_it_waits_for_the_pods_that_write_and_for_no_other(
+    installed_once: ApiUnderTest, token: str, kubectl: str, base: Manifests, prune: Manifests, tmp_path: Path
 ) -> None:
     assert token  # its ServiceAccount is there
-    code, answer = installed_once.request("POST", f"{NAMESPACE}/pods?dryRun=All", prune.pod("prune", "tried"))
-    assert code == 201, answer
-    assert answer["metadata"]["labels"]["app.kubernetes.io/name"] == "toposcope-prune"
+    page = write_overlay(tmp_path.resolve() / "overlay", ["ui"])
+    run_kubectl(kubectl, "--kubeconfig", installed_once.kubeconfig, "apply", "--server-side", "-k", page)
+    pods = f"{NAMESPACE}/pods"
+    for manifests, name in ((base, "agent"), (base, "controller"), (prune, "prune"), (built(kubectl, page), "ui")):
+        installed_once.create(pods, manifests.pod(name, name, runtimeClassName=None))
+    held = installed_once.get(f"{pods}?labelSelector={quote(WRITERS)}")["items"]
+    assert [pod["metadata"]["name"] for pod in held] == ["agent", "controller"]
 
 
 def test_its_manifests_agree_with_the_base(base: Manifests, prune: Manifests) -> None:

@@ -133,7 +133,8 @@ def _nodes(client: ApiClient) -> Iterator[Removal]:
 
 
 _PODS: Final = f"/api/v1/namespaces/{HOME_NAMESPACE}/pods"
-_OURS: Final = "app.kubernetes.io/name=toposcope"
+WRITERS: Final = "app.kubernetes.io/name=toposcope,app.kubernetes.io/component in (agent,controller)"
+"""Selects the pods that could write again. The page's only reads."""
 _PAUSE: Final = 1.0
 _UNPROCESSABLE: Final = 422
 
@@ -164,8 +165,8 @@ class Remover:
         self._delete(plan.programs, "stopped")
         self._wait(
             self._pods,
-            "pods of Toposcope are still running and would write again: see `kubectl get pods -n {0}`; delete those on "
-            "nodes that are down with `kubectl delete pod --force`",
+            "pods of Toposcope are still running and would write again: see `kubectl get pods -n {0}`; delete those "
+            "on nodes that are down with `kubectl delete pod --force`",
         )
         self._delete(plan.published, "deleted")
         self._delete(plan.topologies, "deleted")
@@ -206,8 +207,8 @@ class Remover:
         return f"its finalizers block it: {', '.join(names)}" if names else "see `kubectl get -o yaml` of it"
 
     def _pods(self) -> str:
-        pods = everything(self._client, _PODS, selector=_OURS, metadata_only=True)
-        return HOME_NAMESPACE if pods else ""
+        pods = everything(self._client, _PODS, selector=WRITERS, metadata_only=True)
+        return f"{HOME_NAMESPACE} -l '{WRITERS}'" if pods else ""
 
     def _wait(self, left: Callable[[], str], words: str) -> None:
         """Poll until nothing is left. Raises WaitTimeoutError with `words` about what is."""
