@@ -88,3 +88,11 @@ def install(api: ApiUnderTest, kubectl: str) -> ApiUnderTest:
     code, answer = api.apply("/apis/node.k8s.io/v1/runtimeclasses/nvidia", {**nvidia, "handler": "nvidia"})
     assert code in {200, 201}, answer
     return api
+
+
+def assert_starts_quietly(container: dict[str, Any]) -> None:
+    """No probe fails, and so leaves an Event `Unhealthy`, while the container starts; a slow start has a minute."""
+    startup = container["startupProbe"]
+    assert startup["httpGet"] == container["livenessProbe"]["httpGet"]
+    assert startup["initialDelaySeconds"] >= 3
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 60

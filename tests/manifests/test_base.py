@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.manifests.support import Manifests
+from tests.manifests.support import Manifests, assert_starts_quietly
 from toposcope import __version__
 from toposcope.api.cluster_topology import HOME_NAMESPACE
 from toposcope.controller.election import Timing
@@ -78,6 +78,7 @@ def test_commands_ports_and_probes_fit_together(base: Manifests, program: str, p
     assert c["ports"] == [{"name": "metrics", "containerPort": port}]
     assert c["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
     assert c["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert_starts_quietly(c)
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, "prune"])
@@ -122,18 +123,15 @@ def test_another_controller_is_there_before_one_goes(base: Manifests) -> None:
 def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) -> None:
     spec = base.get("Deployment", "toposcope-controller")["spec"]
     selector = spec["selector"]
-    spread = spec["template"]["spec"]["topologySpreadConstraints"]
-    assert [constraint["topologyKey"] for constraint in spread] == [
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-    ]
-    for constraint in spread:
-        assert constraint["labelSelector"] == selector
-        # Never a reason not to run, and not held against the pods that a rollout ends.
-        assert (constraint["whenUnsatisfiable"], constraint["matchLabelKeys"]) == (
-            "ScheduleAnyway",
-            ["pod-template-hash"],
-        )
+    pod = spec["template"]["spec"]
+    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]  # no reason not to run
+    weights = {term["podAffinityTerm"]["topologyKey"]: term["weight"] for term in apart}
+    assert weights == {"kubernetes.io/hostname": 100, "topology.kubernetes.io/zone": 50}
+    for term in apart:
+        assert term["podAffinityTerm"]["labelSelector"] == selector
+        # Not held against the pods that a rollout ends.
+        assert term["podAffinityTerm"]["matchLabelKeys"] == ["pod-template-hash"]
+    assert "topologySpreadConstraints" not in pod  # a Node without one of their labels would count for none
     budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]
     assert budget == {"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import granted, kubeconfig_with, unbound_token
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, built, run_kubectl, write_overlay
+from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, assert_starts_quietly, built, run_kubectl, write_overlay
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
@@ -62,6 +62,7 @@ def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) 
     assert container["args"][:3] == ["ui", "--listen", "::"]
     assert container["args"][4] == str(container["ports"][0]["containerPort"])
     assert "memory" in container["resources"]["limits"]
+    assert_starts_quietly(container)
     assert "volumes" not in spec
     service = found.get("Service", "toposcope-ui")["spec"]
     labels = found.pod_template("ui")["metadata"]["labels"]

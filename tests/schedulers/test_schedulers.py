@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.schedulers import build, clusters, play, programs
+from tests.schedulers.conftest import unavailable
 from tools.apiserver.build import BuildError
 
 if TYPE_CHECKING:
@@ -31,33 +32,12 @@ def _cases(default: int) -> int:
     return int(os.environ.get("CASES") or default)
 
 
-def _unavailable(error: BuildError) -> NoReturn:
-    if os.environ.get("TOPOSCOPE_REQUIRE_SCHEDULERS") == "1":
-        pytest.fail(str(error), pytrace=False)
-    pytest.skip(f"no scheduler: {error}")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("schedulers")
-
-
-@pytest.fixture
-def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
-    try:
-        program = build.kube_scheduler()
-    except BuildError as error:
-        _unavailable(error)
-    with programs.api_server(folder) as api, programs.kube_scheduler(program, api, folder):
-        yield api
-
-
 @pytest.fixture
 def kueue(folder: Path) -> Iterator[ApiUnderTest]:
     try:
         installed = build.kueue()
     except BuildError as error:
-        _unavailable(error)
+        unavailable(error)
     with programs.api_server(folder) as api, programs.kueue(installed, api, folder):
         play.create(api, play.kueue_objects("queue"))
         yield api

@@ -50,9 +50,14 @@ imagePullSecrets:
 
 {{/* Probes of a container; the argument is the name of its port. */}}
 {{- define "toposcope.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: {{ . }}}
+  initialDelaySeconds: 3
+  periodSeconds: 3
+  timeoutSeconds: 5
+  failureThreshold: 20
 livenessProbe:
   httpGet: {path: /healthz, port: {{ . }}}
-  initialDelaySeconds: 10
   periodSeconds: 30
   timeoutSeconds: 5
 readinessProbe:

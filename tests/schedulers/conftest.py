@@ -1,0 +1,39 @@
+"""kube-scheduler beside a kube-apiserver of its own."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from tests.schedulers import build, programs
+from tools.apiserver.build import BuildError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.api import ApiUnderTest
+
+
+def unavailable(error: BuildError) -> NoReturn:
+    """Skip, or fail where CI requires the schedulers."""
+    if os.environ.get("TOPOSCOPE_REQUIRE_SCHEDULERS") == "1":
+        pytest.fail(str(error), pytrace=False)
+    pytest.skip(f"no scheduler: {error}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schedulers")
+
+
+@pytest.fixture
+def kube_scheduler(folder: Path) -> Iterator[ApiUnderTest]:
+    try:
+        program = build.kube_scheduler()
+    except BuildError as error:
+        unavailable(error)
+    with programs.api_server(folder) as api, programs.kube_scheduler(program, api, folder):
+        yield api
