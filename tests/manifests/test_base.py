@@ -124,12 +124,12 @@ def test_controllers_run_apart_and_a_drain_takes_one_at_a_time(base: Manifests) 
     spec = base.get("Deployment", "toposcope-controller")["spec"]
     selector = spec["selector"]
     pod = spec["template"]["spec"]
-    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]  # no reason not to run
+    apart = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     weights = {term["podAffinityTerm"]["topologyKey"]: term["weight"] for term in apart}
     assert weights == {"kubernetes.io/hostname": 100, "topology.kubernetes.io/zone": 50}
     for term in apart:
         assert term["podAffinityTerm"]["labelSelector"] == selector
-        # Not held against the pods that a rollout ends.
+        # Never a reason not to run, and not held against the pods that a rollout ends.
         assert term["podAffinityTerm"]["matchLabelKeys"] == ["pod-template-hash"]
     assert "topologySpreadConstraints" not in pod  # a Node without one of their labels would count for none
     budget = base.get("PodDisruptionBudget", "toposcope-controller")["spec"]

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from tests.manifests.rights import granted, kubeconfig_with, unbound_token
-from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, assert_starts_quietly, built, run_kubectl, write_overlay
+from tests.manifests.support import (
+    NAMESPACE,
+    TOPOLOGIES,
+    Manifests,
+    assert_starts_quietly,
+    built,
+    run_kubectl,
+    write_overlay,
+)
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
