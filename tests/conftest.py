@@ -1,12 +1,11 @@
 """The API servers that tests run against."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from tools.apiserver.server import RealApiServer, UnavailableError, find_binarie
 from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.simulator.apiserver import EmbeddedApiServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 use_memory()
 

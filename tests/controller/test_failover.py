@@ -1,7 +1,5 @@
 """Two controllers as programs on one API server: one writes, until it is killed, stopped, or asked to end."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -9,8 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import pytest
 
@@ -21,9 +20,6 @@ from tests.support.proxy import RecordingProxy
 from tests.support.upstream_crds import stand_in
 from tools.apiserver.client import HttpClient
 from toposcope.api.cluster_topology import PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 LEASE = f"{LEASES}/toposcope-controller"

@@ -1,7 +1,5 @@
 """Small clusters for tests of what follows from a snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

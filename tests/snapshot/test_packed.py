@@ -1,7 +1,5 @@
 """Snapshots that `toposcope save` writes: the same cluster comes back, and nothing damaged is taken for one."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import io

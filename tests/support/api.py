@@ -1,9 +1,8 @@
 """The API server under test, real or embedded, and what tests do with it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tools.apiserver.client import (
     APPLY,
@@ -16,12 +15,8 @@ from tools.apiserver.client import (
     pod_token,
     wait_until,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.apiserver.server import RealApiServer
-    from toposcope.simulator.apiserver import EmbeddedApiServer
+from tools.apiserver.server import RealApiServer
+from toposcope.simulator.apiserver import EmbeddedApiServer
 
 __all__ = ["APPLY", "CRDS", "JSON_PATCH", "MERGE", "NODES", "crd_conditions", "pod_token", "wait_until"]
 
@@ -42,13 +37,13 @@ class ApiUnderTest(AdminApi):
     module: str = ALL
 
     @classmethod
-    def of_embedded(cls, server: EmbeddedApiServer, folder: Path) -> ApiUnderTest:
+    def of_embedded(cls, server: EmbeddedApiServer, folder: Path) -> "ApiUnderTest":
         """The embedded server, with a kubeconfig in a folder."""
         server.write_kubeconfig(folder / "kubeconfig")
         return cls("embedded", server.url, folder / "kubeconfig", embedded=server)
 
     @classmethod
-    def of_real(cls, server: RealApiServer, kubeconfig: Path, module: str = ALL) -> ApiUnderTest:
+    def of_real(cls, server: RealApiServer, kubeconfig: Path, module: str = ALL) -> "ApiUnderTest":
         """A kube-apiserver; `module` owns the CRDs that its tests share."""
         api = cls("real", server.url, kubeconfig, server.ca_file, server.admin_token, module=module)
         api.client = server.client

@@ -1,10 +1,9 @@
 """A controller in this process on an API server under test, and the nodes and topologies that it finds there."""
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from prometheus_client import CollectorRegistry
@@ -22,11 +21,7 @@ from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from toposcope.kube.client import ApiClient
+from toposcope.kube.client import ApiClient
 
 OPTIONS = Options(kubeconfig=None, once=False, debounce=0.0, metrics_port=None, log_format="text")
 READY = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}

@@ -3,8 +3,6 @@
 The latter are the project's own list, and the captures beside the repository where there are some.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,22 +1,18 @@
 """A proxy between one program and an API server, real or embedded: it notes what is asked and can hold it up."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import socket
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import yaml
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.api import ApiUnderTest
+from tests.support.api import ApiUnderTest
 
 _FORWARDED = ("Accept", "Authorization", "Content-Type", "User-Agent")
 _PIECE = 1 << 16

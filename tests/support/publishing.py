@@ -1,7 +1,5 @@
 """What tests of publishers share: other projects' CRDs, levels, what is found afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Clusters as kubectl would have saved them: the demo's machines as their agents describe them, and pods on them."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Collection

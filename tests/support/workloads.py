@@ -1,7 +1,5 @@
 """Workloads as people write them, for the systems that keep their pods together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from toposcope.integrations.framework.constraints import Workload

@@ -1,7 +1,5 @@
 """A page's server in this process, on a real socket, over facts that a test changes; and what a page knows from it."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

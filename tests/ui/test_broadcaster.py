@@ -1,7 +1,5 @@
 """Deltas: a page that follows them knows what a page knows that was loaded just now."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

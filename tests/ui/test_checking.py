@@ -1,7 +1,5 @@
 """Pasted workloads: the engine of `toposcope check`, and its bounds on untrusted text."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

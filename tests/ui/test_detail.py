@@ -1,7 +1,5 @@
 """One node in full."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The exported file: it is complete, runs nothing but its own script, and keeps what the cluster says as data."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

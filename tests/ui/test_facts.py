@@ -1,7 +1,5 @@
 """Facts updated change by change equal those of a full read."""
 
-from __future__ import annotations
-
 import random
 
 from tests.snapshot.clusters import pod_of, snapshot, view

@@ -1,7 +1,5 @@
 """A running cluster as a source: only reads, and warnings where something cannot be read."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The whole program: it prints its address, serves there, and ends at a signal."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

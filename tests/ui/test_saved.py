@@ -1,7 +1,5 @@
 """Saved files as a source: read, and read again when they change."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every response of the page's server, over real sockets."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

@@ -1,7 +1,5 @@
 """Server-sent events over real sockets: resumed, bounded, and cheap for slow readers."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The views of one cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

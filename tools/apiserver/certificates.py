@@ -1,7 +1,5 @@
 """Throw-away certificates for servers on the loopback interface."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address

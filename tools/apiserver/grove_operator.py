@@ -4,8 +4,6 @@ Nobody else does it where only an API server runs. The operator is that of v0.1.
 enabled, as its chart has it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tools.apiserver.client import MERGE, AdminApi

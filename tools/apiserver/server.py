@@ -4,8 +4,6 @@ Authorization (Node, RBAC) and the default admission plugins with NodeRestrictio
 nothing makes service accounts, nothing empties namespaces, nothing schedules.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os
@@ -49,7 +47,7 @@ class Binaries:
     kube_apiserver: Path
 
     @classmethod
-    def in_folder(cls, folder: Path) -> Binaries:
+    def in_folder(cls, folder: Path) -> "Binaries":
         """Programs under their usual names."""
         return cls(folder / "etcd", folder / "kube-apiserver")
 

@@ -5,31 +5,25 @@ is as it should be, and judges what an observer and the audit log have seen. At 
 shrunk in fresh clusters, and the command that shows the failure again is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import secrets
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
 
 from tools import figures
 from tools.apiserver.server import Binaries, ServerError, UnavailableError, find_binaries
 from tools.chaos import report
-from tools.chaos.faults import FAULTS
+from tools.chaos.faults import FAULTS, Fault
 from tools.chaos.planted_violations import find_planted
 from tools.chaos.processes import Scale
 from tools.chaos.rounds import Outcome, play
 from tools.chaos.schedule import Schedule, ScheduleError, draw, each_alone, read, shrink, written
 from tools.chaos.world import NotSettledError, World
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
-    from tools.chaos.faults import Fault
 
 
 def main() -> int:

@@ -4,18 +4,14 @@ The controllers' tokens are bound to pods, and the log names the pod of each req
 at which its claim of the Lease was stored until somebody else's is.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tools.chaos.violations import Findings
+from tools.chaos.violations import Findings
 
 _POD: Final = "authentication.kubernetes.io/pod-name"
 _LEASE: Final = "toposcope-controller"

@@ -1,10 +1,9 @@
 """What stands in the cluster before Toposcope comes: Nodes, and objects of others that must never change."""
 
-from __future__ import annotations
-
 import copy
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
@@ -13,9 +12,6 @@ from toposcope.api.label_keys import GPU_PRESENT, HOSTNAME
 from toposcope.simulator import manifests
 from toposcope.simulator.cluster import BLOCK_KEY, RACK_KEY, REGION_KEY, ZONE_KEY, large_cluster
 from toposcope.simulator.node_object import node_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOPOLOGIES: Final = "/apis/gpu.topology/v1alpha1/clustertopologies"
 GROVE: Final = "/apis/grove.io/v1alpha1/clustertopologybindings"

@@ -1,20 +1,16 @@
 """What an undisturbed controller makes of a cluster: a copy of it on a server of its own, and a fresh `--once`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from tools.apiserver.client import AdminApi
 from tools.apiserver.grove_operator import start_grove
 from tools.chaos.cluster import GROVE, NODES, PUBLISHED, TOPOLOGIES, bare, crds, foreign_objects
-from tools.chaos.processes import ROOT
+from tools.chaos.machines import ROOT
 from toposcope.simulator import manifests
 from toposcope.simulator.apiserver import EmbeddedApiServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _HISTORY: Final = frozenset({"lastTransitionTime", "observedGeneration", "uid", "resourceVersion", "generation"})
 """What two controllers that agree may still say differently: when, and about which edition of an object."""

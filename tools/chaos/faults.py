@@ -1,7 +1,5 @@
 """The faults, by name: each can be put in and taken out again, any of them together."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os
@@ -14,20 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import psutil
 
 from tools.apiserver.client import APPLY, MERGE
 from tools.chaos.cluster import COLLECTIONS, GROVE, KUEUE, NODES, crds, machine_node, topologies
 from tools.chaos.machines import PREFIX
+from tools.chaos.processes import Actor
 from tools.chaos.proxy import Mode
+from tools.chaos.world import World
 from toposcope.api.label_keys import HOSTNAME
 from toposcope.simulator import manifests
-
-if TYPE_CHECKING:
-    from tools.chaos.processes import Actor
-    from tools.chaos.world import World
 
 _DAY: Final = 24 * 3600.0
 _FULL: Final = Path("/dev/full")

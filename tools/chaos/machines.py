@@ -4,19 +4,14 @@ What a Node may say comes from `toposcope discover`, run for the same machine wi
 remembered, no API server.
 """
 
-from __future__ import annotations
-
 import functools
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from tools.chaos.processes import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT: Final = Path(__file__).parents[2]
 PREFIX: Final = "gpu.topology/"
 STATE: Final = f"{PREFIX}state"
 

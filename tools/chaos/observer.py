@@ -1,19 +1,14 @@
 """Watches what must not happen, on connections of its own straight to the API server."""
 
-from __future__ import annotations
-
 import http.client
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
+from tools.apiserver.client import AdminApi
 from tools.chaos.cluster import BEAT, GROVE, KAI, KUEUE, NODES, TOPOLOGIES
 from tools.chaos.desired import timeless
-from tools.chaos.machines import PREFIX
-
-if TYPE_CHECKING:
-    from tools.apiserver.client import AdminApi
-    from tools.chaos.machines import Machine
-    from tools.chaos.violations import Findings
+from tools.chaos.machines import PREFIX, Machine
+from tools.chaos.violations import Findings
 
 _PAUSE: Final = 0.3
 _TROUBLE: Final = (OSError, http.client.HTTPException, AssertionError, ValueError, KeyError, TypeError)

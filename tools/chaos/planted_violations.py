@@ -1,19 +1,14 @@
 """Violations planted on purpose: the observer and the audit must find every one."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tools.apiserver.client import MERGE, pod_token
 from tools.chaos.cluster import GROVE, KAI, NODES, TOPOLOGIES
 from tools.chaos.faults import Action
 from tools.chaos.machines import PREFIX
-from tools.chaos.world import NotSettledError
-
-if TYPE_CHECKING:
-    from tools.chaos.violations import Violation
-    from tools.chaos.world import World
+from tools.chaos.violations import Violation
+from tools.chaos.world import NotSettledError, World
 
 _STATUS: Final = {
     "conditions": [

@@ -1,7 +1,5 @@
 """The programs under test: started, killed, stopped, looked at, and started again as a kubelet would."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -9,18 +7,15 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psutil
 
 from tools.apiserver.client import HttpClient
 from tools.apiserver.server import free_port
+from tools.chaos.machines import ROOT, Machine
+from tools.chaos.proxy import Proxy
 
-if TYPE_CHECKING:
-    from tools.chaos.machines import Machine
-    from tools.chaos.proxy import Proxy
-
-ROOT: Final = Path(__file__).parents[2]
 _MIB: Final = 1 << 20
 _LEASE_SECONDS: Final = 8.0
 """How long a Lease lasts by the machine's clock: a busy one needs some seconds for a request."""

@@ -8,8 +8,6 @@ A preloaded library (libfaketime) would need no such care, but breaks Python's w
 timed locks never end.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import select

@@ -4,8 +4,6 @@ It ends TLS on both sides, so that it can cut within a line and answer 429 itsel
 can be cut off alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -14,13 +12,11 @@ import ssl
 import struct
 import threading
 import weakref
+from collections.abc import Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from tools.apiserver.certificates import Certificates
+from tools.apiserver.certificates import Certificates
 
 _PIECE: Final = 1 << 16
 _SLOW_PIECE: Final = 2048

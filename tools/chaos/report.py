@@ -1,19 +1,12 @@
 """The tables of a run."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
 from tools.chaos.faults import FAULTS
-from tools.chaos.violations import INVARIANTS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tools.chaos.rounds import Outcome
-    from tools.chaos.violations import Trend
+from tools.chaos.rounds import Outcome
+from tools.chaos.violations import INVARIANTS, Trend
 
 
 def tables(

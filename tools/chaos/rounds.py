@@ -1,21 +1,15 @@
 """One round: faults come and go, everything is healed, the cluster has to become what it should, and all is judged."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tools.apiserver.server import ServerError
 from tools.chaos.faults import FAULTS
-from tools.chaos.world import NotSettledError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tools.chaos.schedule import Schedule, Step
-    from tools.chaos.violations import Violation
-    from tools.chaos.world import World
+from tools.chaos.schedule import Schedule, Step
+from tools.chaos.violations import Violation
+from tools.chaos.world import NotSettledError, World
 
 _LOOK: Final = 0.2
 _FAILED: Final = (OSError, AssertionError, KeyError, ValueError, ServerError, NotSettledError)

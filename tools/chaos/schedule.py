@@ -1,16 +1,12 @@
 """Which faults, when, for how long, and at whom: drawn from a seed, written as text, read again, and shrunk."""
 
-from __future__ import annotations
-
+import random
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from tools.chaos.faults import FAULTS, Fault, Scope
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
 
 _STEP: Final = re.compile(r"([a-z-]+)@([0-9.]+)\+([0-9.]+)(?::([a-z0-9-]+))?")
 _WINDOW: Final = 8.0

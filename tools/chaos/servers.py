@@ -1,7 +1,5 @@
 """etcd and a kube-apiserver with an audit log that may be stopped, compacted and set back to an older state."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

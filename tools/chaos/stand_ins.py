@@ -3,19 +3,14 @@
 Nothing but an API server runs here, so somebody has to do it; never more often than once a second.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from tools.apiserver.client import MERGE
+from tools.apiserver.client import MERGE, AdminApi
 from tools.apiserver.grove_operator import GroveExitError, start_grove
 from tools.chaos.cluster import BEAT, NODES, PUBLISHED, TOPOLOGIES
-
-if TYPE_CHECKING:
-    from tools.apiserver.client import AdminApi
 
 _PAUSE: Final = 1.0
 _TROUBLE: Final = (OSError, AssertionError, KeyError, TypeError, ValueError, GroveExitError, json.JSONDecodeError)

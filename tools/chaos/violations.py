@@ -1,16 +1,11 @@
 """Violations, reported from any thread; and whether programs grow from one rest to the next."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass, fields
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tools.chaos.processes import Size
-
-if TYPE_CHECKING:
-    from tools.chaos.processes import Program
+from tools.chaos.processes import Program, Size
 
 
 @dataclass(frozen=True, slots=True)

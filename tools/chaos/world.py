@@ -1,15 +1,14 @@
 """One cluster to be broken: servers, a proxy and a token for each program, the programs, and who watches them."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from tools.apiserver.client import CRDS, MERGE, pod_token
 from tools.apiserver.server import Binaries
@@ -30,17 +29,14 @@ from tools.chaos.cluster import (
     topologies,
 )
 from tools.chaos.desired import desired, differences, observed
-from tools.chaos.machines import PREFIX, Machine
+from tools.chaos.machines import PREFIX, ROOT, Machine
 from tools.chaos.observer import Observer
-from tools.chaos.processes import ROOT, Actor, Program, Scale
+from tools.chaos.processes import Actor, Program, Scale
 from tools.chaos.proxy import ProxyThread
 from tools.chaos.servers import Servers
 from tools.chaos.stand_ins import StandIns
 from tools.chaos.violations import Findings, Leaks
 from toposcope.api.label_keys import HOSTNAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NAMESPACE: Final = "toposcope-system"
 _PATIENCE: Final = 90.0

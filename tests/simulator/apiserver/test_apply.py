@@ -1,7 +1,5 @@
 """Server-side apply on node labels: who owns what, and what an apply does to others (KEP-555)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Custom resources: their CRDs' names, schema checks, pruning, defaults, status, generation, applies."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,12 +1,10 @@
 """What only the embedded server has: faults on demand, bulk loading, TLS by choice, a program of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,6 @@ from tests.support.api import NODES, ApiUnderTest, node
 from tools.apiserver.certificates import make_certificates
 from tools.apiserver.client import HttpClient
 from toposcope.simulator.apiserver import EmbeddedApiServer, Tls
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
 """Lists and watches: pages, selectors, bookmarks, streaming lists, versions that are too old or too new."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget_crd
 from tests.support.api import MERGE, METADATA, METADATA_LIST, NODES, ApiUnderTest, node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 END_MARK = "k8s.io/initial-events-end"
 STREAMING = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -1,7 +1,5 @@
 """Create, replace, patch, delete: optimistic locking, preconditions, what is refused and how."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

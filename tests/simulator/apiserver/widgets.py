@@ -1,7 +1,5 @@
 """A small custom resource that has one of everything a schema can say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 GROUP = "example.com"

@@ -1,16 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
-from tools.chaos.processes import Size
+from tools.chaos.processes import Program, Size
 from tools.chaos.violations import Findings, Leaks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tools.chaos.processes import Program
 
 
 class Sized:

@@ -1,8 +1,8 @@
 """The observer on a server, real and embedded, with somebody who plants what it must find."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +12,6 @@ from tools.chaos.machines import Machine
 from tools.chaos.observer import ObjectRules, Observer, TopologyRules
 from tools.chaos.violations import Findings
 from toposcope.simulator import manifests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PATH = f"{NODES}/n1"
 DOMAIN = "gpu.topology/nvlink-domain"

@@ -1,23 +1,19 @@
 """The proxy before a server that answers over TLS."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
 import ssl
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools.apiserver.certificates import Certificates, make_certificates
 from tools.chaos.proxy import Mode, Proxy, ProxyThread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LONG = "x" * 5_000
 

@@ -1,8 +1,6 @@
 """The generated parts of docs/: as the code has it today, and complete."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from tools.docgen import metrics, tables
 from tools.docgen.__main__ import MissingMarkError, main, outdated, put
 from toposcope.agent.labels import ALL
 from toposcope.api.label_keys import MATRIX, NVLINK_DOMAIN, PREFIX, REFERENCE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = "above\n<!-- generated: part (make reference) -->\nold\n<!-- end: part -->\nbelow\n"
 

@@ -1,11 +1,11 @@
 """A defect is planted for every subject, and the subject has to find it."""
 
-from __future__ import annotations
-
 import dataclasses
+import http.client
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,28 +22,21 @@ from tools.fuzz.run import fuzz as run
 from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.files import _TABS
 from tools.fuzz.subjects.objects import _alone
-from toposcope.agent.labels import labels_for
+from toposcope.agent.labels import Labels, labels_for
 from toposcope.agent.nvml.channel import Channel
+from toposcope.api.cluster_topology import Topology
+from toposcope.api.controller_config import Config
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
 from toposcope.api.label_keys import GPU_PRODUCT
+from toposcope.api.matrix_annotation import NodeMatrix
 from toposcope.integrations.framework.document import Field
 from toposcope.simulator.capture_text import CaptureError
+from toposcope.simulator.machine import Machine
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.snapshot.problems import InputError, Place, Problem
-from toposcope.topology.catalogue import BUILT_IN
-
-if TYPE_CHECKING:
-    import http.client
-    from collections.abc import Callable, Iterator
-
-    from toposcope.agent.labels import Labels
-    from toposcope.api.cluster_topology import Topology
-    from toposcope.api.controller_config import Config
-    from toposcope.api.matrix_annotation import NodeMatrix
-    from toposcope.simulator.machine import Machine
-    from toposcope.snapshot.model import NodeView, Snapshot
-    from toposcope.topology.catalogue import Catalogue
-    from toposcope.topology.hardware import NodeTopology
-    from toposcope.topology.table import Table
+from toposcope.topology.catalogue import BUILT_IN, Catalogue
+from toposcope.topology.hardware import NodeTopology
+from toposcope.topology.table import Table
 
 
 def _cut(text: str) -> str:

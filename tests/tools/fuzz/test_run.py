@@ -1,18 +1,13 @@
 """A run finds what is wrong, makes it small, and repeats itself from its seed."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
 
 from tools.fuzz.run import HungError, fuzz, time_limit
 from tools.fuzz.subject import BrokenInvariantError, Outcome, Subject, encoded, refusal, spoiled, text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def subject(attempt: Callable[[int], Outcome]) -> Subject:

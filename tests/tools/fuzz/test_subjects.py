@@ -1,13 +1,11 @@
 """A few cases of every subject; `make fuzz` tries many more."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +16,7 @@ from tools.fuzz.run import Result, in_child
 from tools.fuzz.run import fuzz as run
 from tools.fuzz.sizes import Size, size_rows
 from tools.fuzz.subjects import SUBJECTS
-from toposcope.controller.assess.assessment import assess
-
-if TYPE_CHECKING:
-    from toposcope.controller.assess.assessment import Assessment
+from toposcope.controller.assess.assessment import Assessment, assess
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

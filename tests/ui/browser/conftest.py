@@ -1,7 +1,5 @@
 """A real browser (Debian: `apt-get install chromium`) and the page as `make ui` builds it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

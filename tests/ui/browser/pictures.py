@@ -4,8 +4,6 @@ Everything on them is what the page shows of simulated machines: the demo's clus
 cluster of 5,000 nodes with some.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A saved cluster behind the page's server, which a test changes step by step."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

@@ -1,7 +1,5 @@
 """axe finds nothing serious, in both colours and widths; nothing is wider than the screen."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A workload is pasted, and the page says what `toposcope check` would."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

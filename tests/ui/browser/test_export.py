@@ -1,7 +1,5 @@
 """The one file of `toposcope ui --export`: the whole page, opened from a disk, with no server and no network."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whatever stands in labels, annotations, names and messages is shown as text: no script ever runs from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Changes reach an open page without a reload, and the page says when they cannot."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The map in a real browser: what it shows, and every way to go into it and back."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One node in a real browser: everything that its agent wrote, drawn and as a table."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request

@@ -1,7 +1,5 @@
 """The search box: nodes and domains from the page's own data, GPUs from the server's."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -8,8 +8,6 @@ garbage collection by owner or namespace, names that CRDs dispute, bodies in YAM
 controllers of any kind.
 """
 
-from __future__ import annotations
-
 from toposcope.simulator.apiserver.server import EmbeddedApiServer, Tls
 
 __all__ = ["EmbeddedApiServer", "Tls"]

@@ -4,8 +4,6 @@ Everything is allowed: authentication, authorization and admission are not simul
 are not evaluated. Deletion is immediate unless finalizers hold the object.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A field path is a tuple of `fieldsV1` elements: `f:name` for a map's entry, `k:{
 `v:...` for an item of a set. What no schema describes merges map by map, and lists are replaced whole.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import re
@@ -44,16 +42,16 @@ _NEVER_OWNED: Paths = {("f:apiVersion",), ("f:kind",), ("f:metadata",)} | {
 class Schema:
     """One node of a structural schema; `rules` holds the OpenAPI keywords that only validation reads."""
 
-    properties: Mapping[str, Schema] = field(default_factory=dict)
-    values: Schema | None = None  # additionalProperties
-    items: Schema | None = None
+    properties: "Mapping[str, Schema]" = field(default_factory=dict)
+    values: "Schema | None" = None  # additionalProperties
+    items: "Schema | None" = None
     preserve: bool = False
     atomic: bool = False
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     rules: Mapping[str, Any] = field(default_factory=dict)
 
-    def field(self, key: str) -> Schema | None:
+    def field(self, key: str) -> "Schema | None":
         """Schema of a map's entry, None when the schema does not know it."""
         return self.properties.get(key) or self.values or (ANY if self.preserve else None)
 

@@ -3,8 +3,6 @@
 Protocol: KEP-365 (list and watch), KEP-956 (bookmarks), KEP-3157 (streaming lists).
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import time

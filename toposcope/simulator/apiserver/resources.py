@@ -1,7 +1,5 @@
 """Which resources exist: the built-in ones, those that CRDs add, and the documents that tell clients about them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The HTTP side: a threaded HTTP/1.1 server on the loopback interface, with TLS on request."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket
@@ -9,12 +7,14 @@ import ssl
 import threading
 import uuid
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
@@ -24,10 +24,6 @@ from toposcope.errors import ToposcopeError
 from toposcope.simulator.apiserver.api import Api
 from toposcope.simulator.apiserver.requests import Request, Response, StatusError
 from toposcope.simulator.apiserver.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from types import TracebackType
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,16 @@ An object is kept as the bytes that go to the wire, without its `kind` and `apiV
 version it is read in): a list or a watch of thousands of objects costs a copy and no encoding.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from toposcope.simulator.apiserver.requests import expired, too_new
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
 

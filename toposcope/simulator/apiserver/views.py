@@ -1,20 +1,16 @@
 """The forms in which clients ask for objects: whole, metadata only, or as a table for people."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from toposcope.simulator.apiserver.requests import Object, StatusError
 from toposcope.simulator.apiserver.resources import NAME, Column, Resource
-
-if TYPE_CHECKING:
-    from toposcope.simulator.apiserver.store import Stored
+from toposcope.simulator.apiserver.store import Stored
 
 _METADATA = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":'
 # One step of a printer column's JSONPath: a field, an index, a filter on an equal field.
@@ -43,7 +39,7 @@ class View:
     now: datetime
 
     @classmethod
-    def negotiate(cls, accept: str, now: datetime) -> View:
+    def negotiate(cls, accept: str, now: datetime) -> "View":
         """Choose the first form of an Accept header that is known; raises `StatusError` (406) for none."""
         for choice in accept.split(",") if accept else ("*/*",):
             media, *parameters = (part.strip() for part in choice.split(";"))
