@@ -38,9 +38,8 @@ def kubectl(api: ApiUnderTest, tmp_path: Path) -> Kubectl:
 def test_nodes(api: ApiUnderTest, kubectl: Kubectl) -> None:
     api.create(NODES, node("n1", labels={"gpu.topology/nvlink-domain": "d1"}))
     header, line = kubectl("get", "nodes", "-L", "gpu.topology/nvlink-domain").splitlines()
-    assert header.split() == ["NAME", "STATUS", "ROLES", "AGE", "VERSION", "NVLINK-DOMAIN"]
-    assert line.split()[0] == "n1"
-    assert line.split()[-1] == "d1"
+    assert (header.split()[0], header.split()[-1]) == ("NAME", "NVLINK-DOMAIN")
+    assert (line.split()[0], line.split()[-1]) == ("n1", "d1")
     assert kubectl("label", "node", "n1", "rack=r1") == "node/n1 labeled\n"
     assert kubectl("get", "no", "-l", "rack=r1", "-o", "name") == "node/n1\n"
     assert kubectl("annotate", "node", "n1", "note=x") == "node/n1 annotated\n"
@@ -100,30 +99,6 @@ def cells(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(names, row["cells"], strict=True)) for row in answer["rows"]]
 
 
-def test_table_of_nodes(api: ApiUnderTest) -> None:
-    role = "node-role.kubernetes.io/control-plane"
-    api.create(NODES, node("n1", labels={role: ""}))
-    ready = {"type": "Ready", "status": "True"}
-    status = {"conditions": [ready], "nodeInfo": {"kubeletVersion": "v1.36.3"}}
-    api.request("PATCH", f"{NODES}/n1/status", {"status": status}, content_type=MERGE)
-    api.request("PATCH", f"{NODES}/n1", {"spec": {"unschedulable": True}}, content_type=MERGE)
-    api.create(NODES, node("n2"))
-    answer = table(api, NODES)
-    shown = [column["name"] for column in answer["columnDefinitions"] if column["priority"] == 0]
-    assert shown == ["Name", "Status", "Roles", "Age", "Version"]
-    first, second = cells(answer)
-    assert (first["Name"], first["Status"], first["Roles"], first["Version"]) == (
-        "n1",
-        "Ready,SchedulingDisabled",
-        "control-plane",
-        "v1.36.3",
-    )
-    assert first["Age"].endswith("s")
-    assert (second["Status"], second["Roles"], second["Internal-IP"]) == ("Unknown", "<none>", "<none>")
-    partial = answer["rows"][0]["object"]
-    assert (partial["kind"], partial["metadata"]["labels"]) == ("PartialObjectMetadata", {role: ""})
-
-
 def test_table_with_printer_columns(api: ApiUnderTest) -> None:
     api.ensure_crd(widget_crd())
     api.create(WIDGETS, widget(mode="Auto", count=2))
@@ -136,21 +111,6 @@ def test_table_with_printer_columns(api: ApiUnderTest) -> None:
     first, second = cells(answer)
     assert (first["Name"], first["Mode"], first["Ready"], first["Count"]) == ("w1", "Auto", "True", 2)
     assert (second["Mode"], second["Ready"], second["Count"]) == (None, None, 3)
-
-
-def test_table_of_events(api: ApiUnderTest) -> None:
-    body = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "e"},
-        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
-        "reason": "Lost",
-        "message": "rack is gone",
-        "type": "Warning",
-    }
-    api.create("/api/v1/namespaces/default/events", body)
-    (row,) = cells(table(api, "/api/v1/namespaces/default/events"))
-    assert (row["Type"], row["Reason"], row["Object"], row["Message"]) == ("Warning", "Lost", "pod/p", "rack is gone")
 
 
 @pytest.mark.parametrize("path", [NODES, "/api/v1/namespaces/default/configmaps"])

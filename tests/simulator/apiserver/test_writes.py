@@ -223,10 +223,7 @@ def test_leases_cannot_be_replaced_blindly(api: ApiUnderTest) -> None:
     assert "metadata.resourceVersion: Invalid value" in answer["message"]
 
 
-# Events: one storage under two API groups, with different field names and stricter rules in the newer one.
-
-NEW = "/apis/events.k8s.io/v1/namespaces/default/events"
-OLD = "/api/v1/namespaces/default/events"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 REGARDING = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "default", "uid": "u"}
 
 
@@ -248,31 +245,9 @@ def event(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in full.items() if value is not None}
 
 
-def test_both_groups_show_the_same_event(api: ApiUnderTest) -> None:
-    made = api.create(NEW, event())
-    assert made["regarding"] == REGARDING
-    assert made["note"] == "rack is gone"
-    old = api.get(f"{OLD}/p.1")
-    assert (old["apiVersion"], old["involvedObject"], old["message"]) == ("v1", REGARDING, "rack is gone")
-    assert old["reportingComponent"] == "gpu.topology/controller"
-    assert old["metadata"]["uid"] == made["metadata"]["uid"]
-    assert api.get(NEW)["items"][0]["note"] == "rack is gone"
-    assert api.get(OLD)["items"][0]["message"] == "rack is gone"
-
-
 def test_series_are_counted_by_patch(api: ApiUnderTest) -> None:
-    api.create(NEW, event())
+    api.create(EVENTS, event())
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
-    code, answer = api.request("PATCH", f"{NEW}/p.1", series, content_type=MERGE)
+    code, answer = api.request("PATCH", f"{EVENTS}/p.1", series, content_type=MERGE)
     assert code == 200, answer
     assert answer["series"]["count"] == 2
-
-
-def test_events_are_selected_by_their_object(api: ApiUnderTest) -> None:
-    api.create(NEW, event())
-    api.create(NEW, event(metadata={"name": "q.1"}, regarding={**REGARDING, "name": "q"}))
-    for path in (
-        f"{OLD}?fieldSelector=involvedObject.name%3Dq,involvedObject.kind%3DPod",
-        f"{NEW}?fieldSelector=regarding.name%3Dq",
-    ):
-        assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["q.1"]

@@ -5,7 +5,7 @@ are not evaluated. Deletion is immediate unless finalizers hold the object.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -27,9 +27,9 @@ from toposcope.simulator.apiserver.requests import (
     not_found,
     not_served,
 )
-from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_problems, crd_resources
+from toposcope.simulator.apiserver.resources import CRDS, Catalog, Resource, complete_crd, crd_resources
 from toposcope.simulator.apiserver.store import Store, Stored, stored
-from toposcope.simulator.apiserver.views import View, typed
+from toposcope.simulator.apiserver.views import View
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -46,14 +46,11 @@ _SYSTEM_OWNED = (
 class Api:
     """All resources of one server over one store."""
 
-    def __init__(
-        self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str], bookmark_interval: float
-    ) -> None:
+    def __init__(self, store: Store, *, clock: Callable[[], datetime], new_uid: Callable[[], str]) -> None:
         self.catalog = Catalog()
         self._store = store
         self._clock = clock
         self._new_uid = new_uid
-        self._bookmark_interval = bookmark_interval
         self.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES)
 
     def load(self, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -83,10 +80,8 @@ class Api:
         except Exception as error:  # noqa: BLE001 - a client must see a defect of this server, not a lost connection
             return Response.of(StatusError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
-    def _dispatch(self, request: Request) -> Response:  # noqa: C901 - a table of verbs
+    def _dispatch(self, request: Request) -> Response:
         parts = tuple(part for part in request.path.split("/") if part)
-        if parts in (("healthz",), ("livez",), ("readyz",)):
-            return Response(200, [b"ok"], "text/plain; charset=utf-8")
         document = self.catalog.document(parts)
         if document is not None:
             return Response(200, [msgspec.json.encode(document), b"\n"])
@@ -94,7 +89,7 @@ class Api:
         view = View.negotiate(request.headers.get("accept", ""), self._clock())
         match request.method, bool(route.name):
             case "GET", _ if request.flag("watch"):
-                return reads.open_watch(self._store, request, route, view, bookmark_interval=self._bookmark_interval)
+                return reads.open_watch(self._store, request, route, view)
             case "GET", True:
                 return _respond(route, view, self._existing(route))
             case "GET", False:
@@ -156,7 +151,7 @@ class Api:
             raise invalid(route.resource, "", [("metadata.name", "Required value: name or generateName is required")])
         if self._store.get(route.resource.storage, (route.namespace, name)):
             raise already_exists(route.resource, name)
-        obj = as_stored(route.resource, obj)
+        obj = _untyped(obj)
         unknown = _settle(route.resource, obj)
         if route.resource.status and route.resource.plural != "nodes":
             obj.pop("status", None)
@@ -206,13 +201,13 @@ class Api:
         except msgspec.DecodeError as error:
             raise bad_request(f"error decoding patch: {error}") from None
         item = self._existing(route)
-        obj = patch(typed(route.resource, item), change)
+        obj = patch(item.decode(), change)
         if not isinstance(obj, dict):
             raise bad_request("error decoding patch: the result is not an object")
         return self._update(request, route, view, item.decode(), obj)
 
     def _update(self, request: Request, route: Route, view: View, live: Object, obj: Object) -> Response:
-        obj = as_stored(route.resource, obj)
+        obj = _untyped(obj)
         unknown = _settle(route.resource, obj)
         new = _updated(route, live, obj)
         new = fields.update(live, new, route.resource.schema, self._writer(request, route))
@@ -229,7 +224,7 @@ class Api:
         version, kind = config.get("apiVersion", ""), config.get("kind", "")
         if (version, kind) != (resource.group_version, resource.kind):
             raise bad_request(f"invalid object type: {version if '/' in version else f'/{version}'}, Kind={kind}")
-        config = as_stored(resource, config)
+        config = _untyped(config)
         metadata = config.setdefault("metadata", {})
         if metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
@@ -299,7 +294,8 @@ class Api:
         resource, metadata = route.resource, obj["metadata"]
         if live is not None and obj == live:
             return self._existing(route)
-        if problems := list(_problems(resource, obj)):
+        typed = {**obj, "apiVersion": "", "kind": ""}
+        if resource.custom and (problems := list(fields.validate(typed, resource.schema))):
             raise invalid(resource, route.name, problems)
         if resource is CRDS:
             complete_crd(obj, self._now())
@@ -353,9 +349,8 @@ def check_type(resource: Resource, obj: Object) -> None:
         raise bad_request(f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}')
 
 
-def as_stored(resource: Resource, obj: Object) -> Object:
-    """Drop the type and give fields the names under which they are stored."""
-    return {resource.renamed.get(key, key): value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+def _untyped(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
 
 
 def _settle(resource: Resource, obj: Object) -> list[str]:
@@ -392,13 +387,6 @@ def _updated(route: Route, live: Object, obj: Object) -> Object:
     return {"metadata": metadata, **new}
 
 
-def _problems(resource: Resource, obj: Object) -> Iterator[tuple[str, str]]:
-    if resource is CRDS:
-        yield from crd_problems(obj)
-    elif resource.custom:
-        yield from fields.validate({**obj, "apiVersion": "", "kind": ""}, resource.schema)
-
-
 # Patches
 
 
@@ -419,41 +407,27 @@ def _merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _json_patch(target: Any, patch: Any) -> Any:
-    """RFC 6902 without `copy` and `move`. Raises `StatusError`: 400 for a malformed patch, 422 if it does not fit."""
+    """RFC 6902 on fields of maps, without `copy` and `move`. Raises `StatusError`: 400 if malformed, 422 if unfit."""
     if not isinstance(patch, list) or not all(isinstance(step, dict) for step in patch):
         raise bad_request("error decoding patch: a JSON patch is a list of operations")
-    root: dict[str, Any] = {"": copy.deepcopy(target)}
+    root: dict[str, Any] = {"": copy.deepcopy(target)}  # a JSON pointer begins with an empty name
     try:
         for step in patch:
-            _apply_step(root, step)
-    except (KeyError, IndexError, ValueError, TypeError):
+            parent: Any = root
+            *above, name = (token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/"))
+            for token in above:
+                parent = parent[token]
+            operation = step["op"]
+            current = None if operation == "add" else parent[name]
+            if operation == "remove":
+                del parent[name]
+            elif operation in ("add", "replace"):
+                parent[name] = step["value"]
+            elif operation != "test" or current != step["value"]:
+                raise ValueError(step)  # noqa: TRY301 - one answer to every misfit
+    except (KeyError, ValueError, TypeError):
         raise StatusError(422, "Invalid", "the server rejected our request due to an error in our request") from None
     return root[""]
-
-
-def _apply_step(root: dict[str, Any], step: Object) -> None:
-    """Do one operation; a JSON pointer begins at the entry `""` of `root`."""
-    parent: Any = root
-    *above, last = (token.replace("~1", "/").replace("~0", "~") for token in step["path"].split("/"))
-    for token in above:
-        parent = parent[_index(parent, token)]
-    operation, index = step["op"], _index(parent, last)
-    current = None if operation == "add" else parent[index]
-    if operation == "remove":
-        del parent[index]
-    elif operation == "add" and isinstance(parent, list):
-        parent.insert(index, step["value"])
-    elif operation in ("add", "replace"):
-        parent[index] = step["value"]
-    elif operation != "test" or current != step["value"]:
-        raise ValueError(step)
-
-
-def _index(parent: Any, token: str) -> Any:
-    """Key of a map's entry or number of a list's item; `-` is the place behind the last one."""
-    if not isinstance(parent, list):
-        return token
-    return len(parent) if token == "-" else int(token)  # noqa: S105 - a JSON pointer's token
 
 
 _PATCHES: dict[str, Callable[[Any, Any], Any]] = {

@@ -19,9 +19,6 @@ from toposcope.simulator.apiserver.views import View
 
 Predicate = Callable[[Stored], bool]
 
-# A comma inside parentheses belongs to a set and does not end the requirement.
-_REQUIREMENT = re.compile(r"[^,(]+(?:\([^)]*\))?")
-_IN_SET = re.compile(r"(?P<key>\S+)\s+(?P<how>in|notin)\s*\((?P<values>[^)]*)\)")
 _EQUALITY = re.compile(r"(?P<key>[^=!<>\s]+)\s*(?P<how>!=|==|=)\s*(?P<value>[^=!<>\s]*)")
 _PRESENCE = re.compile(r"(?P<absent>!?)\s*(?P<key>[A-Za-z0-9][-A-Za-z0-9_./]*)")
 # Lines are sent together up to this size; the real server's chunks end at line ends too.
@@ -30,8 +27,6 @@ _CHUNK = 256 * 1024
 _IDLE = 1.0
 # How long a watch lasts whose client names no time, in seconds.
 _MAX_WATCH = 1800
-# The last bookmark comes this long before the time limit, in seconds (cacher's cache_watcher.go).
-_BEFORE_END = 2.0
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _EXPIRED_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "  # noqa: S105 - no secret
@@ -41,60 +36,42 @@ _EXPIRED_TOKEN = (
 
 def predicate(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
     """Return the selection a request asks for, None for everything. Raises `StatusError` (400)."""
-    tests = _label_tests(query.get("labelSelector", "")) + _field_tests(resource, query.get("fieldSelector", ""))
+    labels, fields = (
+        [part.strip() for part in query.get(name, "").split(",") if part] for name in ("labelSelector", "fieldSelector")
+    )
+    tests = [*map(_label_test, labels), *(_field_test(resource, part) for part in fields)]
     if not tests:
         return None
     return lambda item: all(test(item) for test in tests)
 
 
-def _label_tests(selector: str) -> list[Predicate]:
-    return [_label_test(part.strip()) for part in _REQUIREMENT.findall(selector)]
-
-
 def _label_test(text: str) -> Predicate:
-    if match := _IN_SET.fullmatch(text):
-        key, values = match["key"], {value.strip() for value in match["values"].split(",")}
-        if match["how"] == "in":
-            return lambda item: item.labels.get(key) in values
-        return lambda item: item.labels.get(key) not in values
     if match := _EQUALITY.fullmatch(text):
-        key, value = match["key"], match["value"]
-        if match["how"] == "!=":
-            return lambda item: item.labels.get(key) != value
-        return lambda item: item.labels.get(key) == value
+        key, value, equal = match["key"], match["value"], match["how"] != "!="
+        return lambda item: (item.labels.get(key) == value) is equal
     if match := _PRESENCE.fullmatch(text):
         key, absent = match["key"], bool(match["absent"])
         return lambda item: (key in item.labels) is not absent
-    raise bad_request(f'unable to parse requirement: "{text}" is not key, !key, key=value, key!=value, key in (...)')
+    raise bad_request(f'unable to parse requirement: "{text}" is not key, !key, key=value or key!=value')
 
 
-def _field_tests(resource: Resource, selector: str) -> list[Predicate]:
-    tests: list[Predicate] = []
-    for part in filter(None, selector.split(",")):
-        match = _EQUALITY.fullmatch(part.strip())
-        if not match:
-            raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")
-        tests.append(_field_test(resource, match["key"], match["value"], equal=match["how"] != "!="))
-    return tests
-
-
-def _field_test(resource: Resource, path: str, value: str, *, equal: bool) -> Predicate:
+def _field_test(resource: Resource, text: str) -> Predicate:
+    match = _EQUALITY.fullmatch(text)
+    if not match:
+        raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+    path, expected, equal = match["key"], match["value"], match["how"] != "!="
     if path == "metadata.name":
-        return lambda item: (item.key[1] == value) is equal
-    if path == "metadata.namespace":
-        return lambda item: (item.key[0] == value) is equal
-    first, dot, rest = path.partition(".")
-    path = resource.renamed.get(first, first) + dot + rest
+        return lambda item: (item.key[1] == expected) is equal
     if path not in resource.selectable:
         raise bad_request(f"field label not supported: {path}")
     names = path.split(".")
 
     def test(item: Stored) -> bool:
-        found: Any = item.decode()
+        value: Any = item.decode()
         for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        text = str(found).lower() if isinstance(found, bool) else str(found or "")
-        return (text == value) is equal
+            value = value.get(name) if isinstance(value, dict) else None
+        text = str(value).lower() if isinstance(value, bool) else str(value or "")
+        return (text == expected) is equal
 
     return test
 
@@ -105,17 +82,14 @@ def _field_test(resource: Resource, path: str, value: str, *, equal: bool) -> Pr
 def list_objects(store: Store, request: Request, route: Route, view: View) -> Response:
     """Answer a list: a page of it, a selection, or an older version."""
     limit = request.number("limit")
-    token = request.query.get("continue", "")
-    if token:
-        revision, start = _open_token(token)
-        try:
-            revision, items = store.snapshot(route.resource.storage, revision)
-        except StatusError:
-            raise expired(_EXPIRED_TOKEN) from None
-        items = [item for item in items if item.key > start]
-    else:
-        store.check_reached(request.number("resourceVersion"))
-        revision, items = store.snapshot(route.resource.storage)
+    revision, start = _open_token(request.query.get("continue", ""))
+    try:
+        current, items = store.snapshot(route.resource.storage, revision)
+    except StatusError:
+        raise expired(_EXPIRED_TOKEN) from None
+    # Later pages show what is there now under the first one's version: a watch from it repeats what changed meanwhile.
+    revision = revision or current
+    items = [item for item in items if item.key > start]
     if route.namespace:
         items = [item for item in items if item.key[0] == route.namespace]
     selects = predicate(route.resource, request.query)
@@ -131,7 +105,7 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     return Response(200, view.many(route.resource, items, metadata))
 
 
-def open_watch(store: Store, request: Request, route: Route, view: View, *, bookmark_interval: float) -> Response:
+def open_watch(store: Store, request: Request, route: Route, view: View) -> Response:
     """Answer a watch; a version that is too old becomes an ERROR event under HTTP 200."""
     initial_events = request.flag("sendInitialEvents")
     query = {**request.query, "fieldSelector": f"metadata.name={route.name}"} if route.name else request.query
@@ -142,14 +116,11 @@ def open_watch(store: Store, request: Request, route: Route, view: View, *, book
         namespace=route.namespace,
         initial_events=initial_events,
         bookmarks=request.flag("allowWatchBookmarks"),
-        bookmark_interval=bookmark_interval,
         timeout=request.number("timeoutSeconds") or _MAX_WATCH,
     )
     revision = request.number("resourceVersion")
     storage = route.resource.storage
     with store.lock:
-        if initial_events:
-            store.check_reached(revision)
         if initial_events or not revision:
             revision, initial = store.snapshot(storage)
             return _stream(_events(store, wanted, store.position(storage, revision), initial, revision))
@@ -169,6 +140,8 @@ def _seal_token(revision: int, last: tuple[str, str]) -> str:
 
 
 def _open_token(token: str) -> tuple[int, tuple[str, str]]:
+    if not token:
+        return 0, ("", "")
     try:
         content = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         namespace, name = content["start"]
@@ -190,7 +163,6 @@ class _Watch:
     namespace: str = ""
     initial_events: bool = False
     bookmarks: bool = False
-    bookmark_interval: float = 60.0
     timeout: float = _MAX_WATCH
 
     def sees(self, item: Stored | None) -> bool:
@@ -203,11 +175,9 @@ class _Watch:
         """Write one event."""
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.view.one(self.resource, item))
 
-    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        """Write a bookmark: nothing up to `revision` is missing."""
-        metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
-        if initial_end:
-            metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}
+    def initial_end(self, revision: int) -> bytes:
+        """Write the bookmark after the objects that were there."""
+        metadata = {"resourceVersion": str(revision), "annotations": {_INITIAL_EVENTS_END: "true"}}
         return b'{"type":"BOOKMARK","object":%s}\n' % self.view.bookmark(self.resource, metadata)
 
     def event(self, change: Change) -> bytes:
@@ -235,35 +205,21 @@ def _events(
     if initial is not None:
         yield from _chunks(watch.line("ADDED", item) for item in initial if watch.sees(item))
         if watch.bookmarks and watch.initial_events:
-            yield watch.bookmark(revision, initial_end=True)
-    next_bookmark = _next_bookmark(watch, end)
+            yield watch.initial_end(revision)
     while (now := time.monotonic()) < end:
         try:
             with changed:
                 changes = store.changes_from(storage, position)
                 if not changes:
-                    changed.wait(min(_IDLE, end - now, max(next_bookmark - now, 0.0)))
+                    changed.wait(min(_IDLE, end - now))
                     changes = store.changes_from(storage, position)
-                revision = store.revision
         except StatusError as error:
             yield msgspec.json.encode({"type": "ERROR", "object": error.status}) + b"\n"
             return
         position += len(changes)
         yield from _chunks(watch.event(change) for change in changes)
-        if time.monotonic() >= next_bookmark:
-            next_bookmark = _next_bookmark(watch, end)
-            if watch.bookmarks:
-                yield watch.bookmark(revision)
-        elif not changes:
+        if not changes:
             yield b""
-
-
-def _next_bookmark(watch: _Watch, end: float) -> float:
-    """Return when the next bookmark is due; never again once the last one before the end is sent."""
-    now = time.monotonic()
-    last = end - _BEFORE_END
-    due = min(now + watch.bookmark_interval, last)
-    return due if due > now else float("inf")
 
 
 def _chunks(lines: Iterator[bytes]) -> Iterator[bytes]:

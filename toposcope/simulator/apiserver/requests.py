@@ -146,14 +146,6 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def too_new(asked: int, current: int) -> StatusError:
-    """504: the resourceVersion asked for has not happened yet."""
-    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    details = {"causes": causes, "retryAfterSeconds": 1}
-    return StatusError(504, "Timeout", message, details=details, headers={"Retry-After": "1"})
-
-
 def _details(resource: Resource, name: str) -> Object:
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {key: value for key, value in details.items() if value}

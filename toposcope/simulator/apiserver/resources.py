@@ -70,9 +70,6 @@ class Resource:
     # What an object of this kind has at least.
     zero: Mapping[str, Any] = field(default_factory=dict)
     selectable: tuple[str, ...] = ()
-    # Two API groups can show the same objects: then the storage has one name, and fields are renamed.
-    stored_as: str = ""
-    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def group_version(self) -> str:
@@ -82,7 +79,7 @@ class Resource:
     @cached_property
     def storage(self) -> str:
         """Name of the collection that holds the objects, the same for all versions: `leases.coordination.k8s.io`."""
-        return self.stored_as or (f"{self.plural}.{self.group}" if self.group else self.plural)
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
     def type_prefix(self) -> bytes:
@@ -95,20 +92,6 @@ class Resource:
         return f"/apis/{self.group_version}" if self.group else f"/api/{self.version}"
 
 
-_POD_FIELDS = ("spec.nodeName", "spec.schedulerName", "status.phase")
-_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_EVENT_FIELDS = ("type", "reason", "source", "reportingComponent", *(f"involvedObject.{name}" for name in _INVOLVED))
-_NEW_EVENT_NAMES = {
-    "regarding": "involvedObject",
-    "note": "message",
-    "reportingController": "reportingComponent",
-    "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-}
-
-
 def _built_in(group: str, plural: str, kind: str, short: str = "", **rest: Any) -> Resource:
     """Describe a built-in kind, whose only version is v1."""
     lists = {name: _keyed("type") for name in ("addresses", "conditions")}
@@ -119,10 +102,13 @@ def _built_in(group: str, plural: str, kind: str, short: str = "", **rest: Any) 
 CRDS = _built_in(
     "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", "crd crds", status=True
 )
-_EVENT = {"namespaced": True, "selectable": _EVENT_FIELDS}
 _BUILT_IN = (
     _built_in(
-        "", "nodes", "Node", "no", status=True, zero={"spec": {}, "status": {}}, selectable=("spec.unschedulable",)
+        *("", "nodes", "Node", "no"),
+        status=True,
+        zero={"spec": {}, "status": {}},
+        selectable=("spec.unschedulable",),
+        columns=(Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'), AGE),
     ),
     _built_in("", "namespaces", "Namespace", "ns", status=True, zero={"status": {"phase": "Active"}}),
     _built_in(
@@ -130,13 +116,16 @@ _BUILT_IN = (
         namespaced=True,
         status=True,
         zero={"spec": {}, "status": {"phase": "Pending"}},
-        selectable=_POD_FIELDS,
+        selectable=("spec.nodeName", "spec.schedulerName", "status.phase"),
     ),
     _built_in("", "services", "Service", "svc", namespaced=True, status=True),
     _built_in("", "configmaps", "ConfigMap", "cm", namespaced=True),
     _built_in("", "serviceaccounts", "ServiceAccount", "sa", namespaced=True),
-    _built_in("", "events", "Event", "ev", **_EVENT),
-    _built_in("events.k8s.io", "events", "Event", "ev", stored_as="events", renamed=_NEW_EVENT_NAMES, **_EVENT),
+    _built_in(
+        *("events.k8s.io", "events", "Event", "ev"),
+        namespaced=True,
+        columns=tuple(Column(name.title(), "string", f".{name}") for name in ("type", "reason", "note")),
+    ),
     _built_in(
         *("coordination.k8s.io", "leases", "Lease"),
         namespaced=True,
@@ -170,20 +159,6 @@ def complete_crd(crd: Object, now: str) -> None:
     )
     stored = [version["name"] for version in spec["versions"] if version.get("storage")]
     crd["status"] |= {"acceptedNames": names, "storedVersions": stored}
-
-
-def crd_problems(crd: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and problem of what would keep a definition from being served."""
-    spec = crd.get("spec") or {}
-    names = spec.get("names") or {}
-    for path, value in (
-        *((f"spec.{name}", spec.get(name)) for name in ("group", "scope", "versions")),
-        *((f"spec.names.{name}", names.get(name)) for name in ("plural", "kind")),
-    ):
-        if not value:
-            yield path, "Required value"
-    if crd["metadata"].get("name") != f"{names.get('plural')}.{spec.get('group')}":
-        yield "metadata.name", 'Invalid value: must be spec.names.plural+"."+spec.group'
 
 
 def crd_resources(crd: Mapping[str, Any]) -> Iterator[Resource]:

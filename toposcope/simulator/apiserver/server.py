@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingTCPServer
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -129,8 +128,7 @@ class _DisconnectedError(ToposcopeError):
 class EmbeddedApiServer:
     """One API server in this process; a context manager that stops it and closes its connections.
 
-    `history` is how many changes of each resource stay available to watches, `bookmark_interval` is in seconds, and
-    `clock` gives the time that objects carry.
+    `history` is how many changes of each resource stay available to watches; `clock` gives the time that objects carry.
     """
 
     def __init__(
@@ -139,12 +137,11 @@ class EmbeddedApiServer:
         tls: Tls | None = None,
         *,
         history: int = 10_000,
-        bookmark_interval: float = 60.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = Store(history)
         self.faults = Faults(self.store)
-        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()), bookmark_interval=bookmark_interval)
+        self.api = Api(self.store, clock=clock, new_uid=lambda: str(uuid.uuid4()))
         self._tls = tls
         self._http = _HttpServer(port, self.api, self.faults, tls)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
@@ -196,9 +193,7 @@ class EmbeddedApiServer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
 

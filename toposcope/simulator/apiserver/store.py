@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toposcope.simulator.apiserver.requests import expired, too_new
+from toposcope.simulator.apiserver.requests import expired
 
 Key = tuple[str, str]  # namespace ("" for cluster scope), name
 
@@ -156,28 +156,15 @@ class Store:
                 collection.compacted = self.revision
             self.wake_watches()
 
-    def snapshot(self, storage: str, revision: int | None = None) -> tuple[int, list[Stored]]:
-        """Return a revision and the objects it had, in key order.
-
-        None means now. Raises `StatusError`: 410 for a forgotten revision, 504 for one of the future.
-        """
+    def snapshot(self, storage: str, since: int = 0) -> tuple[int, list[Stored]]:
+        """Return the revision and all objects by key; raises `StatusError` (410) if changes after `since` are lost."""
         with self.lock:
             collection = self.collection(storage)
+            if since and since < collection.compacted:
+                raise expired(f"The provided resource version is too old: {since} ({collection.compacted})")
             if collection.ordered is None:
                 collection.ordered = [item for _, item in sorted(collection.objects.items())]
-            if revision is None or revision == self.revision:
-                return self.revision, collection.ordered
-            self.check_reached(revision)
-            if revision < collection.compacted:
-                raise expired(f"The provided resource version is too old: {revision} ({collection.compacted})")
-            if not collection.changes or collection.changes[-1].revision <= revision:
-                return revision, collection.ordered
-            return revision, _as_of(collection, revision)
-
-    def check_reached(self, revision: int) -> None:
-        """Raise `StatusError` (504) for a revision that has not happened yet."""
-        if revision > self.revision:
-            raise too_new(revision, self.revision)
+            return self.revision, collection.ordered
 
     def position(self, storage: str, revision: int) -> int:
         """Where the changes after `revision` begin; raises `StatusError` (410) when they are forgotten."""
@@ -195,16 +182,3 @@ class Store:
             if position < collection.start:
                 raise expired("too old resource version: the watch fell behind the history kept")
             return collection.changes[position - collection.start :]
-
-
-def _as_of(collection: Collection, revision: int) -> list[Stored]:
-    """Undo the changes after a revision."""
-    objects = dict(collection.objects)
-    for change in reversed(collection.changes):
-        if change.revision <= revision:
-            break
-        if change.before is None:
-            del objects[change.last.key]
-        else:
-            objects[change.last.key] = change.before
-    return [item for _, item in sorted(objects.items())]

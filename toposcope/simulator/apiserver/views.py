@@ -1,7 +1,7 @@
 """The forms in which clients ask for objects: whole, metadata only, or as a table for people."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -58,7 +58,7 @@ class View:
             return b"".join(self.many(resource, [item], {"resourceVersion": str(item.revision)}))
         if self.form == "metadata":
             return _metadata_of(item)
-        return msgspec.json.encode(typed(resource, item)) if resource.renamed else resource.type_prefix + item.body
+        return resource.type_prefix + item.body
 
     def many(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Iterator[bytes]:
         """Write a list in pieces; as on the real server, items of built-in kinds do not carry their type."""
@@ -71,12 +71,8 @@ class View:
         head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
         yield head[:-1] + b',"items":['
         for index, item in enumerate(items):
-            if self.form == "metadata" or resource.custom:
-                body = self.one(resource, item)
-            elif resource.renamed:
-                body = msgspec.json.encode(_renamed(resource, item.decode()))
-            else:
-                body = b"{" + item.body
+            typed = self.form == "metadata" or resource.custom
+            body = self.one(resource, item) if typed else b"{" + item.body
             yield b"," + body if index else body
         yield b"]}"
 
@@ -89,11 +85,10 @@ class View:
         return resource.type_prefix + msgspec.json.encode({"metadata": metadata, **resource.zero})[1:]
 
     def _table(self, resource: Resource, items: Sequence[Stored], metadata: Mapping[str, Any]) -> Object:
-        columns, cells = _SPECIAL.get(resource.storage) or ((NAME, *resource.columns), None)
+        columns = (NAME, *resource.columns)
         rows = []
         for item in items:
-            obj = item.decode()
-            row = cells(obj, self.now) if cells else [_cell(column, obj, self.now) for column in columns]
+            row = [_cell(column, item.decode(), self.now) for column in columns]
             rows.append({"cells": row, "object": msgspec.Raw(_metadata_of(item))})
         definitions = [
             {"name": c.name, "type": c.type, "format": "name" if c is NAME else "", "priority": int(c.wide)}
@@ -103,47 +98,32 @@ class View:
         return {**head, "columnDefinitions": definitions, "rows": rows}
 
 
-def typed(resource: Resource, item: Stored) -> Object:
-    """Return the object as a dict with its type."""
-    return {"kind": resource.kind, "apiVersion": resource.group_version, **_renamed(resource, item.decode())}
-
-
-def _renamed(resource: Resource, obj: Object) -> Object:
-    """Give fields the names they have in this API group."""
-    names = {stored: shown for shown, stored in resource.renamed.items()}
-    return {names.get(key, key): value for key, value in obj.items()}
-
-
 def _metadata_of(item: Stored) -> bytes:
     return _METADATA + bytes(_metadata_decoder.decode(b"{" + item.body).metadata) + b"}"
 
 
-# Cells of `kubectl get`
-
-
 def _cell(column: Column, obj: Object, now: datetime) -> Any:
-    found = _find(obj, column.path)
-    if not found:
+    """What `kubectl get` shows in a column."""
+    value = next(iter(_values(obj, column.path)), None)
+    if value is None:
         return None
-    if column.type == "date":
-        return _age(found[0], now)
-    return str(found[0]) if column.type == "string" else found[0]
+    return _age(value, now) if column.type == "date" else str(value) if column.type == "string" else value
 
 
-def _find(obj: Any, path: str) -> list[Any]:
+def _values(obj: Any, path: str) -> list[Any]:
     """Values at a JSONPath (fields, indexes, equality filters); empty when there are none."""
-    found = [obj]
+    values = [obj]
     for step in _STEP.finditer(path):
         name = step["field"] or step["quoted"]
         if name:
-            found = [item[name] for item in found if isinstance(item, dict) and item.get(name) is not None]
+            values = [item[name] for item in values if isinstance(item, dict) and item.get(name) is not None]
             continue
-        items = [item for listed in found if isinstance(listed, list) for item in listed]
+        items = [item for listed in values if isinstance(listed, list) for item in listed]
         if step["key"]:
-            found = [item for item in items if step["value"] in _find(item, f".{step['key']}")]
+            values = [item for item in items if step["value"] in _values(item, f".{step['key']}")]
         else:
-            found = items if step["index"] == "*" else items[int(step["index"]) :][:1]
-    return found
+            values = items if step["index"] == "*" else items[int(step["index"]) :][:1]
+    return values
 
 
 def _age(timestamp: str, now: datetime) -> str:
@@ -156,48 +136,3 @@ def _age(timestamp: str, now: datetime) -> str:
             fraction = rest // smaller_size
             return f"{count}{unit}{fraction}{smaller}" if fraction and count < _DETAILED[unit] else f"{count}{unit}"
     return f"{seconds}s"
-
-
-def _node_cells(obj: Object, now: datetime) -> list[Any]:
-    ready = _find(obj, '.status.conditions[?(@.type=="Ready")].status')
-    state = "Unknown" if not ready else "Ready" if ready[0] == "True" else "NotReady"
-    if _find(obj, ".spec.unschedulable") == [True]:
-        state += ",SchedulingDisabled"
-    prefix = "node-role.kubernetes.io/"
-    roles = sorted(key.removeprefix(prefix) for key in obj["metadata"].get("labels") or {} if key.startswith(prefix))
-    info = obj.get("status", {}).get("nodeInfo", {})
-    addresses = {item.get("type"): item.get("address") for item in _find(obj, ".status.addresses[*]")}
-    return [
-        *(obj["metadata"]["name"], state, ",".join(roles) or "<none>"),
-        *(_age(obj["metadata"]["creationTimestamp"], now), info.get("kubeletVersion", "")),
-        *(addresses.get(kind) or "<none>" for kind in ("InternalIP", "ExternalIP")),
-        *(info.get(name) or "<unknown>" for name in ("osImage", "kernelVersion", "containerRuntimeVersion")),
-    ]
-
-
-def _event_cells(obj: Object, now: datetime) -> list[Any]:
-    involved, series = obj.get("involvedObject", {}), obj.get("series") or {}
-    first = obj.get("firstTimestamp") or obj.get("eventTime")
-    last = series.get("lastObservedTime") or obj.get("lastTimestamp") or first
-    return [
-        *(_age(last, now) if last else "<unknown>", obj.get("type", ""), obj.get("reason", "")),
-        *(f"{involved.get('kind', '').lower()}/{involved.get('name', '')}", obj.get("reportingComponent", "")),
-        *(obj.get("message", "").strip(), series.get("count") or obj.get("count") or 1, obj["metadata"]["name"]),
-    ]
-
-
-def _plain(names: str) -> tuple[Column, ...]:
-    """Columns whose cells are computed; a leading `+` marks one for `-o wide`."""
-    return tuple(
-        NAME if name == "Name" else Column(name.lstrip("+"), "string", "", wide=name.startswith("+"))
-        for name in names.split(",")
-    )
-
-
-_SPECIAL: dict[str, tuple[tuple[Column, ...], Callable[[Object, datetime], list[Any]]]] = {
-    "nodes": (
-        _plain("Name,Status,Roles,Age,Version,+Internal-IP,+External-IP,+OS-Image,+Kernel-Version,+Container-Runtime"),
-        _node_cells,
-    ),
-    "events": (_plain("Last Seen,Type,Reason,Object,+Source,Message,+Count,+Name"), _event_cells),
-}
