@@ -18,13 +18,17 @@ PROBLEMS = """\
   error: spec.template.topologyConstraint.pack.required (line 6): topology domain 'rak' does not exist in cluster topology [zone block rack nvlink-domain host]
     did you mean 'rack'?
   note: room is not checked before the levels are right
+  note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
 {file}, document 2, line 12: podcliqueset/huge -n ml (Grove, topology cluster)
   cannot fit: huge needs 80 GPUs in one nvlink-domain, largest has 72 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
+  note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
 {file}, document 3, line 24: podcliqueset/large -n ml (Grove, topology cluster)
   does not fit now: large needs 72 GPUs in one nvlink-domain, largest has 64 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
     would fit if 2 nodes of 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 were drained of train/busy-1, train/busy-2: gb200-01, gb200-02
+  note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
 {file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
+  note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
 4 workloads checked, 1 error, 2 without room, 1 object of other kinds skipped (ConfigMap)
 """  # noqa: E501 - as it is printed
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tests.snapshot.clusters import snapshot, view
-from toposcope.snapshot.model import NodeView, Published
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.ui import protocol
 from toposcope.ui.broadcaster import Broadcaster, Event
 from toposcope.ui.bundle import Bundle
@@ -79,8 +79,8 @@ class Nodes:
             raise self.broken
         return self.full.get(name)
 
-    def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        return (), ()
+    def published(self) -> Snapshot:
+        return Snapshot("test", None, (), None)
 
 
 @dataclass

@@ -146,7 +146,7 @@ def test_one_check_runs_at_a_time(server: Served) -> None:
     def slow() -> Any:
         begun.set()
         assert finish.wait(20)
-        return (), ()
+        return server.facts.snapshot()
 
     checks = Checks(server.facts.snapshot, slow)
     first = threading.Thread(target=checks.check, args=("", (), None))
@@ -165,7 +165,7 @@ def test_an_endless_check_is_stopped_and_the_next_one_runs(server: Served, monke
             with contextlib.suppress(Exception):  # code that catches every Exception must be stopped too
                 sum(range(1000))
 
-    checks = Checks(server.facts.snapshot, lambda: ((), ()), 0.05)
+    checks = Checks(server.facts.snapshot, server.facts.snapshot, 0.05)
     with monkeypatch.context() as patch:
         patch.setattr("toposcope.ui.checking._checked", endless)
         with pytest.raises(CheckTimeoutError):

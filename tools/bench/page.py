@@ -23,7 +23,7 @@ from toposcope.api.cluster_topology import read
 from toposcope.api.label_keys import STATE
 from toposcope.simulator.cluster import large_cluster
 from toposcope.snapshot.decode import Decoder
-from toposcope.snapshot.model import NodeView, PodView
+from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.ui.broadcaster import Broadcaster
 from toposcope.ui.bundle import Bundle
 from toposcope.ui.facts import Facts
@@ -169,8 +169,8 @@ class _Nothing:
     def node(self, _name: str) -> FullNode | None:
         return None
 
-    def published(self) -> tuple[tuple[()], tuple[()]]:
-        return (), ()
+    def published(self) -> Snapshot:
+        return Snapshot("test", None, (), None)
 
 
 def _made(nodes: int, sick: bool, most: int) -> list[NodeView]:

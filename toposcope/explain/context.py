@@ -12,9 +12,8 @@ from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.features import Kind, Object, Ref, conditions
 from toposcope.integrations.kubernetes.workload import PODS_ONLY
 from toposcope.placement.check import Checked, Checker
-from toposcope.placement.known_topologies import scope_of
 from toposcope.snapshot.model import NodeView, PodView, Published, Snapshot
-from toposcope.snapshot.scope import Scope, with_gpus
+from toposcope.snapshot.scope import Scope, select_scope, with_gpus
 from toposcope.topology.levels import Level
 
 _ENDED: Final = frozenset({"Complete", "Failed", "Completed", "Succeeded", "Finished"})
@@ -109,21 +108,14 @@ class Context:
 
     def levels(self, workload: Workload) -> tuple[Level, ...]:
         """All levels that count for a workload: those of its topology, else the labels that it names itself."""
-        scope = self.scope(workload)
-        if scope:
-            return scope.levels
-        published = next((resource for resource in self.snapshot.published if resource.name == workload.topology), None)
-        if published is None:
-            return workload.levels
-        # KAI and Kueue name no domains: the key is all there is to say.
-        named = {level.key: level for level in asked_levels(workload.groups)}
-        return tuple(
-            level if level.domain else named.get(level.key, Level(level.key, level.key)) for level in published.levels
-        )
+        topology = self.checker.topology(workload)
+        return topology.levels if topology else workload.levels
 
     def scope(self, workload: Workload) -> Scope | None:
         """The ClusterTopology that a workload asks for, with its nodes; None where none has that name."""
-        return scope_of(self.snapshot, workload.topology)
+        if all(topology.name != workload.topology for topology in self.snapshot.topologies):
+            return None
+        return select_scope(self.snapshot, workload.topology)
 
     def nodes(self, workload: Workload) -> tuple[NodeView, ...]:
         """The nodes that a workload could use."""

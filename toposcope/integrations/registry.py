@@ -4,14 +4,15 @@ A new system is a folder beside this file and its entries here.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND
 from toposcope.integrations.dynamo import workload as dynamo
-from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.document import Finding, kind_of
 from toposcope.integrations.framework.levels import TopologyLevels, UnreadableDocumentError, domain_topology
-from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.framework.system import ClusterFacts, Reading, ReadTopologies, System
 from toposcope.integrations.grove import topology as grove_topology
 from toposcope.integrations.grove import workload as grove
 from toposcope.integrations.jobset import api as jobset_api
@@ -28,6 +29,7 @@ from toposcope.integrations.osmo import pool as osmo_pool
 from toposcope.integrations.osmo import workload as osmo
 from toposcope.integrations.runai import topology as runai_topology
 from toposcope.integrations.runai import workload as runai
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 SYSTEMS: Final[tuple[System, ...]] = (
@@ -48,6 +50,9 @@ SYSTEMS: Final[tuple[System, ...]] = (
 )
 """In the order of their answers; several may read one document."""
 
+READS: Final = {system.name: system.reads for system in SYSTEMS if system.reads}
+"""By the name of a system: the kind of topology resource that it reads, as `spec.publish` names it."""
+
 EXCLUSIVE_POD_LABELS: Final = (jobset_api.JOB_KEY, lws_api.GROUP_KEY, lws_api.SUBGROUP_KEY)
 """Pods with one of these labels keep pods of other groups out of their domain."""
 
@@ -59,6 +64,7 @@ _KINDS: Final[Mapping[tuple[str, str], Callable[[Any, Catalogue], TopologyLevels
     ("kueue.x-k8s.io", "Topology"): kai_topology.read,
 }
 """Readers of topology resources by API group and kind."""
+_OPTIONS: Final = {(kind.group, kind.kind): kind.option for kind in PUBLISHED}
 _FIELDS: Final[Mapping[str, Callable[[Any, Catalogue], TopologyLevels]]] = {
     "topology_keys": lambda document, _: osmo_pool.read(document),
     "config": lambda document, _: grove_topology.read_values(document),
@@ -88,12 +94,13 @@ def read_topology(document: Any, catalogue: Catalogue = BUILT_IN) -> TopologyLev
 
 
 def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any]]) -> ClusterFacts:
-    """The same, with OSMO's pools and backends and Run:ai's network topologies that the documents configure.
+    """The same, with what the documents configure: topology resources, OSMO's pools and backends, Run:ai's topologies.
 
     A topology of the cluster takes precedence over a document of the same name; for the pods of a PodGroup the
     documents do.
     """
     pools, schedulers, topologies = dict(cluster.pools), dict(cluster.schedulers), dict(cluster.topologies)
+    read = dict(cluster.read)
     for document in documents:
         if osmo_pool.POOL.claims(document):
             pools.update((pool.name, pool) for pool in osmo_pool.pools_of(document))
@@ -101,8 +108,23 @@ def with_documents(cluster: ClusterFacts, documents: Collection[Mapping[str, Any
         elif runai_topology.NETWORK_TOPOLOGY.claims(document):
             topology = runai_topology.levels_of(document, cluster.domain_of)
             topologies.setdefault(topology.name, topology)
+            read = _with_topology(read, "kai", topology)  # Run:ai's scheduler is KAI, and reads what Run:ai makes of it
+        elif option := _OPTIONS.get(kind_of(document)):
+            with suppress(UnreadableDocumentError):
+                levels, aliases = read_topology(document), kai_topology.aliases_of(document)
+                topology = replace(levels, source=str(document["kind"]), aliases=aliases)
+                read = _with_topology(read, option, topology)
     pod_groups = {**cluster.pod_groups, **pod_group.members_of_documents(documents)}
-    return replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, pod_groups=pod_groups)
+    return replace(cluster, pools=pools, schedulers=schedulers, topologies=topologies, read=read, pod_groups=pod_groups)
+
+
+def _with_topology(
+    read: Mapping[str, ReadTopologies], option: str, topology: TopologyLevels
+) -> dict[str, ReadTopologies]:
+    known = read.get(option, ReadTopologies({}))
+    first, second = {topology.name: topology}, known.by_name
+    by_name = {**second, **first} if known.stand_in else {**first, **second}
+    return {**read, option: replace(known, by_name=by_name)}
 
 
 def readings(

@@ -1,20 +1,22 @@
 """A workload checked against a cluster: what is wrong with it, and whether it would fit."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Workload, simplified
 from toposcope.integrations.framework.document import Finding
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
-from toposcope.integrations.registry import readings, with_documents
+from toposcope.integrations.registry import READS, readings, with_documents
 from toposcope.placement.in_order import in_order
-from toposcope.placement.known_topologies import cluster_facts, members_of_pods, scope_of
+from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
 from toposcope.placement.verdict import Fittings, Kind, Offer, Remedy, Shortage, Verdict, fittings, judge, offers
 from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.topology.levels import Level
+from toposcope.topology.text import listing
 
 _ORDER: Final[tuple[Kind, ...]] = ("fits", "unclear", "full", "never")
 """The best answer first."""
@@ -53,7 +55,7 @@ class Checker:
         facts = cluster_facts(snapshot)
         facts = replace(facts, pod_groups={**facts.pod_groups, **members_of_pods(own)})
         self.known = with_documents(facts, list(documents))
-        self._places: dict[str | None, tuple[tuple[Level, ...], list[Node]]] = {}
+        self._nodes: dict[bool, list[Node]] = {}
 
     def check(self, document: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> tuple[Checked, ...]:
         """One result for each system that handles the document; empty when none does. Never raises."""
@@ -72,7 +74,17 @@ class Checker:
             another = self.verdict(stage)
             if another and (verdict is None or _ORDER.index(another.kind) > _ORDER.index(verdict.kind)):
                 reading, verdict = replace(reading, workload=stage), another
+        if reading.workload and (note := self._stand_in(reading.workload)):
+            reading = replace(reading, workload=replace(reading.workload, notes=(*reading.workload.notes, note)))
         return Checked(reading, verdict)
+
+    def _stand_in(self, workload: Workload) -> str:
+        """That the topology is not the scheduler's own, which is not known; empty where it is."""
+        read, topology = self.known.read.get(READS.get(workload.system, "")), self.topology(workload)
+        if read is None or not read.stand_in or topology is None or topology.source not in STAND_INS:
+            return ""
+        name = f" {topology.name}" if topology.source == OWN else ""
+        return f"{read.stand_in}: {topology.source}{name} stands in for what would be published"
 
     def verdict(self, workload: Workload | None) -> Verdict | None:
         """Whether it fits; None where nothing placeable is requested."""
@@ -80,10 +92,12 @@ class Checker:
             return None
         if not any(group.copies and group.total() for group in workload.groups):
             return None
-        levels, nodes = self._place(workload.topology)
+        levels, nodes = self._place(workload)
+        if lost := self._lost(workload, levels):
+            return Verdict("never", limitation=lost)
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
         if levels and workload.in_order:
-            verdict = in_order(verdict, workload.in_order, levels, list(nodes_of(self.snapshot)))
+            verdict = in_order(verdict, workload.in_order, levels, nodes)
         return replace(
             verdict, remedies=tuple(self._with_pods(remedy, verdict.shortage) for remedy in verdict.remedies)
         )
@@ -107,35 +121,51 @@ class Checker:
 
     def fittings(self, workload: Workload) -> Fittings | None:
         """The domains with room for one copy of the group that has to stay together; None where none has to."""
-        levels, nodes = self._place(workload.topology)
+        levels, nodes = self._place(workload)
         return fittings(workload.groups, levels or workload.levels, nodes, partial=not levels)
 
     def offers(self, workload: Workload, shortage: Shortage) -> tuple[Offer, ...]:
         """What each domain of the level at which the workload does not fit offers, the best one first."""
         if shortage.level is None:
             return ()
-        levels, nodes = self._place(workload.topology)
+        levels, nodes = self._place(workload)
         room = Room(levels or workload.levels, nodes, simplified(workload.groups), partial=not levels)
         return offers(room, shortage.group, shortage.level, shortage.resource)
 
-    def _place(self, name: str | None) -> tuple[tuple[Level, ...], list[Node]]:
-        """The levels and nodes of a topology; without one, no levels and all nodes."""
-        if name not in self._places:
-            scope = scope_of(self.snapshot, name)
-            known = self.known.topologies.get(name) if name else None
-            levels = scope.levels if scope else known.levels if known else ()
-            self._places[name] = levels, list(nodes_of(self.snapshot, scope.nodes if scope else None))
-        return self._places[name]
+    def topology(self, workload: Workload) -> TopologyLevels | None:
+        """The topology that the workload asks for, as its system reads it."""
+        return self.known.seen_by(READS.get(workload.system, "")).topologies.get(workload.topology or "")
+
+    def _place(self, workload: Workload) -> tuple[tuple[Level, ...], list[Node]]:
+        """The levels of the workload's topology, none without one, and the nodes that its scheduler looks at.
+
+        KAI and Kueue know nothing of a ClusterTopology's selector, and a placeholder is a value like any other to them.
+        """
+        topology, reads = self.topology(workload), workload.system in READS
+        if reads not in self._nodes:
+            self._nodes[reads] = list(nodes_of(self.snapshot, frozenset() if reads else None))
+        return topology.levels if topology else (), self._nodes[reads]
+
+    def _lost(self, workload: Workload, levels: Sequence[Level]) -> str:
+        """Which levels of the scheduler's own topology no node carries any more; empty where all are carried."""
+        lost = [level.key for level in levels if self.known.lacks_label(level.key)]
+        topology = self.topology(workload)
+        if not lost or topology is None:
+            return ""
+        return (
+            f"no node carries {listing(lost, len(lost))}, which {topology.source} {topology.name} has as a level, and "
+            f"{'Kueue' if workload.system == 'Kueue' else 'KAI'} leaves out every node that lacks a level"
+        )
 
 
 MAX_PODS: Final = 110
 """The kubelet's default, where a node does not say."""
 
 
-def nodes_of(snapshot: Snapshot, views: Iterable[NodeView] | None = None) -> Iterator[Node]:
-    """The nodes (by default all) with what is free on them; where pods are unknown, everything counts as free."""
-    unknown = snapshot.catalogue.placeholders
-    for view in snapshot.nodes if views is None else views:
+def nodes_of(snapshot: Snapshot, placeholders: frozenset[str] | None = None) -> Iterator[Node]:
+    """The nodes with what is free on them; where pods are unknown, everything counts as free."""
+    unknown = snapshot.catalogue.placeholders if placeholders is None else placeholders
+    for view in snapshot.nodes:
         total = view.allocatable if PODS in view.allocatable else {**view.allocatable, PODS: MAX_PODS}
         taken = snapshot.requested.get(view.name)
         free = {name: amount - taken.get(name, 0) for name, amount in total.items()} if taken else total

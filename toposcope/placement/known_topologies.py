@@ -1,57 +1,96 @@
 """What a snapshot says about topologies, as the readers need it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
+from toposcope.api.cluster_topology import KIND
 from toposcope.integrations.framework.constraints import PodGroupMember, PodGroupMembers, PodGroupName, Pods
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import node_filter_of
-from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod
+from toposcope.integrations.framework.system import ClusterFacts, ExclusivePod, ReadTopologies
 from toposcope.integrations.kai.api import GROUP_OF, SUB_GROUP_OF
 from toposcope.integrations.kai.topology import aliases_of
 from toposcope.integrations.registry import EXCLUSIVE_POD_LABELS
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.snapshot.model import PodView, Published, Snapshot
-from toposcope.snapshot.scope import Scope, select_scope
+from toposcope.snapshot.scope import select_scope
 from toposcope.topology.levels import Level
+
+OWN: Final = KIND
+INFERRED: Final = "the hierarchy of the nodes' labels"
+STAND_INS: Final = (OWN, INFERRED)
+"""Sources of levels that stand in for a scheduler's own."""
+_SYSTEMS: Final = {"grove": "Grove", "kai": "KAI", "kueue": "Kueue"}
+"""Who reads the kinds of topology resources, by their field in `spec.publish`."""
 
 
 def cluster_facts(snapshot: Snapshot) -> ClusterFacts:
     """ClusterTopologies, then what else schedulers have; without any, `cluster` with the levels that labels suggest."""
-    topologies = {
+    own = {
         topology.name: TopologyLevels(topology.name, select_scope(snapshot, topology.name).levels)
         for topology in snapshot.topologies
     }
-    for published in snapshot.published:
-        topology = topologies.setdefault(published.name, _published(snapshot, published))
-        topologies[published.name] = replace(topology, aliases=topology.aliases + aliases_of(published.document))
-    if not topologies:
-        inferred = select_scope(snapshot)
-        if inferred.levels:
-            topologies["cluster"] = TopologyLevels("cluster", inferred.levels, "labels of the nodes")
+    inferred = {} if own else _inferred(snapshot)
+    domain_of = dict(snapshot.catalogue.domain_of)
+    domain_of |= {level.key: level.domain for topology in own.values() for level in topology.levels}
+    read = {
+        option: _read_by(option, snapshot, own or inferred, lambda published: _published(published, domain_of, own))
+        for option in _SYSTEMS
+    }
+    known: dict[str, TopologyLevels] = {}
+    for system in read.values():
+        known |= {name: topology for name, topology in system.by_name.items() if not system.stand_in}
     labels = frozenset(key for places in {id(n.places): n.places for n in snapshot.nodes}.values() for key in places)
     return ClusterFacts(
-        topologies,
+        {**known, **own} or inferred,
         labels,
         _exclusive_pods(snapshot),
         pod_groups=members_of_pods(snapshot.pods or ()),
         domain_of=snapshot.catalogue.domain_of,
+        read=read,
     )
 
 
-def scope_of(snapshot: Snapshot, name: str | None) -> Scope | None:
-    """The nodes and levels of a ClusterTopology by its name; None where no ClusterTopology has it."""
-    if name is None or all(topology.name != name for topology in snapshot.topologies):
-        return None
-    return select_scope(snapshot, name)
+def _inferred(snapshot: Snapshot) -> dict[str, TopologyLevels]:
+    levels = select_scope(snapshot).levels
+    return {"cluster": TopologyLevels("cluster", levels, INFERRED)} if levels else {}
 
 
-def _published(snapshot: Snapshot, published: Published) -> TopologyLevels:
-    """KAI and Kueue name keys only: the domain is the catalogue's, else the key itself."""
-    domain_of = snapshot.catalogue.domain_of
+def _read_by(
+    option: str,
+    snapshot: Snapshot,
+    stand_ins: Mapping[str, TopologyLevels],
+    levels_of: Callable[[Published], TopologyLevels],
+) -> ReadTopologies:
+    """The topology resources of one system; where none is known and some may exist, what would be published."""
+    kinds = [kind for kind in PUBLISHED if kind.option == option]
+    of_kinds = {(kind.group, kind.kind) for kind in kinds}
+    resources = [one for one in snapshot.published if (one.api_version.rpartition("/")[0], one.kind) in of_kinds]
+    system, kind = _SYSTEMS[option], kinds[0]
+    if not resources and kind.name not in snapshot.served:
+        return ReadTopologies(stand_ins, f"which {kind.kind} {system} reads is not known")
+    by_name = {resource.name: levels_of(resource) for resource in reversed(resources)}
+    served = bool(resources) or any(snapshot.served.get(kind.name) for kind in kinds)
+    absent: dict[str, str] = {}
+    for topology in snapshot.topologies:
+        if topology.name not in by_name and served:
+            publish = topology.publish.get(option, "Auto")
+            why = f"is not published as {kind.name}; kubectl describe gtopo {topology.name} says why"
+            why = why if publish == "Auto" else f"sets spec.publish.{option}: {publish}; Auto writes the {kind.kind}"
+            absent[topology.name] = f"ClusterTopology {topology.name} {why}"
+    unserved = f"the cluster does not serve {kind.name}: is {system} installed?"
+    return ReadTopologies(by_name, absent={**absent, "": next(iter(absent.values()), "") if served else unserved})
+
+
+def _published(published: Published, domain_of: Mapping[str, str], own: Mapping[str, TopologyLevels]) -> TopologyLevels:
+    """KAI and Kueue name keys only: the domain is a ClusterTopology's or the catalogue's, else the key itself."""
+    if published.name in own:
+        domain_of = {**domain_of, **{level.key: level.domain for level in own[published.name].levels}}
     levels = tuple(Level(level.domain or domain_of.get(level.key, level.key), level.key) for level in published.levels)
-    return TopologyLevels(published.name, levels, published.kind)
+    return TopologyLevels(published.name, levels, published.kind, aliases_of(published.document))
 
 
 def _exclusive_pods(snapshot: Snapshot) -> dict[str, tuple[ExclusivePod, ...]]:

@@ -8,6 +8,7 @@ from typing import IO, Final
 import msgspec
 
 from toposcope.api.cluster_topology import GROUP, KIND, Topology
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.listing import UNREADABLE
 from toposcope.snapshot.decode import Decoder, KeepMatrix, degraded, paused_gc, published, topology_of
 from toposcope.snapshot.documents import STDIN, Document, TakeList, documents
@@ -16,15 +17,7 @@ from toposcope.snapshot.packed import is_packed, read_packed
 from toposcope.snapshot.problems import InputError, Meter, Place, Problem, Progress, silent
 from toposcope.topology.catalogue import BUILT_IN
 
-PUBLISHED: Final = frozenset(
-    {
-        ("grove.io", "ClusterTopologyBinding"),
-        ("grove.io", "ClusterTopology"),
-        ("kai.scheduler", "Topology"),
-        ("kueue.x-k8s.io", "Topology"),
-    }
-)
-"""Group and kind of the topology resources that schedulers read."""
+_PUBLISHED: Final = frozenset((kind.group, kind.kind) for kind in PUBLISHED)
 SAVE: Final = "kubectl get nodes,pods,clustertopologies.gpu.topology -A -o json > cluster.json"
 """The command that saves everything a snapshot is made of."""
 _REPORT_EVERY: Final = 500
@@ -95,7 +88,7 @@ class _Builder:
             elif kind == (GROUP, KIND):
                 topology = topology_of(document.read(dict))
                 self._topologies[topology.name] = topology
-            elif kind in PUBLISHED:
+            elif kind in _PUBLISHED:
                 self._add_published(published(document.api_version, document.kind, document.read))
         except (ValueError, msgspec.ValidationError) as error:
             raise document.bad(error) from error

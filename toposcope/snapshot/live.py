@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from toposcope.api.cluster_topology import API_VERSION, PATH, Topology
+from toposcope.integrations.watched import PUBLISHED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.errors import ApiError, KubeError, ResourceExpiredError, UnreachableError
 from toposcope.kube.listing import UNREADABLE
@@ -40,14 +41,6 @@ _UNFINISHED: Final = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Fa
 _PAGE: Final = 500
 _TRIES: Final = 3
 _FORBIDDEN: Final = 403
-
-_SERVED: Final = (
-    ("grove.io", ("v1alpha1",), "clustertopologybindings", "ClusterTopologyBinding"),
-    ("grove.io", ("v1alpha1",), "clustertopologies", "ClusterTopology"),
-    ("kai.scheduler", ("v1alpha1",), "topologies", "Topology"),
-    ("kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", "Topology"),
-)
-"""Group, versions with the preferred first, plural and kind of what schedulers read."""
 
 _T = TypeVar("_T")
 
@@ -87,11 +80,11 @@ def load_live(
     return _Reader(client, progress, wanted.keep_matrix).snapshot(source, now, wanted)
 
 
-def load_published(client: ApiClient) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-    """The topology resources of schedulers, and a warning for each kind that must not be listed. Raises KubeError."""
+def load_published(client: ApiClient, source: str) -> Snapshot:
+    """Only what schedulers read, with a warning for each kind that must not be listed. Raises KubeError."""
     reader = _Reader(client, silent, degraded)
     found = tuple(reader.published())
-    return found, tuple(reader.warnings)
+    return Snapshot(source, None, (), None, published=found, served=reader.served, warnings=tuple(reader.warnings))
 
 
 def load_topologies(client: ApiClient, source: str, now: datetime) -> Snapshot:
@@ -107,6 +100,7 @@ class _Reader:
         self._progress = progress
         self._decode = Decoder(keep_matrix)
         self.warnings: list[str] = []
+        self.served: dict[str, bool] = {}
 
     def snapshot(self, source: str, now: datetime, wanted: Wanted) -> Snapshot:
         with paused_gc():
@@ -121,6 +115,7 @@ class _Reader:
                 topologies=topologies,
                 pods=self._pods(wanted.node) if wanted.pods else None,
                 published=tuple(self.published()) if wanted.published else (),
+                served=self.served,
                 warnings=tuple(self.warnings),
             )
 
@@ -162,24 +157,25 @@ class _Reader:
 
     def published(self) -> Iterator[Published]:
         """The topology resources of all schedulers."""
-        for group, versions, plural, kind in _SERVED:
-            for version in versions:
-                api_version = f"{group}/{version}"
+        for kind in PUBLISHED:
+            for version in kind.versions:
+                api_version = f"{kind.group}/{version}"
 
-                def decode(raw: msgspec.Raw, of: str = api_version, kind: str = kind) -> Published:
+                def decode(raw: msgspec.Raw, of: str = api_version, kind: str = kind.kind) -> Published:
                     return published(of, kind, _reader(raw))
 
                 try:
-                    yield from self._list(f"{plural}.{group}", f"/apis/{api_version}/{plural}", {}, decode)
+                    yield from self._list(kind.name, f"/apis/{api_version}/{kind.plural}", {}, decode)
+                    self.served[kind.name] = True
                     break
                 except ApiError as error:
                     if error.status == _FORBIDDEN:
-                        self.warnings.append(
-                            forbidden(f"{plural}.{group}", "what its scheduler reads is unknown", error)
-                        )
+                        self.served.pop(kind.name, None)
+                        self.warnings.append(forbidden(kind.name, "what its scheduler reads is unknown", error))
                         break
                     if not error.not_found:
                         raise
+                    self.served[kind.name] = False
 
     def _list(self, what: str, path: str, query: Mapping[str, str], decode: Callable[[msgspec.Raw], _T]) -> list[_T]:
         """All objects of a collection; starts again if its page tokens expire. Raises KubeError."""

@@ -4,7 +4,7 @@ Repeated strings, label keys, resource lists and conditions are shared between o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -151,6 +151,9 @@ class Snapshot:
     """What could not be read, one sentence each with the fix."""
     catalogue: Catalogue = BUILT_IN
     """Which label carries which level: the built-in one, or an admin's."""
+    served: Mapping[str, bool] = field(default_factory=dict)
+    """Whether the cluster serves each kind of topology resource (`topologies.kai.scheduler`), of which `published` has
+    all; of the kinds that are not here more may exist."""
 
     @cached_property
     def requested(self) -> Mapping[str, Requests]:

@@ -91,6 +91,7 @@ class _Cluster(msgspec.Struct, frozen=True, array_like=True):
     allocatable: Column[dict[str, int]]
     conditions: Column[dict[str, str]]
     requested: Column[dict[str, int]]
+    served: dict[str, bool] = {}
 
 
 class _Pods(msgspec.Struct, frozen=True, array_like=True):
@@ -170,6 +171,7 @@ def _cluster(snapshot: Snapshot) -> _Cluster:
         keys=_column(keys_of[id(node.places)] for node in nodes),
         labels=labels,
         requested=_column(snapshot.requested.get(node.name, NOTHING) for node in nodes),
+        served=dict(snapshot.served),
         **fields,
     )
 
@@ -213,6 +215,7 @@ def read_packed(path: Path, keep_matrix: KeepMatrix) -> Snapshot:
             pods=pods,
             topologies=tuple(map(topology_of, cluster.topologies)),
             published=tuple(cluster.published),
+            served=cluster.served,
             warnings=tuple(cluster.warnings),
             catalogue=cluster.catalogue or BUILT_IN,
         )

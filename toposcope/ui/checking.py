@@ -18,7 +18,7 @@ from toposcope.placement.document import findings_of
 from toposcope.placement.sentences import advice, answer, reasoning, unit
 from toposcope.placement.verdict import Verdict
 from toposcope.snapshot.documents import Document, all_documents, kindless
-from toposcope.snapshot.model import Published, Snapshot
+from toposcope.snapshot.model import Snapshot
 from toposcope.snapshot.problems import InputError, Problem
 from toposcope.topology.text import plural
 from toposcope.ui import protocol
@@ -82,7 +82,7 @@ class Checks:
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
-        published: Callable[[], tuple[tuple[Published, ...], Sequence[str]]],
+        published: Callable[[], Snapshot],
         seconds: float = SECONDS,
     ) -> None:
         self._snapshot = snapshot
@@ -95,14 +95,14 @@ class Checks:
         if not self._lock.acquire(blocking=False):
             raise BusyError
         try:
-            published, warnings = self._published()
-            snapshot = replace(self._snapshot(), published=published)
+            read = self._published()
+            snapshot = replace(self._snapshot(), published=read.published, served=read.served)
             checks, problems = within(self._seconds, lambda: _checked(text, snapshot, views))
         except DeadlineError:
             raise CheckTimeoutError from None
         finally:
             self._lock.release()
-        return protocol.CheckAnswer(as_of, checks, problems, [*snapshot.warnings, *warnings])
+        return protocol.CheckAnswer(as_of, checks, problems, [*snapshot.warnings, *read.warnings])
 
 
 def _checked(text: str, snapshot: Snapshot, views: Sequence[View]) -> tuple[list[protocol.Check], list[str]]:

@@ -17,7 +17,7 @@ from toposcope.kube.reflector import EtcdRestores, Raw, Reflector, key
 from toposcope.kube.requests import NODES
 from toposcope.snapshot.decode import Decoder, topology_of
 from toposcope.snapshot.live import PODS, load_published
-from toposcope.snapshot.model import NodeView, PodView, Published
+from toposcope.snapshot.model import NodeView, PodView, Snapshot
 from toposcope.ui.facts import Facts
 from toposcope.ui.source import FullNode, cached_view, gpu_uuids, last_write
 
@@ -116,9 +116,9 @@ class LiveSource:
         managed = _WRITTEN.decode(raw).metadata.managed_fields
         return FullNode(Decoder(_keep_matrix).node(_reader(raw)), last_write(managed))
 
-    def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        """The schedulers' topology resources, and what of them cannot be read. Raises KubeError."""
-        return load_published(self._client)
+    def published(self) -> Snapshot:
+        """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
+        return load_published(self._client, self._client.server)
 
 
 class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -3,6 +3,7 @@
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -10,7 +11,7 @@ import msgspec
 
 from toposcope.kube.reflector import Stop
 from toposcope.snapshot.files import load_files
-from toposcope.snapshot.model import PodView, Published, Snapshot
+from toposcope.snapshot.model import PodView, Snapshot
 from toposcope.snapshot.problems import InputError
 from toposcope.topology.catalogue import BUILT_IN
 from toposcope.ui.facts import Facts
@@ -37,7 +38,7 @@ class SavedSource:
         self._stop: Stop = stop or self._end
         self._times: _Times = ()
         self._matrices: dict[str, bytes] = {}
-        self._published: tuple[Published, ...] = ()
+        self._published = Snapshot("", None, (), None)
 
     def start(self) -> None:
         """Read the files, then watch their modification times. Raises InputError when they cannot be read."""
@@ -57,9 +58,9 @@ class SavedSource:
         packed = self._matrices.get(name)
         return FullNode(msgspec.structs.replace(node, matrix=zlib.decompress(packed).decode()) if packed else node, "")
 
-    def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        """The schedulers' topology resources in the files."""
-        return self._published, ()
+    def published(self) -> Snapshot:
+        """What schedulers read, as far as it is in the files."""
+        return self._published
 
     def _follow(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):
@@ -83,7 +84,7 @@ class SavedSource:
         self._matrices = {
             node.name: zlib.compress(node.matrix.encode(errors="replace"), 1) for node in snapshot.nodes if node.matrix
         }
-        self._published = snapshot.published
+        self._published = replace(snapshot, nodes=(), pods=None, warnings=())
         fill(self._facts, snapshot)
         self._facts.mark_synced(_FILES)
 

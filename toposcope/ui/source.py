@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from toposcope.snapshot.model import NodeView, Published
+from toposcope.snapshot.model import NodeView, Snapshot
 from toposcope.topology.hardware import State
 
 AGENT: Final = "toposcope-agent"
@@ -38,8 +38,8 @@ class Source(Protocol):
     def node(self, name: str) -> FullNode | None:
         """One node; None where it does not exist. Raises KubeError."""
 
-    def published(self) -> tuple[tuple[Published, ...], tuple[str, ...]]:
-        """The schedulers' topology resources, and a sentence for each kind that cannot be read. Raises KubeError."""
+    def published(self) -> Snapshot:
+        """What schedulers read, with a warning for each kind that cannot be read. Raises KubeError."""
 
 
 class _Gpu(msgspec.Struct, frozen=True, gc=False):

@@ -81,7 +81,7 @@ def _check_topology(policy: Field, name: Field, cluster: ClusterFacts) -> None:
     topology = cluster.topologies.get(name.text() or "")
     if topology is None:
         text = "references a ClusterTopologyBinding resource that was not found"
-        name.error("dynamo/transfer-topology", text, did_you_mean(name.text() or "", cluster.topologies))
+        name.error("dynamo/transfer-topology", text, cluster.missing(name.text() or ""))
         return
     domain = policy / "domain"
     level = topology.by_domain(domain.text() or "")

@@ -101,7 +101,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(Workload("Dynamo", handle_of(root), (whole,), topology, placeable=not invalid, notes=notes))
 
 
-SYSTEM: Final = System("Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read)
+SYSTEM: Final = System("Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove")
 
 
 def _pathway(root: Field) -> Field:
@@ -137,7 +137,7 @@ def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, *, loo
 
 def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, *, look: bool) -> None:
     topology = name.text()
-    fix = did_you_mean(topology or "", cluster.topologies)
+    fix = cluster.missing(topology or "")
     if name.value is None:
         other = next((other for other in TOPOLOGY_NAMES if constraint / other), "")
         renamed = f"this version calls {other!r} {name.path.rpartition('.')[2]!r}"

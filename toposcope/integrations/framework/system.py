@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import PodGroupMembers, Workload
 from toposcope.integrations.framework.document import Field, Finding
-from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.topology.catalogue import BUILT_IN
 
 LEVELS_FIRST: Final = "room is not checked before the levels are right"
@@ -22,11 +22,22 @@ class ExclusivePod:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTopologies:
+    """The topology resources that one system reads."""
+
+    by_name: Mapping[str, TopologyLevels]
+    stand_in: str = ""
+    """What stands in for them where they are not known, and why; empty: these are the system's own, and all of them."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a topology that is not among them: why, and what to do; by the empty name: of any other."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
     topologies: Mapping[str, TopologyLevels] = field(default_factory=dict)
-    """By name."""
+    """By name. A system that reads topology resources gets these alone (`seen_by`), whatever ClusterTopologies say."""
     node_labels: frozenset[str] = frozenset()
     """Label keys that nodes carry, whether a topology has them or not; empty: not known."""
     exclusive_pods: Mapping[str, tuple[ExclusivePod, ...]] = field(default_factory=dict)
@@ -39,6 +50,24 @@ class ClusterFacts:
     """The pods of KAI's PodGroups."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
+    read: Mapping[str, ReadTopologies] = field(default_factory=dict)
+    """By the kind that is read, as `spec.publish` names it: `kueue`."""
+    reads: str = ""
+    """Which of them `topologies` are."""
+
+    def seen_by(self, reads: str) -> "ClusterFacts":
+        """The same for a system that reads one kind of topology resource."""
+        return replace(self, topologies=self.read[reads].by_name, reads=reads) if reads in self.read else self
+
+    @property
+    def knows_topologies(self) -> bool:
+        """Whether there is no topology but those of `topologies`."""
+        return self.reads in self.read and not self.read[self.reads].stand_in
+
+    def missing(self, name: str) -> str:
+        """What to do where a topology of this name is asked for that is not there."""
+        absent = self.read[self.reads].absent if self.reads in self.read else {}
+        return (name and absent.get(name)) or did_you_mean(name, self.topologies) or absent.get("", "")
 
     def occupied(self, pod_label: str, key: str, namespace: str | None = None) -> tuple[str, ...]:
         """The values of the node label `key` where pods with `pod_label` run, in one namespace or in all."""
@@ -86,11 +115,13 @@ class System:
 
     The last argument is the object as it is in the cluster, for rules about changes; None: not known, or a new one.
     """
+    reads: str = ""
+    """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
 
     def read(
         self, document: Mapping[str, Any], cluster: ClusterFacts, before: Mapping[str, Any] | None = None
     ) -> Reading:
         """What the document asks for and everything wrong with it, each finding once."""
         root = Field(document)
-        reading = self.reader(root, cluster, None if before is None else Field(before))
+        reading = self.reader(root, cluster.seen_by(self.reads), None if before is None else Field(before))
         return replace(reading, findings=tuple(dict.fromkeys(root.findings)))

@@ -41,7 +41,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(Workload("Grove", handle_of(root), (group,), name, placeable=not invalid, notes=notes))
 
 
-SYSTEM: Final = System("Grove", lambda document: kind_of(document) == POD_CLIQUE_SETS.key, _read)
+SYSTEM: Final = System("Grove", lambda document: kind_of(document) == POD_CLIQUE_SETS.key, _read, "grove")
 
 
 class _Tree:
@@ -162,7 +162,7 @@ def _topology(template: Field, cluster: ClusterFacts) -> tuple[str | None, Topol
     topology = cluster.topologies.get(first)
     if topology is None:
         text = f'ClusterTopologyBinding "{first}" not found'
-        named[0].error("grove/topology-exists", text, did_you_mean(first, cluster.topologies))
+        named[0].error("grove/topology-exists", text, cluster.missing(first))
     return first, topology
 
 

@@ -78,7 +78,7 @@ class Constraints:
         if topology is None:
             self._invalid = True
             text = f"Requested topology {name} does not exist"
-            written.topology.error("kai/topology-exists", text, did_you_mean(name, topologies))
+            written.topology.error("kai/topology-exists", text, self.cluster.missing(name))
             return NONE
         self._topologies[name] = None
         required = _level(written.owner, "required", written.required, topology)

@@ -49,7 +49,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
-SYSTEM: Final = System("KAI", lambda document: kind_of(document) == POD_GROUPS.key, _read)
+SYSTEM: Final = System("KAI", lambda document: kind_of(document) == POD_GROUPS.key, _read, "kai")
 
 
 class _Tree:

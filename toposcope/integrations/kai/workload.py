@@ -53,7 +53,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
-SYSTEM: Final = System("KAI", _claims, _read)
+SYSTEM: Final = System("KAI", _claims, _read, "kai")
 
 
 class _Tree:

@@ -9,7 +9,6 @@ from toposcope.integrations.framework.document import Field, kind_of, name_of
 from toposcope.integrations.framework.levels import (
     ExportError,
     TopologyLevels,
-    did_you_mean,
     exportable,
     topology_object,
 )
@@ -50,9 +49,9 @@ def _read_flavor(root: Field, cluster: ClusterFacts, before: Field | None) -> Re
             "at least one nodeLabel is required when topology is set",
             "set spec.nodeLabels to a label that the flavor's nodes carry",
         )
-    if topology and cluster.topologies and topology not in cluster.topologies:
+    if topology and topology not in cluster.topologies and (cluster.topologies or cluster.knows_topologies):
         text = f'there is no Topology "{topology}" for TAS flavor "{name_of(root)}"'
-        (spec / "topologyName").error("kueue/topology-exists", text, did_you_mean(topology, cluster.topologies))
+        (spec / "topologyName").error("kueue/topology-exists", text, cluster.missing(topology))
     return Reading()
 
 
@@ -66,4 +65,4 @@ def _check_flavor_unchanged(spec: Field, before: Field) -> None:
 
 
 TOPOLOGY: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, TOPOLOGIES.kind), _read)
-FLAVOR: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor)
+FLAVOR: Final = System("Kueue", lambda document: kind_of(document) == (GROUP, "ResourceFlavor"), _read_flavor, "kueue")

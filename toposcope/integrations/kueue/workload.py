@@ -52,7 +52,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return _reading(root, structure, requests, cluster, notes)
 
 
-SYSTEM: Final = System("Kueue", _claims, _read)
+SYSTEM: Final = System("Kueue", _claims, _read, "kueue")
 
 
 def _reading(
@@ -145,10 +145,11 @@ def _candidates(requests: list[Request], cluster: ClusterFacts, notes: list[str]
     """The topologies that have every level that is named, in the right order."""
     topologies = list(cluster.topologies.values())
     named = list(_levels(requests))
-    if not named:
-        return []
-    if not topologies:
-        notes.append("no topology is known: levels and room are not checked")
+    if not topologies or not named:
+        if named and cluster.knows_topologies:
+            text = "there is no Topology that a ResourceFlavor could name"
+            named[0][0].field.error("kueue/topology-exists", text, cluster.missing(""))
+        notes += ["no topology is known: levels and room are not checked"] * bool(named)
         return []
     missing = False
     for level, of_slices in named:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.integrations.framework.document import Field, kind_of
-from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
+from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, Structure, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai import workload as kai
@@ -58,7 +58,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     return Reading(workload)
 
 
-SYSTEM: Final = System("Run:ai", _claims, _read)
+SYSTEM: Final = System("Run:ai", _claims, _read, "kai")
 
 
 def _is_distributed(document: Mapping[str, Any], structure: Structure) -> bool:
@@ -77,7 +77,7 @@ def _topology(root: Field, cluster: ClusterFacts) -> TopologyLevels | None:
         topology = cluster.topologies.get(named.text() or "")
         if topology is None and not _asks(annotations):  # else KAI's rules say so
             text = f"Requested topology {named.value} does not exist"
-            named.error("runai/topology-exists", text, did_you_mean(str(named.value), cluster.topologies))
+            named.error("runai/topology-exists", text, cluster.missing(str(named.value)))
         return topology
     if len(cluster.topologies) > 1:
         named.advise(
