@@ -1,5 +1,6 @@
 """The page's server in the cluster: what it is made of, and what its token may and may not do."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,20 @@ from tests.manifests.support import (
     write_overlay,
 )
 from tests.support.api import NODES, ApiUnderTest, node, wait_until
+from toposcope.api.cluster_topology import HOME_NAMESPACE
+from toposcope.cli.catalogue import CONFIG_MAP, KEY, of_cluster
+from toposcope.kube.client import ApiClient
 from toposcope.kube.config import load
 from toposcope.ui.facts import Facts
 from toposcope.ui.live import EXPECTED, LiveSource
 from toposcope.ui.program import listening
 
 PODS = "/api/v1/pods"
+CONFIG_MAPS = f"{NAMESPACE}/configmaps"
+OWN_LEVELS = {
+    KEY: """{apiVersion: config.gpu.topology/v1alpha1, kind: ControllerConfig,
+  catalogue: {domains: [{name: hall, after: block, keys: [example.com/hall]}]}}"""
+}
 MAY = {
     ("", "nodes"): {"get", "list", "watch"},
     ("", "pods"): {"list", "watch"},
@@ -112,10 +121,17 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert api.request("POST", NODES, node("made"), token=token)[0] == 403
     assert api.request("DELETE", f"{TOPOLOGIES}/cluster", token=token)[0] == 403
 
-    # And it is enough for the program.
+    # And it is enough for the program, with an admin's own levels.
+    cluster = load(str(kubeconfig_with(api, token, tmp_path)))
+    with contextlib.closing(ApiClient(cluster)) as client:
+        for name in (CONFIG_MAP, "another"):
+            metadata = {"name": name, "namespace": HOME_NAMESPACE}
+            api.create(CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": OWN_LEVELS})
+        assert api.request("GET", f"{CONFIG_MAPS}/another", token=token)[0] == 403
+        assert "example.com/hall" in of_cluster(client).tracked
     api.create(NODES, node("seen"))
     facts = Facts("the real one", EXPECTED, lambda: None)
-    source = LiveSource(load(str(kubeconfig_with(api, token, tmp_path))), facts)
+    source = LiveSource(cluster, facts)
     source.start()
     wait_until(lambda: facts.complete, "everything was read")
     assert (facts.stale(), facts.warnings(), facts.pods_known) == (None, [], True)

@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from itertools import combinations
+from math import inf
 from typing import Final, NamedTuple, get_args
 
 import psutil
 from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from toposcope import __version__
 from toposcope.agent.describe import Description
@@ -67,7 +67,7 @@ def _activity(metrics: AgentMetrics) -> Iterator[Metric]:
     yield HistogramMetricFamily(
         f"{_PREFIX}probe_duration_seconds",
         "How long probes of the hardware took, failed ones included.",
-        buckets=[(floatToGoString(bound), count) for bound, count in durations.cumulative()],
+        buckets=[("+Inf" if bound == inf else str(float(bound)), count) for bound, count in durations.cumulative()],
         sum_value=durations.sum,
     )
     yield _counter(
