@@ -71,7 +71,30 @@ def test_one_pass_writes_a_status_that_the_crd_accepts(api: ApiUnderTest, contro
         ("host", 3, 3, 0, True),
     ]
     assert condition(api, "TopologyLevelsAvailable")["reason"] == "AllTopologyLevelsAvailable"
-    assert (condition(api, "Published")["status"], condition(api, "Published")["reason"]) == ("False", "NotServed")
+
+
+@pytest.mark.parametrize(
+    ("crd", "publish", "reason", "message"),
+    [
+        (None, {}, "NothingServed", "serves no resource of Grove, KAI or Kueue that spec.publish allows"),
+        ("kueue-topologies-v0.19", {"kueue": "Never"}, "NothingServed", "install one of them to have it published"),
+        (None, dict.fromkeys(("grove", "kai", "kueue"), "Never"), "PublishingOff", "Never for every target"),
+        ("kueue-topologies-v0.19", {"kueue": "DryRun"}, "DryRun", "nothing of this is written"),
+        ("kueue-topologies-v0.19", {}, "AllConditionsHold", "Levels are found, available and published"),
+    ],
+)
+def test_ready_says_whether_what_should_be_published_is(
+    api: ApiUnderTest, controller: Controller, crd: str | None, publish: dict[str, str], reason: str, message: str
+) -> None:
+    """A script can wait for Ready where no scheduler is installed yet."""
+    if crd:
+        upstream(api, crd)
+    make_nodes(api)
+    make_topology(api, publish=publish)
+    controller.once()
+    ready = condition(api, "Ready")
+    assert (ready["status"], ready["reason"]) == ("True", reason)
+    assert message in ready["message"]
 
 
 def test_a_level_that_goes_from_every_node_becomes_unavailable_and_comes_back(

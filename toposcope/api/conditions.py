@@ -16,6 +16,9 @@ FABRIC_HEALTHY: Final = "FabricHealthy"
 SELECTORS_DISJOINT: Final = "SelectorsDisjoint"
 READY: Final = "Ready"
 
+IN_SYNC: Final = "InSync"
+"""The reason of `Published` where all that should be published is."""
+
 ADVISORY: Final = frozenset({FABRIC_HEALTHY, SELECTORS_DISJOINT})
 """Conditions about the hardware and about other topologies: `Ready` leaves them out. In a large cluster some node is
 always degraded, and shared nodes may be intended."""
@@ -61,9 +64,17 @@ def stamped(
 
 
 def ready(conditions: Iterable[Condition]) -> Condition:
-    """The summary: ready if all conditions that are not advisory hold; else the messages of those that do not."""
+    """The summary: ready if all conditions that are not advisory hold; else the messages of those that do not.
+
+    Where there is nothing to publish, or publishing is off or a dry run, it is ready for that reason.
+    """
+    conditions = tuple(conditions)
     bad = [c for c in conditions if c.status != "True" and c.type not in ADVISORY]
     if not bad:
+        unpublished = next((c for c in conditions if c.type == PUBLISHED and c.reason != IN_SYNC), None)
+        if unpublished:
+            message = f"Levels are found and available. {unpublished.message}"
+            return Condition(READY, "True", unpublished.reason, message)
         return Condition(READY, "True", "AllConditionsHold", "Levels are found, available and published")
     worst = next((c for c in bad if c.status == "False"), bad[0])
     return Condition(READY, worst.status, worst.reason, "; ".join(f"{c.type}: {c.message}" for c in bad))

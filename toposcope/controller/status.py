@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
-from toposcope.api.conditions import PUBLISHED, Condition, ready, stamped
+from toposcope.api.conditions import IN_SYNC, PUBLISHED, Condition, ready, stamped
 from toposcope.controller.assess.assessment import Assessment
 from toposcope.controller.assess.diagnostics import Diagnostic
 from toposcope.controller.assess.health import MOST_FINDINGS, DegradedLevel, Health
@@ -78,8 +78,8 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
         return Condition(PUBLISHED, "True", "PublishingOff", "spec.publish says Never for every target")
     if anything_served:
         return Condition(PUBLISHED, "Unknown", "NoLevels", "There is no level to publish yet")
-    text = "This cluster serves no resource to publish; install Grove, KAI or Kueue, or set spec.publish to Never"
-    return Condition(PUBLISHED, "False", "NotServed", text)
+    text = "This cluster serves no resource of Grove, KAI or Kueue that spec.publish allows; install one of them"
+    return Condition(PUBLISHED, "True", "NothingServed", f"{text} to have it published")
 
 
 def _in_sync(published: Sequence[Published]) -> Condition:
@@ -88,7 +88,7 @@ def _in_sync(published: Sequence[Published]) -> Condition:
         text = "; ".join(f"{resource.handle} {resource.message.splitlines()[0].rstrip(':')}" for resource in dry_run)
         return Condition(PUBLISHED, "True", DRY_RUN, f"Dry run, nothing of this is written: {text}")
     names = ", ".join(resource.handle for resource in published)
-    return Condition(PUBLISHED, "True", "InSync", f"In sync: {names}")
+    return Condition(PUBLISHED, "True", IN_SYNC, f"In sync: {names}")
 
 
 def conditions_of(
