@@ -1,4 +1,4 @@
-"""What those are told who want to know how requests and watches go."""
+"""What observers of requests and watches are called with."""
 
 from collections.abc import Callable, Iterable
 

@@ -17,7 +17,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": "kube-system
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u2"}
 
 
-def told(
+def lost_rack(
     regarding: dict[str, str] = NODE, note: str = "rack is gone", instance: str = "controller-0", now: datetime = NOW
 ) -> Request:
     return event(regarding, "Warning", "TopologyLevelsUnavailable", note, "controller", instance, now)
@@ -93,7 +93,7 @@ def test_an_object_that_is_there_is_a_conflict(api: ApiUnderTest, clients: Calla
 def test_an_event_is_where_its_object_is(
     api: ApiUnderTest, clients: Callable[[], ApiClient], regarding: dict[str, str], namespace: str
 ) -> None:
-    made = clients().call(told(regarding))
+    made = clients().call(lost_rack(regarding))
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events/{made['metadata']['name']}"
     found = api.get(path)
     assert found["regarding"] == regarding
@@ -105,12 +105,12 @@ def test_an_event_is_where_its_object_is(
 
 def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> None:
     client = clients()
-    client.call(told())
+    client.call(lost_rack())
     with pytest.raises(ApiError) as caught:
-        client.call(told())
+        client.call(lost_rack())
     assert caught.value.conflict
-    client.call(told(note="another"))
-    client.call(told(now=NOW.replace(second=6)))
+    client.call(lost_rack(note="another"))
+    client.call(lost_rack(now=NOW.replace(second=6)))
     assert len(api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]) == 3
 
 
@@ -120,7 +120,7 @@ def test_the_same_event_is_told_once(api: ApiUnderTest, clients: Callable[[], Ap
     ids=["ascii", "two bytes", "odd", "four bytes", "lines", "nothing"],
 )
 def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient], note: str) -> None:
-    kept = clients().call(told(note=note)).get("note", "")
+    kept = clients().call(lost_rack(note=note)).get("note", "")
     assert note.startswith(kept)
     assert len(kept.encode()) <= 1024
     assert len(kept.encode()) > 1020 or kept == note
@@ -131,20 +131,20 @@ def test_notes_of_any_length(api: ApiUnderTest, clients: Callable[[], ApiClient]
     "name", ["n" * 253, "n" * 199 + "-" + "n" * 50, "n" * 199 + "." + "n" * 50, "n" * 197 + "---" + "n" * 50]
 )
 def test_long_names(api: ApiUnderTest, clients: Callable[[], ApiClient], name: str) -> None:
-    made = clients().call(told({**NODE, "name": name}, instance="i" * 500))
+    made = clients().call(lost_rack({**NODE, "name": name}, instance="i" * 500))
     assert made["regarding"]["name"] == name
     assert len(made["reportingInstance"]) == 128
     assert api.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
 
 
 def test_an_empty_namespace_is_no_namespace() -> None:
-    request = told({**NODE, "namespace": ""})
+    request = lost_rack({**NODE, "namespace": ""})
     assert request.path == "/apis/events.k8s.io/v1/namespaces/default/events"
     assert sent(request)["metadata"]["namespace"] == "default"
 
 
 def test_a_reporter_without_instance_is_its_own() -> None:
-    assert sent(told(instance=""))["reportingInstance"] == "controller"
+    assert sent(lost_rack(instance=""))["reportingInstance"] == "controller"
 
 
 def test_an_unserved_resource_is_not_found(clients: Callable[[], ApiClient]) -> None:

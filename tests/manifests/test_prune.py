@@ -142,9 +142,9 @@ def test_the_program_removes_everything_with_no_more_than_its_token(
     assert there
     capsys.readouterr()
     assert main(["uninstall", "--yes", "--kubeconfig", str(kubeconfig_with(api, token, tmp_path))]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     order = ("stopped daemonset", "stopped deployment", "deleted clustertopologybinding", "deleted cluster", "cleaned")
-    assert [said.index(word) for word in order] == sorted(said.index(word) for word in order), said
+    assert [output.index(word) for word in order] == sorted(output.index(word) for word in order), output
     assert api.get(AGENTS)["items"] == api.get(CONTROLLERS)["items"] == api.get(TOPOLOGIES)["items"] == []
     for path in PUBLISHED:
         assert [item["metadata"]["name"] for item in api.get(path)["items"]] == ["theirs"]

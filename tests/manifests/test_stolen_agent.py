@@ -65,7 +65,7 @@ class Cluster:
             self.reconciler.reconcile([read(self.api.get(f"{PATH}/cluster"))], nodes, NoWorkloads())
             self.time.seconds += GRACE + 1
 
-    def told(self) -> dict[str, Any]:
+    def published(self) -> dict[str, Any]:
         """What schedulers read."""
         objects = {path: found(self.api, f"{path}/cluster") for path in (BINDINGS, KUEUE)}
         return {path: item and (item["metadata"]["uid"], item["spec"]) for path, item in objects.items()}
@@ -102,14 +102,14 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
 
 def test_whatever_it_writes_others_are_told_the_same_of(cluster: Cluster) -> None:
     cluster.settle()
-    told, others = cluster.told(), cluster.others()
-    assert all(told.values())
+    published, others = cluster.published(), cluster.others()
+    assert all(published.values())
     levels = [level["nodeLabel"] for level in cluster.api.get(f"{KUEUE}/cluster")["spec"]["levels"]]
     assert levels == [ZONE, BLOCK, RACK, NVLINK_DOMAIN, HOSTNAME]
     for lie in LIES:
         assert cluster.write(lie) == 200
         cluster.settle()
-        assert cluster.told() == told
+        assert cluster.published() == published
         assert cluster.others() == others
         status = cluster.api.get(f"{PATH}/cluster")["status"]
         available = {level["domain"]: level["available"] for level in status["levels"]}

@@ -94,8 +94,8 @@ def usable_go() -> str:
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"no `go` on PATH: install Go {_GO}, or set KUBEBUILDER_ASSETS to a folder with both programs")
-    found = subprocess.run([go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False)
-    version = found.stdout.strip()
+    done = subprocess.run([go, "env", "GOVERSION"], env=_environment(), capture_output=True, text=True, check=False)
+    version = done.stdout.strip()
     if not re.fullmatch(rf"go{re.escape(_GO)}(\.\d+)?", version):
         raise BuildError(f"{go} is {version or 'broken'}, Go {_GO} is needed: put it first on PATH")
     return go
@@ -106,10 +106,10 @@ def _environment() -> dict[str, str]:
 
 
 def _kubernetes_version() -> str:
-    found = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"))
-    if found is None:
+    match = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text(encoding="utf-8"))
+    if match is None:
         raise BuildError(f"{MODULE / 'go.mod'} does not require k8s.io/kubernetes")
-    return found[1]
+    return match[1]
 
 
 def _compile(go: str, package: str, target: Path) -> None:

@@ -36,7 +36,7 @@ class UnavailableError(Exception):
 
 
 class ServerError(Exception):
-    """A server did not do what it was told; the message says where the logs are and how they end."""
+    """A server did not start or stop; the message says where the logs are and how they end."""
 
 
 @dataclass(frozen=True, slots=True)

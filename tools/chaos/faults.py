@@ -381,7 +381,7 @@ _FAULTS: Final = (
     _connection("throttled", "429 with Retry-After to every request", (2.0, 12.0), Mode.THROTTLE),
     Fault("leader-killed", "the leader killed", Scope.CLUSTER, (2.0, 12.0), _end_leader(signal.SIGKILL),
           _start_controllers),
-    Fault("leader-ended", "the leader told to end (SIGTERM)", Scope.CLUSTER, (1.0, 6.0), _end_leader(signal.SIGTERM),
+    Fault("leader-ended", "the leader asked to end (SIGTERM)", Scope.CLUSTER, (1.0, 6.0), _end_leader(signal.SIGTERM),
           _start_controllers),
     Fault("leader-stopped", "the leader stopped (SIGSTOP) past its Lease, then resumed", Scope.CLUSTER, (9.0, 16.0),
           _stop_leader, _continue_leader),

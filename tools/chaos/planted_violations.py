@@ -87,21 +87,21 @@ _LOOK: Final = 0.2
 
 
 def find_planted(world: World) -> list[str]:
-    """Plant every violation in a world that is at rest; those that were not found."""
+    """Plant every violation in a world that is at rest; those that were missed."""
     missed = []
     for what, (invariant, words, action) in PLANTED.items():
         world.begin_round()
         world.findings.take()
         action(world, "")
         deadline = time.monotonic() + _PATIENCE
-        found: list[Violation] = []
-        while not any(violation.invariant == invariant and words in violation.what for violation in found):
+        seen: list[Violation] = []
+        while not any(violation.invariant == invariant and words in violation.what for violation in seen):
             if time.monotonic() > deadline:
                 missed.append(what)
                 break
             world.restart_ended()
             world.judge()
-            found += world.findings.take()
+            seen += world.findings.take()
             time.sleep(_LOOK)
         print(f"{'MISSED' if what in missed else 'found'}: {what}", flush=True)
     return missed

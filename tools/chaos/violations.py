@@ -36,15 +36,15 @@ class Findings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: list[Violation] = []
+        self._violations: list[Violation] = []
         self._checks = dict.fromkeys(INVARIANTS, 0)
 
     def add(self, invariant: str, what: str) -> None:
         """Take down a violation."""
         violation = Violation(invariant, what)
         with self._lock:
-            if violation not in self._found:
-                self._found.append(violation)
+            if violation not in self._violations:
+                self._violations.append(violation)
 
     def checked(self, invariant: str, count: int = 1) -> None:
         """Count what was looked at."""
@@ -52,10 +52,10 @@ class Findings:
             self._checks[invariant] += count
 
     def take(self) -> list[Violation]:
-        """What was found since the last time."""
+        """Violations since the last time."""
         with self._lock:
-            found, self._found = self._found, []
-        return found
+            new, self._violations = self._violations, []
+        return new
 
     @property
     def checks(self) -> dict[str, int]:

@@ -46,10 +46,10 @@ def refusal(message: object) -> Outcome:
         raise BrokenInvariantError(f"refused with {len(text)} characters: {text[:200]!r}...")
     if len(text.split()) < 3:  # noqa: PLR2004 - fewer words are no sentence
         raise BrokenInvariantError(f"refused in no sentence: {text!r}")
-    if found := _PYTHON_TALK.search(text):
-        raise BrokenInvariantError(f"refused in the words of Python ({found[0]!r}): {text!r}")
-    if found := _CONTROL.search(text):
-        raise BrokenInvariantError(f"refused with a control character ({found[0]!r}): {text!r}")
+    if match := _PYTHON_TALK.search(text):
+        raise BrokenInvariantError(f"refused in the words of Python ({match[0]!r}): {text!r}")
+    if match := _CONTROL.search(text):
+        raise BrokenInvariantError(f"refused with a control character ({match[0]!r}): {text!r}")
     return "refused"
 
 

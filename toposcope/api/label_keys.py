@@ -48,7 +48,7 @@ SLOT: Final = PREFIX + "slot"
 """Which slot of the chassis it sits in (GB200 and later)."""
 STATE: Final = PREFIX + "state"
 """`ok`. `degraded`: fewer GPUs, links or worse paths than this node has shown before, than its product has or than its
-like have, or a fabric that is not sound. `unknown`: the hardware does not answer, the other labels are from before."""
+peers have, or a fabric that is not sound. `unknown`: the hardware does not answer, the other labels are from before."""
 
 MATRIX: Final = PREFIX + "matrix"
 """The node's devices, link matrix and reasons for a degraded state, as compact JSON."""

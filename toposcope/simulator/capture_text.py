@@ -124,9 +124,9 @@ def _read_row(capture: Capture, line: str, columns: tuple[str, ...]) -> None:
     for column in capture.devices:
         match = _CELL.match(row, position)
         if match is None:
-            found = row[position:].split()[:1] or ["the end of the line"]
+            words = row[position:].split()[:1] or ["the end of the line"]
             raise CaptureError(
-                f"row {name}, column {column}: {found[0]!r} is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
+                f"row {name}, column {column}: {words[0]!r} is not a cell (X, NV#, PIX, PXB, PHB, NODE, SYS)"
             )
         # Old drivers wrote SOC for what has been SYS since.
         capture.cells[name, column] = match[1].replace("SOC", "SYS")

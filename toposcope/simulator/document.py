@@ -119,7 +119,7 @@ class Section:
         return [self.inner(value, f"{name}[{i}]") for i, value in enumerate(mappings)]
 
     def inner(self, value: object, name: str) -> "Section":
-        """A mapping found somewhere in this one."""
+        """A mapping somewhere in this one."""
         return Section(value, f"{self._path}: {name}", self._error)
 
     def _get(self, name: str, default: _T, fits: Callable[[Any], bool], wanted: str) -> _T:

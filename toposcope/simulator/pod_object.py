@@ -1,4 +1,4 @@
-"""Pod objects as they are found on GPU nodes: what trains, and what runs on every node."""
+"""Pod objects of GPU nodes: what trains, and what runs on every node."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

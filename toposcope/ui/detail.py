@@ -19,7 +19,7 @@ from toposcope.ui.views import View
 
 _Kind = Literal["self", "nvlink", "pix", "pxb", "phb", "node", "sys"]
 _NO_ANNOTATION: Final = (
-    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or found no GPU; check the agent's pod "
+    f"there is no annotation {label_keys.MATRIX}: the agent has not run here, or sees no GPU; check the agent's pod "
     "on this node"
 )
 _TOO_LARGE: Final = "the matrix was too large for the annotation; run toposcope discover on the node to see it"

@@ -47,7 +47,7 @@ def _rank(match: protocol.Found, text: str) -> int:
 
 
 def _domains(view: View) -> Iterator[protocol.Found]:
-    """Every domain of a view except single nodes, which are found as nodes."""
+    """Every domain of a view except single nodes, which are listed as nodes."""
     levels = view.scope.levels
     seen: set[tuple[str, ...]] = set()
     for node in view.scope.nodes:

@@ -215,7 +215,7 @@ def _nvml(case: Any) -> Outcome:
     _publishable(description)
     if description.problem:
         return refusal(description.problem)
-    held(description.sentence, "nothing is said of the node")
+    held(description.sentence, "the node has no sentence")
     return "taken"
 
 

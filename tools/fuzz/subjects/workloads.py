@@ -151,7 +151,7 @@ _CHECKER: Final = Checker(load_files(["-"], io.BytesIO(cluster())))
 
 
 def attempt(case: Any) -> Outcome:
-    """Findings in words and a verdict that can be said, whatever the document holds."""
+    """Findings in words and a verdict in words, whatever the document holds."""
     if not isinstance(case, dict):
         return "refused"  # the reader of files says so
     outcome: Outcome = "taken"

@@ -5,6 +5,7 @@ a worker announces in a probe cost nothing. `multiprocessing.connection` would c
 start, and its `recv_bytes` waits without a limit for the rest of a message.
 """
 
+import fcntl
 import mmap
 import os
 import select
@@ -48,9 +49,13 @@ class Channel:
 
     @classmethod
     def pair(cls) -> tuple["Channel", "Channel"]:
-        """The agent's end and the worker's. Raises OSError."""
-        memory = os.memfd_create("toposcope-worker")
+        """The agent's end and the worker's. Raises OSError.
+
+        The memory keeps its size for good: a worker that shrank it would have the agent die of SIGBUS.
+        """
+        memory = os.memfd_create("toposcope-worker", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(memory, _CONTENT_AT + _ROOM)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         return cls(ours, memory), cls(theirs, os.dup(memory))
 

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 _PATIENCE: Final = 5.0
@@ -42,10 +41,6 @@ class Processes:
         finally:
             os._exit(code)
 
-    def log_of(self, name: str) -> Path:
-        """The log file of a process."""
-        return self._logs / f"{name}.log"
-
     def last_words(self) -> str:
         """The last line of each log."""
         lines = []
@@ -58,9 +53,7 @@ class Processes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid in self._running:
                 with contextlib.suppress(ProcessLookupError):

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,11 +65,13 @@ class Demo:
         """All scenes in order. Raises DemoError."""
         try:
             self._start()
-            self._show_labels()
-            self._show_matrix("h200-1")
-            self._show_tree()
-            self._show_topology(self._topology())
-            self._break_and_heal()
+            with closing(ApiClient(load(str(self._kubeconfig)), "toposcope-demo")) as self._client:
+                self._wait_until_ready()
+                self._show_labels()
+                self._show_matrix("h200-1")
+                self._show_tree()
+                self._show_topology(self._topology())
+                self._break_and_heal()
         except KubeError as error:
             raise DemoError(f"the API server failed: {error}") from error
 
@@ -126,14 +129,10 @@ class Demo:
         for node in self._nodes:
             self._processes.fork(f"agent-{node.name}", lambda node=node: self._agent(node))  # type: ignore[misc]
         self._processes.fork("controller", self._controller)
-        self._client = ApiClient(load(str(self._kubeconfig)), "toposcope-demo")
-        with Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=self._console,
-            transient=False,
-        ) as progress:
+
+    def _wait_until_ready(self) -> None:
+        shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+        with Progress(*shown, console=self._console) as progress:
             for text, done in (
                 (f"{len(self._nodes)} agents probe their GPUs and label their nodes", self._all_labelled),
                 ("controller infers the levels and publishes them", self._is_ready),
@@ -148,14 +147,13 @@ class Demo:
         server.load(node.node_object() for node in self._nodes)
         unfinished = self._kubeconfig.with_suffix(".new")
         server.write_kubeconfig(unfinished)
-        client = ApiClient(load(str(unfinished))._replace(namespace="default"))
-        crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
-        for crd in crds:
-            client.call(Request("POST", _CRDS, {}, msgspec.json.encode(crd)))
         # Grove's operator makes KAI's Topology from the binding, and the demo has no operator to wait for.
         spec = {"required": ["rack"], "gracePeriod": f"{_GRACE}s", "publish": {"kai": "Never"}}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": _NAME}, "spec": spec}
-        client.call(Request("POST", PATH, {}, msgspec.json.encode(body)))
+        crds = (manifests.cluster_topology_crd(), manifests.grove_binding_crd(), manifests.kai_topology_crd())
+        with closing(ApiClient(load(str(unfinished))._replace(namespace="default"))) as client:
+            for path, document in (*((_CRDS, crd) for crd in crds), (PATH, body)):
+                client.call(Request("POST", path, {}, msgspec.json.encode(document)))
         # Under this name the others find it, once everything is set up.
         unfinished.rename(self._kubeconfig)
         signal.pause()
@@ -194,8 +192,8 @@ class Demo:
         return self._client.call(Request("GET", path, {}))
 
     def _topology(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._get(f"{PATH}/{_NAME}")
-        return found
+        topology: dict[str, Any] = self._get(f"{PATH}/{_NAME}")
+        return topology
 
     def _condition(self, kind: str) -> Mapping[str, Any]:
         return previous(self._topology().get("status") or {}, kind) or {}

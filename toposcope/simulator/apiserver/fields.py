@@ -205,10 +205,10 @@ def leaves(value: Any, schema: Schema, path: Path = ()) -> dict[Path, Any]:
     children = _children(value, schema)
     if children is None:
         return {path: value}
-    found: dict[Path, Any] = {path: _ITEM} if path and path[-1].startswith("k:") else {}
+    owned: dict[Path, Any] = {path: _ITEM} if path and path[-1].startswith("k:") else {}
     for element, (item, below) in children.items():
-        found |= leaves(item, below, (*path, element))
-    return found
+        owned |= leaves(item, below, (*path, element))
+    return owned
 
 
 def merge(live: Any, applied: Any, schema: Schema) -> Any:
