@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "figures"
 
-
 Rows = Sequence[Sequence[str]]
 """Rows of cells, the first is the head."""
 

@@ -196,6 +196,6 @@ def test_it_may_elect_itself_and_give_its_lease_back(installed_once: ApiUnderTes
     finally:
         program.terminate()
         code = program.wait(timeout=30)
-    log = (tmp_path / "log").read_text(encoding="utf-8")
-    assert (code, "WARNING" in log) == (0, False), log
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    assert (code, "WARNING" in text) == (0, False), text
     assert api.get(LEASE)["spec"]["holderIdentity"] == ""

@@ -17,16 +17,14 @@ def find_helm() -> str:
     if path is not None:
         return path
     try:
-        return str(made_once(cache_root() / "helm" / _VERSION, _is_made, _make) / "helm")
+        return str(
+            made_once(cache_root() / "helm" / _VERSION, lambda made: os.access(made / "helm", os.X_OK), _make) / "helm"
+        )
     except BuildError as error:
         missing = f"no helm on PATH and it cannot be built: {error}"
         if os.environ.get("TOPOSCOPE_REQUIRE_HELM") == "1":
             pytest.fail(missing, pytrace=False)
         pytest.skip(missing)
-
-
-def _is_made(folder: Path) -> bool:
-    return os.access(folder / "helm", os.X_OK)
 
 
 def _make(folder: Path) -> None:

@@ -103,19 +103,6 @@ class _Seen:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    resource_version: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta
-
-
-class _Event(msgspec.Struct):
-    object: _Object
-
-
 def _server_pids() -> list[int]:
     pids = [child.pid for child in psutil.Process().children() if child.name() in _SERVERS]
     if len(pids) != len(_SERVERS):
@@ -181,13 +168,12 @@ def _watch(client: ApiClient) -> Iterator[_Seen]:
     version = client.call(Request("GET", NODES, {"limit": "1"}))["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "600"}
     seen = _Seen()
-    decode = msgspec.json.Decoder(_Event).decode
 
     def take(line: bytes) -> None:
         came = time.monotonic()
-        meta = decode(line).object.metadata
+        metadata = msgspec.json.decode(line)["object"]["metadata"]
         with seen.changed:
-            seen.at[meta.name, meta.resource_version] = came
+            seen.at[metadata["name"], metadata["resourceVersion"]] = came
             seen.changed.notify_all()
 
     with watching(client, Request("GET", NODES, query, accept=METADATA), take):

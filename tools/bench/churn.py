@@ -36,6 +36,7 @@ _SETS: Final = 20
 _FINE: Final = frozenset({200, 201, 404})
 _JOBSETS: Final = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
+_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 JOBSET_CRD: Final = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -44,14 +45,7 @@ JOBSET_CRD: Final = {
         "group": "jobset.x-k8s.io",
         "scope": "Namespaced",
         "names": {"kind": "JobSet", "listKind": "JobSetList", "plural": "jobsets", "singular": "jobset"},
-        "versions": [
-            {
-                "name": "v1alpha2",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
+        "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": _ANYTHING}}],
     },
 }
 """As much of JobSet as is needed to store one."""
@@ -93,9 +87,12 @@ class Churn:
         """What happens in the `step`-th half minute of an hour."""
         self._server.load(self._undo)
         self._undo = []
-        self._beat()
+        self._server.load(
+            self._some(self._beats)
+        )  # kubelets report: the object changes, and nothing that anybody keeps
         self._flap()
-        self._move(f"rack-{hour}-{step}")
+        (moved,) = self._some(1)
+        self._for_a_moment(moved, _relabelled(moved, {RACK_KEY: f"rack-{hour}-{step}"}))
         self._workload(f"set-{hour}-{step}")
         if step % _REPLACE == 0:
             self._replace()
@@ -129,10 +126,6 @@ class Churn:
     def _some(self, count: int) -> list[dict[str, Any]]:
         return [self._nodes[name] for name in self._rng.sample(sorted(self._nodes), count)]
 
-    def _beat(self) -> None:
-        """Kubelets say that they live: the object changes, and nothing that anybody keeps."""
-        self._server.load(self._some(self._beats))
-
     def _flap(self) -> None:
         """One node is not ready, another not well, for a moment."""
         down, ill = self._some(2)
@@ -140,11 +133,6 @@ class Churn:
         next(state for state in changed["status"]["conditions"] if state["type"] == "Ready")["status"] = "False"
         self._for_a_moment(down, changed)
         self._for_a_moment(ill, _relabelled(ill, {STATE: "degraded"}))
-
-    def _move(self, rack: str) -> None:
-        """One node stands in a rack of its own, for a moment."""
-        (node,) = self._some(1)
-        self._for_a_moment(node, _relabelled(node, {RACK_KEY: rack}))
 
     def _for_a_moment(self, node: dict[str, Any], changed: dict[str, Any]) -> None:
         self._server.load([changed])

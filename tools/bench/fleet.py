@@ -185,7 +185,6 @@ class Fleet:
         self._waiting: list[tuple[float, int, Agent | None]] = [
             (rng.uniform(0, starting), i, None) for i in range(agents)
         ]
-        self._agents = agents
         self._hardware = Hardware(raw)
         heapq.heapify(self._waiting)
 

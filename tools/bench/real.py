@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -158,7 +157,8 @@ def _changes(
             trips.append(round_trip(client))
             client.call(merge(f"{NODES}/{name}", {"metadata": {"labels": {RACK_KEY: rack}}}))
             stored = time.monotonic()
-            before, came = news.after(running, partial(_differs, before))
+            old = before.get("levels")
+            before, came = news.after(running, lambda status, old=old: status.get("levels") != old)  # type: ignore[misc]
             waits.append(1000 * max(came - stored, 0.0))
     return tuple(waits), tuple(trips)
 
@@ -183,17 +183,9 @@ def _writes(client: ApiClient, count: int) -> tuple[float, ...]:
             }
             began = time.monotonic()
             client.call(apply(f"{PATH}/cluster/status", body, MANAGER, force=True))
-            _, came = news.after(None, partial(_shows, levels))
+            _, came = news.after(None, lambda status, levels=levels: status.get("levels") == levels)  # type: ignore[misc]
             waits.append(1000 * (came - began))
     return tuple(waits)
-
-
-def _shows(levels: list[dict[str, Any]], status: Mapping[str, Any]) -> bool:
-    return status.get("levels") == levels
-
-
-def _differs(before: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    return status.get("levels") != before.get("levels")
 
 
 class News:

@@ -75,7 +75,10 @@ HEAD: Final[Sequence[str]] = ("figure", "measured", "target", "limit or peer", "
 
 def rows_of(figure: Figure) -> Rows:
     """The figure's lines under `HEAD`; the ratio is measured / peer."""
-    peers = [(f"{peer.name}: {peer.sample}", _ratio(figure, peer)) for peer in figure.peers]
+    peers = [
+        (f"{peer.name}: {peer.sample}", f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else "")
+        for peer in figure.peers
+    ]
     first, *others = peers or [("", "")]
     return [(figure.name, str(figure.sample), _target(figure), *first), *(("", "", "", *other) for other in others)]
 
@@ -91,10 +94,6 @@ def _target(figure: Figure) -> str:
     peer = figure.peers[0].sample.value if figure.peers else None
     verdict = "" if figure.target.met(figure.sample.value, peer) else " missed"
     return f"{figure.target}{verdict}"
-
-
-def _ratio(figure: Figure, peer: Peer) -> str:
-    return f"{figure.sample.value / peer.sample.value:.2f}" if peer.sample.value else ""
 
 
 def number(value: float) -> str:

@@ -74,19 +74,14 @@ def memory(processes: Iterable[psutil.Process]) -> Memory:
     anonymous = pss = 0
     files: dict[str, int] = {}
     for process in processes:
-        rollup = _rollup(Path(f"/proc/{process.pid}/smaps_rollup").read_text())
+        rows = map(str.split, Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:])
+        rollup = {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
         anonymous += rollup["Pss_Anon"]
         pss += rollup["Pss"]
         for mapping in process.memory_maps(grouped=True):
             if mapping.path.startswith("/"):
                 files[mapping.path] = max(files.get(mapping.path, 0), mapping.rss - mapping.anonymous)
     return Memory(anonymous, sum(files.values()), pss)
-
-
-def _rollup(text: str) -> dict[str, int]:
-    """The sums of /proc/PID/smaps_rollup in bytes."""
-    rows = (line.split() for line in text.splitlines()[1:])
-    return {row[0].rstrip(":"): int(row[1]) * _KIB for row in rows}
 
 
 def peak_memory(pid: int) -> int:

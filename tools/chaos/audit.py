@@ -35,11 +35,6 @@ class Write:
     body: Mapping[str, Any]
 
     @property
-    def is_lease(self) -> bool:
-        """Whether it is about the Lease of the controllers."""
-        return (self.resource, self.name) == ("leases", _LEASE)
-
-    @property
     def what(self) -> str:
         """In words."""
         return f"{self.verb} {self.resource}/{self.name} at {self.came}"
@@ -131,7 +126,12 @@ class Turns:
     def judge(self, done: list[Write], lost: list[Write]) -> None:
         """Judge writes of controllers; `lost` are those that may have been carried out or not."""
         own = [write for write in done if write.user == _CONTROLLER]
-        self._claims |= {(write.done, write.pod) for write in own if write.is_lease and _is_claim(write)}
+        self._claims |= {
+            (write.done, write.pod)
+            for write in own
+            if (write.resource, write.name) == ("leases", _LEASE)
+            and (write.body.get("spec") or {}).get("holderIdentity")
+        }
         self._claims |= {(write.came, write.pod) for write in lost if write.resource == "leases"}
         for write in sorted(own, key=lambda write: write.came):
             if write.resource != "leases":
@@ -161,10 +161,6 @@ class Turns:
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def _is_claim(write: Write) -> bool:
-    return bool((write.body.get("spec") or {}).get("holderIdentity"))
 
 
 class PublishedWrites:

@@ -38,14 +38,10 @@ def _edit_node(body: dict[str, Any]) -> Action:
     return lambda world, _target: _patch(world, f"{NODES}/{world.machines[0].node}", body)
 
 
-def _deposed(world: World) -> str:
-    """The token of the controller that does not lead."""
-    leader = world.leader()
-    return pod_token(world.api, next(actor for actor in world.controllers if actor is not leader).pod)
-
-
 def _write_out_of_turn(world: World, _target: str) -> None:
-    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 7}}, _deposed(world))
+    leader = world.leader()
+    deposed = next(actor for actor in world.controllers if actor is not leader)
+    _patch(world, f"{TOPOLOGIES}/cluster/status", {"status": {"nodes": 7}}, pod_token(world.api, deposed.pod))
 
 
 def _publish_less(world: World, _target: str) -> None:

@@ -45,8 +45,6 @@ class Program:
         self._environment = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
         self._process: subprocess.Popen[bytes] | None = None
         self._wanted = False
-        self._wrapped = False
-        self.starts = 0
         port = free_port()
         self._arguments = [*arguments, "--metrics-port", str(port)]
         self._http = HttpClient(f"http://127.0.0.1:{port}", None, timeout=5)
@@ -63,8 +61,6 @@ class Program:
         self._wanted = True
         if self._process and self._process.poll() is None:
             return
-        self.starts += 1
-        self._wrapped = bool(wrapper)
         program = f"from tools.chaos.programs import {self._module}; raise SystemExit({self._module}())"
         with (output or self.log).open("ab") as log:
             self._process = subprocess.Popen(
@@ -113,12 +109,8 @@ class Program:
     def died(self) -> str:
         """How it ended by itself; empty when it did not."""
         code = self._process.poll() if self._wanted and self._process else None
-        return "" if code is None else f"{self.name} ended with code {code}: {self.last_line()}"
-
-    def last_line(self) -> str:
-        """The last line of its log."""
-        lines = self.output().strip().splitlines()
-        return lines[-1] if lines else "its log is empty"
+        lines = self.output().strip().splitlines() or ["its log is empty"]
+        return "" if code is None else f"{self.name} ended with code {code}: {lines[-1]}"
 
     def output(self) -> str:
         """Its log."""

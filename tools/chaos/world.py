@@ -165,14 +165,11 @@ class World:
         created = self.api.create(NODES, node)
         if taints and created["spec"].get("taints") != taints:
             created = self.api.get(f"{NODES}/{created['metadata']['name']}")
-        self._make_ready(node)
-        self.observer.nodes.plant(created)
-
-    def _make_ready(self, node: dict[str, Any]) -> None:
-        """A new Node is not ready before its kubelet says so: set what it would say."""
-        path = f"{NODES}/{node['metadata']['name']}/status"
+        # Not ready before its kubelet says so: set what it would say.
         status = {name: node["status"][name] for name in ("conditions", "allocatable", "capacity")}
+        path = f"{NODES}/{node['metadata']['name']}/status"
         self.api.request("PATCH", path, {"status": status}, content_type=MERGE)
+        self.observer.nodes.plant(created)
 
     def plant(self, patience: float = _PATIENCE) -> None:
         """Create those objects of others that are not there.
@@ -188,18 +185,14 @@ class World:
             code, answer = self.api.request("POST", path, document)
             while code == 409 and path.split("/")[2] in self.published_writes.free:
                 there = f"{path}/{document['metadata']['name']}"
-                if self._is_planted(there, document):
+                code, stands = self.api.request("GET", there)
+                if code == 200 and stands["metadata"].get("labels") == document["metadata"]["labels"]:
                     break
                 # The name was free, and Toposcope took it: its owner comes back and insists.
                 self.api.request("DELETE", there)
                 code, answer = self.api.request("POST", path, document)
             if code == 201:
                 self.observer.objects[path].plant(answer)
-
-    def _is_planted(self, path: str, document: dict[str, Any]) -> bool:
-        """Whether what stands there is what others made, by its labels."""
-        code, answer = self.api.request("GET", path)
-        return code == 200 and answer["metadata"].get("labels") == document["metadata"]["labels"]
 
     def add_topologies(self) -> None:
         """Create the ClusterTopologies, or give those that are there their specs."""

@@ -30,7 +30,6 @@ EXAMPLES: Final = {"DGX H200": "dgx-h200", "GB200 NVL72": "gb200-nvl72-tray", "4
 """Head of a column to the profile that it shows."""
 NODE: Final = "node-7"
 
-
 CRD: Final = Path(__file__).parents[2] / "manifests" / "crds" / "gpu.topology_clustertopologies.yaml"
 _LIMITS: Final = {
     "maxItems": "at most {} entries",

@@ -26,6 +26,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisWarning
 
+from tools.bench.reachable import rss
 from tools.fuzz.subject import Subject
 
 _BATCH: Final = 100
@@ -183,21 +184,15 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     subject = SUBJECTS[name]
     fuzz(subject, 0.0, int(seed) - 1, 1)  # loads what is loaded late
-    before = _resident()
+    before = rss(os.getpid())
     path = Path(file)
 
     def note(case: Any) -> None:
         path.write_text(repr(case)[:_SHOWN], encoding="utf-8", errors="backslashreplace")
 
     result = fuzz(subject, float(seconds), int(seed), int(batches) or None, note=note)
-    result.grew = max(0.0, _resident() - before)
+    result.grew = max(0, rss(os.getpid()) - before) / (1 << 20)
     sys.stdout.buffer.write(msgspec.json.encode(result))
-
-
-def _resident() -> float:
-    """This process's resident memory in MiB, now."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * resource.getpagesize() / (1 << 20)
 
 
 if __name__ == "__main__":

@@ -127,12 +127,9 @@ def _spoil(draw: DrawFn, document: Any, likely: Sequence[str]) -> Any:
             holder[draw(strings(*likely))] = holder.pop(at)
         case _:
             other, there = places[draw(st.integers(0, len(places) - 1))]
-            holder[at] = copy.deepcopy(other[there]) if _has(other, there) else None
+            present = there in other if isinstance(other, dict) else there < len(other)
+            holder[at] = copy.deepcopy(other[there]) if present else None
     return document
-
-
-def _has(holder: Any, at: Any) -> bool:
-    return at in holder if isinstance(holder, dict) else at < len(holder)
 
 
 def _places(document: Any) -> Any:

@@ -208,7 +208,8 @@ def _resolve(
 ) -> dict[tuple[str, ...], int]:
     """A NUMA node for every group, -1 where unknown, such that SYS cells never join equal nodes."""
     apart = {frozenset(pair) for pair, cell in cells.items() if cell == Ancestor.SYS.name}
-    wanted = {group: _majority(claims[device] for device in group if device in claims) for group in groups}
+    claimed = {group: Counter(claims[device] for device in group if device in claims) for group in groups}
+    wanted = {group: min(votes, key=lambda node: (-votes[node], node), default=-1) for group, votes in claimed.items()}
     nodes: dict[tuple[str, ...], int] = {}
 
     def contested(group: tuple[str, ...], others: dict[tuple[str, ...], int]) -> bool:
@@ -222,11 +223,6 @@ def _resolve(
             nodes[group] = next(unused) if wanted[group] < 0 or contested(group, nodes) else wanted[group]
     firm = wanted | nodes
     return {group: nodes.get(group, -1 if contested(group, firm) else wanted[group]) for group in groups}
-
-
-def _majority(claims: Iterable[int]) -> int:
-    counted = Counter(claims)
-    return min(counted, key=lambda node: (-counted[node], node), default=-1)
 
 
 def _numa_notes(
@@ -268,7 +264,8 @@ def _links(
     rows = [sum(links for pair, links in counts.items() if gpu in pair) for gpu in gpus]
     ports = max((len(links) for links in capture.links.values()), default=0)
     if max(rows, default=0) <= _MOST_PORTS:
-        wiring, active = _direct(capture, counts, ports), rows
+        pairs = tuple((gpus.index(a), gpus.index(b), links) for (a, b), links in counts.items())
+        wiring, active = Wiring(pairs=pairs, ports=ports), rows
         note = "direct NVLinks assumed: no GPU has more links in its row than a GPU has ports"
     else:
         active = [max((links for pair, links in counts.items() if gpu in pair), default=0) for gpu in gpus]
@@ -283,11 +280,6 @@ def _links(
     except WiringError as error:
         raise CaptureError(str(error)) from error
     return wired, (note,) if counts else ()
-
-
-def _direct(capture: Capture, counts: dict[tuple[str, str], int], ports: int) -> Wiring:
-    index = {gpu: i for i, gpu in enumerate(capture.gpus)}
-    return Wiring(pairs=tuple((index[a], index[b], links) for (a, b), links in counts.items()), ports=ports)
 
 
 def _switched(capture: Capture, active: list[int], ports: int) -> Wiring:

@@ -39,10 +39,6 @@ _FIELD_SINCE: Final = {
 }
 
 
-def _for_ever() -> None:
-    threading.Event().wait()
-
-
 @dataclass(frozen=True, slots=True)
 class _Handle:
     """What stands for a device; `mig` numbers a MIG device of the GPU."""
@@ -87,7 +83,7 @@ class SimulatedNvml:
         machine: Machine,
         *,
         faults_file: Path | None = None,
-        hang: Callable[[], None] = _for_ever,
+        hang: Callable[[], object] = lambda: threading.Event().wait(),
         crash: Callable[[], None] = os.abort,
         wait: Callable[[float], None] | None = None,
     ) -> None:

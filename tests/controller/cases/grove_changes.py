@@ -99,7 +99,6 @@ _TAS20_GONE: Final = _tas20(
 )
 _NAMED: Final = {"schedulerName": "kai-scheduler", "topologyReference": "non-existent-kai-topo"}
 
-
 CASES: Final = (
     Case(
         "TAS17 two kinds of hardware, two topologies",

@@ -1,7 +1,6 @@
 """A defect is planted for every subject, and the subject has to find it."""
 
 import dataclasses
-import http.client
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +22,6 @@ from tools.fuzz.subjects import SUBJECTS
 from tools.fuzz.subjects.files import _TABS
 from tools.fuzz.subjects.objects import _alone
 from toposcope.agent.labels import Labels, labels_for
-from toposcope.agent.nvml.channel import Channel
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.controller_config import Config
 from toposcope.api.effective_levels import Absences, EffectiveLevels, effective_levels
@@ -38,25 +36,12 @@ from toposcope.topology.catalogue import BUILT_IN, Catalogue
 from toposcope.topology.hardware import NodeTopology
 from toposcope.topology.table import Table
 
-
-def _cut(text: str) -> str:
-    return text[:63].rstrip("-.")
-
-
-def _without_fabric(reference: toposcope.agent.baseline.Baseline) -> str:
-    return _ENCODE(reference._replace(fabric=False))
-
-
 _ENCODE = toposcope.agent.baseline.encode
 
 
 def _one_device_less(annotation: str) -> NodeMatrix:
     result = toposcope.api.matrix_annotation.parse(annotation)
     return dataclasses.replace(result, devices=result.devices[:-1], links=None)
-
-
-def _fewer_reasons(annotation: str) -> NodeMatrix:
-    return dataclasses.replace(toposcope.api.matrix_annotation.parse(annotation), reasons=())
 
 
 def _every_level_twice(*arguments: Any) -> EffectiveLevels:
@@ -74,10 +59,6 @@ def _whatever_stands_there(section: Any, name: str, default: Any, *_: object) ->
     return section._fields.get(name, default)
 
 
-def _without_gpus(text: str) -> Machine:
-    return dataclasses.replace(toposcope.simulator.capture.machine_from_capture(text), gpus=())
-
-
 def _takes_anything(text: str) -> Machine:
     try:
         return toposcope.simulator.capture.machine_from_capture(text)
@@ -85,17 +66,9 @@ def _takes_anything(text: str) -> Machine:
         return toposcope.simulator.capture.machine_from_capture(_TABS)
 
 
-def _text_that_must_be_there(_files: object, path: str) -> str:
-    return Path(path).read_text(encoding="ascii").strip()
-
-
 def _product_as_it_is(machine: NodeTopology, name: str) -> Labels:
     result = labels_for(machine, name)
     return result._replace(known=result.known | {GPU_PRODUCT: "NVIDIA H200"})
-
-
-def _any_object(field: Field, name: str) -> Field:
-    return Field(None if field.value is None else field.value.get(name), name, field.findings, field)
 
 
 def _no_place(*arguments: Any, **others: Any) -> Snapshot:
@@ -132,10 +105,6 @@ def _one_node_twice(packed: Any) -> Iterator[NodeView]:
 _VIEWS = toposcope.snapshot.packed._node_views
 
 
-def _as_far_as_it_came(response: http.client.HTTPResponse) -> bytes:
-    return response.read(1 << 20)
-
-
 def _only_where_all_have_it(
     topology: Topology, nodes: Table, _absences: Absences, now: float, catalogue: Catalogue
 ) -> EffectiveLevels:
@@ -143,20 +112,20 @@ def _only_where_all_have_it(
     return effective_levels(bare, nodes, Absences(), now, catalogue)
 
 
-def _named_by_their_number(listed: Any, *_: object) -> dict[Any, str]:
-    return {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)}
-
-
-def _whatever_was_sent(self: Channel) -> tuple[bytes, str]:
-    return self._socket.recv(1), ""
-
-
 DEFECTS: list[tuple[str, str, Any, str]] = [
     ("labels", "tools.fuzz.subjects.agent.label_safe", str.strip, "is no label value"),
-    ("labels", "tools.fuzz.subjects.agent.short_name", _cut, "become one value"),
-    ("annotations", "toposcope.agent.baseline.encode", _without_fabric, "does not survive its own writing"),
+    ("labels", "tools.fuzz.subjects.agent.short_name", lambda text: text[:63].rstrip("-."), "become one value"),
+    (
+        *("annotations", "toposcope.agent.baseline.encode"),
+        lambda reference: _ENCODE(reference._replace(fabric=False)),
+        "does not survive its own writing",
+    ),
     ("annotations", "tools.fuzz.subjects.agent.parse", _one_device_less, "of the devices"),
-    ("annotations", "tools.fuzz.subjects.agent.parse", _fewer_reasons, "reasons are not those"),
+    (
+        *("annotations", "tools.fuzz.subjects.agent.parse"),
+        lambda text: dataclasses.replace(toposcope.api.matrix_annotation.parse(text), reasons=()),
+        "reasons are not those",
+    ),
     ("nodes", "toposcope.controller.status.fit_to_size", lambda status: status, "larger than it may be"),
     ("nodes", "toposcope.controller.assess.assessment.effective_levels", _every_level_twice, "schedulers refuse"),
     ("specs", "toposcope.api.cluster_topology.typed_spec", lambda given: (given or {}, []), "Error"),
@@ -164,19 +133,43 @@ DEFECTS: list[tuple[str, str, Any, str]] = [
     ("configs", "toposcope.api.controller_config.printable", str, "control character"),
     ("profiles", "toposcope.simulator.document.Section._get", _whatever_stands_there, "object at 0x"),
     ("captures", "tools.fuzz.subjects.files.machine_from_capture", _takes_anything, "2 GPUs of []"),
-    ("captures", "tools.fuzz.subjects.files.machine_from_capture", _without_gpus, "a machine without a GPU"),
-    ("workloads", "toposcope.integrations.framework.document.Field.__truediv__", _any_object, "Error"),
+    (
+        *("captures", "tools.fuzz.subjects.files.machine_from_capture"),
+        lambda text: dataclasses.replace(toposcope.simulator.capture.machine_from_capture(text), gpus=()),
+        "a machine without a GPU",
+    ),
+    (
+        *("workloads", "toposcope.integrations.framework.document.Field.__truediv__"),
+        lambda field, name: Field(field.value and field.value.get(name), name, field.findings, field),
+        "Error",
+    ),
     ("saved", "tools.fuzz.subjects.files.load_files", _no_place, "the file is not named"),
     ("saved", "toposcope.snapshot.documents.UNREADABLE", (), "Error"),
     ("packed", "toposcope.snapshot.packed.zlib", _Unchecked, "without a word"),
     ("packed", "toposcope.snapshot.packed._node_views", _one_node_twice, "without a word"),
-    ("answers", "toposcope.kube.client._body", _as_far_as_it_came, "half an answer is taken for a whole one"),
+    (
+        *("answers", "toposcope.kube.client._body"),
+        lambda response: response.read(1 << 20),
+        "half an answer is taken for a whole one",
+    ),
     ("nvml", "toposcope.agent.describe.labels_for", _product_as_it_is, "is no label value"),
-    ("sysfs", "toposcope.agent.sysfs.Files.text", _text_that_must_be_there, "toposcope/agent/sysfs.py"),
+    (
+        *("sysfs", "toposcope.agent.sysfs.Files.text"),
+        lambda _files, path: Path(path).read_text(encoding="ascii").strip(),
+        "toposcope/agent/sysfs.py",
+    ),
     ("hostile", "toposcope.controller.assess.assessment.effective_levels", _only_where_all_have_it, "published were"),
-    ("hostile", "toposcope.controller.segments._names", _named_by_their_number, "segment"),
+    (
+        *("hostile", "toposcope.controller.segments._names"),
+        lambda listed, *_: {segment.levels: f"segment-{number}" for number, segment in enumerate(listed)},
+        "segment",
+    ),
     ("hostile", "toposcope.topology.segments._lacks", lambda *_: (), "segment"),
-    ("messages", "toposcope.agent.nvml.channel.Channel.receive", _whatever_was_sent, "of the unknown kind"),
+    (
+        *("messages", "toposcope.agent.nvml.channel.Channel.receive"),
+        lambda channel: (channel._socket.recv(1), ""),
+        "of the unknown kind",
+    ),
     ("messages", "toposcope.agent.annotation.LIMIT", 1 << 20, "the annotation gpu.topology/matrix has"),
     ("messages", "toposcope.agent.raw.typed", lambda value, kind: kind(*value), "Error"),
 ]

@@ -66,7 +66,6 @@ _NODE_NAME: Final = st.from_regex(
 )
 """What the API server takes for the name of a Node (RFC 1123), but for its length."""
 
-
 _HEAD: Final = "a" * 50
 """So long that two names which begin so are told apart by what is made of the rest only."""
 _NAMES: Final = st.one_of(
@@ -294,10 +293,6 @@ SYSFS: Final = Subject(
 
 
 # What a worker whose memory is damaged may send to the agent.
-def _sample(machine: str) -> Any:
-    return msgspec.json.decode(encode(_probed(SimulatedNvml(load_profile(machine)), machine)))
-
-
 class _Message(NamedTuple):
     """What a worker leaves: a signal of any kind, and a length and content in the shared memory."""
 
@@ -326,7 +321,10 @@ def _crowded(raw: Any) -> Any:
 _LENGTH_AT: Final = 4096
 _KINDS: Final = (START, REQUEST, RESULT, EVENT)
 _NICS: Final = RawNode._fields.index("nics")
-_SMALL: Final = tuple(_sample(machine) for machine in ("hgx-a100-4", "gb200-nvl72-tray"))
+_SMALL: Final = tuple(
+    msgspec.json.decode(encode(_probed(SimulatedNvml(load_profile(machine)), machine)))
+    for machine in ("hgx-a100-4", "gb200-nvl72-tray")
+)
 _SAMPLES: Final = (*_SMALL, _crowded(_SMALL[0]))
 
 

@@ -69,7 +69,6 @@ _CAPTURE_WORDS: Final = (
     "mlx5_bond_0", "\t", "Link", "GB/s",
 )  # fmt: skip
 
-
 _GPU: Final = re.compile("GPU[0-9]+")
 _CELL: Final = re.compile("X|NV[0-9]+|PIX|PXB|PHB|NODE|SYS")
 
@@ -133,7 +132,6 @@ _CONFIG_WORDS: Final = (
     "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}",
     "[", "]", "#",
 )  # fmt: skip
-
 
 _ENTRIES: Final[dict[str, list[Any]]] = {
     "domains": [{"name": "row", "after": "block", "keys": ["example.com/row"]}],

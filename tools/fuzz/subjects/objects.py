@@ -205,7 +205,6 @@ _OWN: Final = tuple(
     )
 )
 
-
 _LEAF_KEY: Final = "fabric.topograph.run/tier-0"
 
 

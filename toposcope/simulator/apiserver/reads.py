@@ -99,7 +99,8 @@ def list_objects(store: Store, request: Request, route: Route, view: View) -> Re
     if 0 < limit < len(items):
         rest = len(items) - limit
         items = items[:limit]
-        metadata["continue"] = _seal_token(revision, items[-1].key)
+        token = msgspec.json.encode({"rv": revision, "start": items[-1].key})
+        metadata["continue"] = base64.urlsafe_b64encode(token).decode().rstrip("=")
         if not selects:
             metadata["remainingItemCount"] = rest
     return Response(200, view.many(route.resource, items, metadata))
@@ -133,10 +134,6 @@ def open_watch(store: Store, request: Request, route: Route, view: View) -> Resp
 
 def _stream(chunks: Iterator[bytes]) -> Response:
     return Response(200, chunks, stream=True)
-
-
-def _seal_token(revision: int, last: tuple[str, str]) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode({"rv": revision, "start": last})).decode().rstrip("=")
 
 
 def _open_token(token: str) -> tuple[int, tuple[str, str]]:

@@ -222,7 +222,8 @@ class Catalog:
             case ("api",):
                 return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
             case ("apis",):
-                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [*map(self._group, self._groups())]}
+                groups = dict.fromkeys(group for group, _ in self._resources if group)
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [*map(self._group, groups)]}
             case ("apis", group):
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
             case ("api", version) | ("apis", _, version):
@@ -238,9 +239,6 @@ class Catalog:
             case ("openapi", "v3", "apis", group, version):
                 return self._openapi(group, version)
         return None
-
-    def _groups(self) -> list[str]:
-        return list(dict.fromkeys(group for group, _ in self._resources if group))
 
     def _group(self, name: str) -> Object:
         versions = sorted((version for group, version in self._resources if group == name), key=_preference)

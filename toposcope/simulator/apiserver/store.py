@@ -136,14 +136,11 @@ class Store:
         collection.changes.append(change)
         # Forgotten in batches: dropping the head of a list one by one would copy it every time.
         if len(collection.changes) > self._history * 5 // 4:
-            self._forget(collection, len(collection.changes) - self._history)
+            count = len(collection.changes) - self._history
+            collection.compacted = collection.changes[count - 1].revision
+            collection.start += count
+            del collection.changes[:count]
         collection.changed.notify_all()
-
-    @staticmethod
-    def _forget(collection: Collection, count: int) -> None:
-        collection.compacted = collection.changes[count - 1].revision
-        collection.start += count
-        del collection.changes[:count]
 
     def expire_history(self) -> None:
         """Forget all changes: older revisions answer 410, and so do running watches that lag behind."""
