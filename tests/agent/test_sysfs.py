@@ -8,11 +8,13 @@ import pynvml
 import pytest
 
 from tests.support.machines import discovered, probed
+from toposcope.agent.describe import describe
 from toposcope.agent.discover import discover
 from toposcope.agent.labels import labels_for
 from toposcope.agent.raw import RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.api import label_keys
+from toposcope.api.matrix_annotation import reasons
 from toposcope.simulator.faults import CallFault, Faults
 from toposcope.simulator.machine import Ancestor
 from toposcope.simulator.nvml import SimulatedNvml
@@ -69,9 +71,8 @@ def test_without_numa_nodes_two_roots_are_sys_and_one_is_phb(tmp_path: Path) -> 
     vm = described(VM, tmp_path)
     assert {cell for i, row in enumerate(vm.matrix.cells) for cell in row[:i]} == {"PHB"}
     assert vm.gpus[0].numa is None
-    assert (
-        labels_for(vm, "n1").known[label_keys.GPUS_PER_NUMA] == "2"
-    )  # where there is one node, there is no other place
+    known = labels_for(vm, "n1").known
+    assert (known[label_keys.NUMA_NODES], known.get(label_keys.GPUS_PER_NUMA)) == ("1", None)  # as the matrix says
 
 
 def test_nvmls_ancestor_wins_for_gpus_and_both_are_kept(tmp_path: Path) -> None:
@@ -280,6 +281,22 @@ def test_minus_one_is_unknown_and_not_a_node(tmp_path: Path) -> None:
         file.chmod(0o644)
         file.write_text("-1\n")
     assert {function.numa for function in Sysfs(tmp_path).nvidia_functions()[0]} == {None}
+
+
+@pytest.mark.parametrize(("shown", "which"), [(8, None), (7, "1 of 8 GPUs (index 7)"), (6, "2 of 8 GPUs (index 6, 7)")])
+def test_gpus_that_nvml_lists_and_sysfs_lacks_are_named(shown: int, which: str | None, tmp_path: Path) -> None:
+    raw = probed(load_profile(H200), tmp_path)
+    raw = raw._replace(gpu_functions=raw.gpu_functions[:shown])
+    why = [f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"] if which else []
+    description = describe(raw, "n1")
+    assert reasons(description.annotations[label_keys.MATRIX]) == tuple(why)
+    assert description.sentence.endswith("; ".join(["state ok", *why]))  # two views of one machine, not a fault
+    assert (label_keys.GPUS_PER_NUMA in description.labels.known) == (which is None)
+    assert describe(raw._replace(bus_visible=False), "n1").sentence.endswith("state ok")  # it proves nothing
+    weak = raw._replace(gpus=(raw.gpus[0]._replace(links=raw.gpus[0].links[:-1]), *raw.gpus[1:]))
+    degraded = describe(weak, "n1", description.annotations[label_keys.REFERENCE])
+    assert degraded.labels.known[label_keys.STATE] == State.DEGRADED
+    assert set(why) < set(reasons(degraded.annotations[label_keys.MATRIX]))
 
 
 def test_node_numbers_have_gaps(tmp_path: Path) -> None:

@@ -83,7 +83,6 @@ def _compared(topology: NodeTopology, best: baseline.Baseline) -> NodeTopology:
     named = " ".join(others)
     # A GPU that the bus still shows is named by a better sentence already.
     new = [r for r in baseline.degradations(best, topology) if not (r.endswith("is gone") and r.split()[1] in named)]
-    reasons = tuple(dict.fromkeys((*others, *weak_links(gpus), *new)))
-    worse = State.DEGRADED if reasons else State.OK
-    state = topology.state if topology.state is State.UNKNOWN else worse
-    return topology._replace(gpus=gpus, reasons=reasons, state=state)
+    worse = (*weak_links(gpus), *new)
+    state = State.DEGRADED if worse and topology.state is State.OK else topology.state
+    return topology._replace(gpus=gpus, reasons=tuple(dict.fromkeys((*others, *worse))), state=state)

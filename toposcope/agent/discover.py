@@ -3,7 +3,7 @@
 The rules for the cells are those of `nvidia-smi topo -m`; for NVLink, NVIDIA's own words in nvml.h.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from toposcope.agent.container_runtime import withheld
@@ -56,7 +56,7 @@ def discover(raw: RawNode) -> hw.NodeTopology:
     )
     domains = nvlink_domains(matrix)
     fabric, clique = node_fabric(raw.gpus)
-    reasons = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
+    faults = tuple(dict.fromkeys((*_missing(raw), *weak_links(gpus), *fabric_reasons(raw.gpus))))
     return hw.NodeTopology(
         gpus=gpus,
         nics=nics,
@@ -72,8 +72,8 @@ def discover(raw: RawNode) -> hw.NodeTopology:
         disputes=disputes,
         shape=shape(matrix, [gpu.numa for gpu in gpus] + [nic.numa for nic in nics]),
         rail_aligned=bool(gpus) and rail_aligned(near_cards(matrix, cards)),
-        state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if reasons else hw.State.OK,
-        reasons=reasons,
+        state=hw.State.UNKNOWN if fabric is hw.Fabric.IN_PROGRESS else hw.State.DEGRADED if faults else hw.State.OK,
+        reasons=(*faults, *_unlisted(raw)),
     )
 
 
@@ -204,6 +204,15 @@ def _missing(raw: RawNode) -> list[str]:
         lost.append(why)
     # Without sysfs the index is all there is to name it by.
     return lost or [f"GPU {fault.index}: {fault.text}" for fault in raw.faults if fault.index is not None]
+
+
+def _unlisted(raw: RawNode) -> Iterator[str]:
+    """The GPUs that NVML has and sysfs, which shows a PCI bus, does not. No fault: of the two, NVML asks the GPU."""
+    listed = {function.address for function in raw.gpu_functions}
+    unlisted = [str(gpu.index) for gpu in raw.gpus if gpu.pci not in listed]
+    if raw.bus_visible and unlisted:
+        which = f"{len(unlisted)} of {len(raw.gpus)} GPUs (index {', '.join(unlisted)})"
+        yield f"{which}: in NVML but not on the PCI bus, so NUMA node and PCI path are not known"
 
 
 def _usable(rows: Sequence[Sequence[str]], nics: Sequence[hw.Nic]) -> frozenset[str]:

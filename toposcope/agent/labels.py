@@ -101,9 +101,7 @@ def _numa(topology: NodeTopology) -> dict[str, str]:
     if not with_cpus:
         return {}
     labels = {label_keys.NUMA_NODES: str(len(with_cpus))}
-    # On a machine with one NUMA node, a device whose node the firmware does not report can only be there.
-    only = with_cpus[0] if len(with_cpus) == 1 else None
-    count = Counter(only if gpu.numa is None else gpu.numa for gpu in topology.gpus)
+    count = Counter(gpu.numa for gpu in topology.gpus)
     if set(count) <= set(with_cpus):
         labels[label_keys.GPUS_PER_NUMA] = "-".join(str(count[node]) for node in with_cpus)
     return labels

@@ -240,4 +240,4 @@ class NodeTopology(NamedTuple):
     rail_aligned: bool
     state: State
     reasons: tuple[str, ...]
-    """Why `state` is not ok, in plain words, one sentence each."""
+    """Why `state` is not ok, and which GPUs sysfs does not show, in plain words, one sentence each."""
