@@ -19,36 +19,43 @@ PROBLEMS = """\
     did you mean 'rack'?
   note: room is not checked before the levels are right
   note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
-{file}, document 2, line 12: podcliqueset/huge -n ml (Grove, topology cluster)
+{file}, document 2, line 16: podcliqueset/huge -n ml (Grove, topology cluster)
   cannot fit: huge needs 80 GPUs in one nvlink-domain, largest has 72 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
   note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
-{file}, document 3, line 24: podcliqueset/large -n ml (Grove, topology cluster)
+{file}, document 3, line 32: podcliqueset/large -n ml (Grove, topology cluster)
   does not fit now: large needs 72 GPUs in one nvlink-domain, largest has 64 (55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766)
     would fit if 2 nodes of 55c2d310-698c-4ab6-864f-82cfbd9dfc5a.32766 were drained of train/busy-1, train/busy-2: gb200-01, gb200-02
   note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
-{file}, document 4, line 36: podcliqueset/small -n ml (Grove, topology cluster)
+{file}, document 4, line 48: podcliqueset/small -n ml (Grove, topology cluster)
   fits: 2 racks could take it now, best rack-3 (4 nodes, 32 free GPUs)
   note: which ClusterTopologyBinding Grove reads is not known: ClusterTopology cluster stands in for what would be published
 4 workloads checked, 1 error, 2 without room, 1 object of other kinds skipped (ConfigMap)
 """  # noqa: E501 - as it is printed
 
 
-CHANGED = "error: spec.template.topologyConstraint (line 6): field is immutable"
+CHANGED = (
+    "error: spec.template.topologyConstraint (line 6): PodCliqueSet topology constraint cannot be changed from "
+    'required="host" preferred="" to required="rack" preferred=""'
+)
 
 
 def pod_clique_set(name: str, domain: str, pods: int, gpus: int) -> str:
     return f"""\
 apiVersion: grove.io/v1alpha1
 kind: PodCliqueSet
-metadata: {{name: {name}, namespace: ml}}
+metadata: {{name: {name}, namespace: ml, labels: {{kai.scheduler/queue: research}}}}
 spec:
   template:
     topologyConstraint: {{topologyName: cluster, pack: {{required: {domain}}}}}
     cliques:
     - name: worker
       spec:
+        roleName: worker
         replicas: {pods}
-        podSpec: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}
+        podSpec:
+          schedulerName: kai-scheduler
+          containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]
+  replicas: 1
 """
 
 
@@ -155,7 +162,7 @@ def test_every_problem_of_bad_files_in_one_run(cluster: Path, tmp_path: Path, to
 
 def test_ten_thousand_documents(cluster: Path, tmp_path: Path, toposcope: Command) -> None:
     many = tmp_path / "many.json"
-    document = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "x"}, "spec": {}}
+    document = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "x"}}
     many.write_text("\n".join(json.dumps(document) for _ in range(10_000)))
     assert toposcope(f"check -f {many} --from {cluster}").out.splitlines()[-1] == "10000 workloads checked"
 

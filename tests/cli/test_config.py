@@ -68,7 +68,8 @@ def test_the_levels_of_a_file_count(cluster: str, config: str, toposcope: Comman
 
 def test_a_workload_may_ask_for_them(cluster: str, config: str, tmp_path: Path, toposcope: Command) -> None:
     work = tmp_path / "work.yaml"
-    pods = {"replicas": 2, "podSpec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}}
+    pod = {"schedulerName": "kai-scheduler", "containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}
+    pods = {"roleName": "worker", "replicas": 2, "podSpec": pod}
     template = {
         "topologyConstraint": {"topologyName": "cluster", "pack": {"required": "row"}},
         "cliques": [{"name": "worker", "spec": pods, "topologyConstraint": {"pack": {"required": "rack"}}}],
@@ -79,7 +80,7 @@ def test_a_workload_may_ask_for_them(cluster: str, config: str, tmp_path: Path, 
                 "apiVersion": "grove.io/v1alpha1",
                 "kind": "PodCliqueSet",
                 "metadata": {"name": "llm", "namespace": "ml"},
-                "spec": {"template": template},
+                "spec": {"replicas": 1, "template": template},
             }
         )
     )

@@ -16,19 +16,22 @@ from tests.ui.serving import Served, facts_of, served
 from toposcope.ui import protocol
 from toposcope.ui.checking import BusyError, Checks, CheckTimeoutError, DeadlineError, expanded_size, within
 
-GPUS = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
+GPUS = {
+    "schedulerName": "kai-scheduler",
+    "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 8}}}],
+}
 
 
 def _grove(pods: int, level: str = "rack", topology: str = "cluster") -> dict[str, Any]:
     return {
         "apiVersion": "grove.io/v1alpha1",
         "kind": "PodCliqueSet",
-        "metadata": {"name": "model", "namespace": "train"},
+        "metadata": {"name": "model", "namespace": "train", "labels": {"kai.scheduler/queue": "research"}},
         "spec": {
             "replicas": 1,
             "template": {
                 "topologyConstraint": {"topologyName": topology, "pack": {"required": level}},
-                "cliques": [{"name": "worker", "spec": {"replicas": pods, "podSpec": GPUS}}],
+                "cliques": [{"name": "worker", "spec": {"roleName": "worker", "replicas": pods, "podSpec": GPUS}}],
             },
         },
     }

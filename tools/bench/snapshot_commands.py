@@ -56,11 +56,21 @@ spec:
   template:
     topologyConstraint: {topologyName: cluster, pack: {required: block}}
     cliques:
-    - {name: router, spec: {replicas: 4, podSpec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}}}
+    - name: router
+      spec:
+        roleName: router
+        replicas: 4
+        podSpec:
+          schedulerName: kai-scheduler
+          containers: [{name: main, resources: {requests: {cpu: "1"}}}]
     - name: leader
-      spec: {replicas: 1, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
-    - name: worker
-      spec: {replicas: 3, podSpec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+      spec:
+        roleName: leader
+        replicas: 1
+        podSpec: &gpu
+          schedulerName: kai-scheduler
+          containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]
+    - {name: worker, spec: {roleName: worker, replicas: 3, podSpec: *gpu}}
     podCliqueScalingGroups:
     - name: decode
       replicas: 8

@@ -33,6 +33,15 @@ class ReadTopologies:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerProfiles:
+    """What the configuration of Grove's operator says of schedulers."""
+
+    enabled: tuple[str, ...]
+    default: str
+    topology_aware: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """What is known of the cluster that the workload is for."""
 
@@ -48,6 +57,8 @@ class ClusterFacts:
     """The kind of scheduler that each of OSMO's backends uses."""
     pod_groups: PodGroupMembers = field(default_factory=dict)
     """The pods of KAI's PodGroups."""
+    grove: SchedulerProfiles | None = None
+    """Of Grove's operator; None: not known."""
     domain_of: Mapping[str, str] = field(default_factory=lambda: BUILT_IN.domain_of)
     """The domain of each label key in the catalogue."""
     read: Mapping[str, ReadTopologies] = field(default_factory=dict)
@@ -114,6 +125,7 @@ class System:
     """Reads the document, notes everything wrong with it in its fields; never raises.
 
     The last argument is the object as it is in the cluster, for rules about changes; None: not known, or a new one.
+    The very same document: it is not to be changed, and everything wrong with it counts.
     """
     reads: str = ""
     """The kind of topology resource whose levels count, as `spec.publish` names it; empty: it reads none."""
@@ -125,3 +137,8 @@ class System:
         root = Field(document)
         reading = self.reader(root, cluster.seen_by(self.reads), None if before is None else Field(before))
         return replace(reading, findings=tuple(dict.fromkeys(root.findings)))
+
+
+def is_change(root: Field, before: Field | None) -> bool:
+    """Whether the document changes an object: then a webhook leaves alone what stays as it is."""
+    return before is not None and before.value is not root.value

@@ -1,0 +1,165 @@
+"""What Grove's webhook refuses of any PodCliqueSet besides its constraints: names, counts, pod templates.
+
+Rules and messages: Grove's CRD and webhook, main of 2026-08-19. Left out is what has nothing to do with placement:
+shared resource claims, MNNVL, environment variables, `terminationDelay`.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from toposcope.integrations.framework.document import Field, name_of
+from toposcope.integrations.framework.levels import did_you_mean
+from toposcope.integrations.grove.api import clique_names
+
+_MAX_NAMES: Final = 45
+"""Characters of the names that a pod's name is made of; the rest of its 63 are indices and a random suffix."""
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_EXPLICIT: Final = "CliqueStartupTypeExplicit"
+_UNPLACED: Final = "remove it: Grove's scheduler decides where its pods run"
+
+
+def check_parts(root: Field, *, is_new: bool) -> None:
+    """Note what is wrong with the cliques and scaling groups of a set."""
+    replicas = root / "spec" / "replicas"
+    if not replicas.number(0):
+        replicas.warn("grove/no-replicas", "is 0 unless it is set: Grove creates no pods", "set it to 1 or more")
+    template = root / "spec" / "template"
+    cliques, groups = (list((template / part).items()) for part in ("cliques", "podCliqueScalingGroups"))
+    if not cliques:
+        (template / "cliques").error("grove/cliques", "at least one PodClique must be defined", "add one")
+    names = [(clique / "name").text() or "" for clique in cliques]
+    members = [name for group in groups for name in clique_names(group)]
+    for clique, name in zip(cliques, names, strict=True):
+        _check_name(clique, "PodCliqueTemplateSpec")
+        _check_clique(clique, grouped=name in members, is_new=is_new)
+        if name and name not in members:
+            _check_length(root, clique / "name", ("PodClique", name))
+    for group in groups:
+        _check_name(group, "PodCliqueScalingGroupConfig")
+        _check_group(root, group, names)
+    _check_unique(template / "cliques", (clique / "name" for clique in cliques))
+    _check_unique(template / "cliques", (clique / "spec" / "roleName" for clique in cliques))
+    _check_unique(template / "podCliqueScalingGroups", (group / "name" for group in groups))
+    _check_unique(
+        template / "podCliqueScalingGroups", (name for group in groups for name in (group / "cliqueNames").items())
+    )
+    if (template / "cliqueStartupType").text() == _EXPLICIT:
+        _check_order(template / "cliques", cliques, names)
+
+
+def _check_name(part: Field, kind: str) -> None:
+    name = part / "name"
+    if not name.text():
+        name.error("grove/name", "field cannot be empty" if name else "Required value", "name it")
+    elif not _SUBDOMAIN.fullmatch(name.text() or ""):
+        fix = "write lower-case letters, digits and '-'"
+        name.error("grove/name", f"invalid {kind} name, must be a valid DNS subdomain", fix)
+
+
+def _check_unique(where: Field, fields: Iterable[Field]) -> None:
+    """Grove names each value that is there twice once, on the list."""
+    seen: set[str] = set()
+    twice: dict[str, Field] = {}
+    for field in fields:
+        text = field.text() or ""
+        if text in seen:
+            twice.setdefault(text, field)
+        seen.add(text)
+    twice.pop("", None)
+    if twice:
+        first = next(iter(twice.values()))
+        first.error("grove/unique", f"Duplicate value: {json.dumps(list(twice))}", f"use each once in {where.path}")
+
+
+def _check_length(root: Field, field: Field, *parts: tuple[str, str]) -> None:
+    """The names of set, scaling group and clique together."""
+    named = (("PodCliqueSet", name_of(root)), *parts)
+    length = sum(len(name) for _, name in named)
+    if length > _MAX_NAMES:
+        *others, last = (f"{kind} '{name}'" for kind, name in named)
+        comma = "," if len(others) > 1 else ""
+        text = (
+            f"combined resource name length {length} exceeds {_MAX_NAMES}-character limit required for pod naming. "
+            f"Consider shortening: {', '.join(others)}{comma} or {last}"
+        )
+        field.error("grove/name-length", text, f"shorten them by {length - _MAX_NAMES}")
+
+
+def _check_clique(clique: Field, *, grouped: bool, is_new: bool) -> None:
+    spec = clique / "spec"
+    for required in ("roleName", "replicas", "podSpec"):
+        if not spec / required:
+            (spec / required).error("grove/required", "Required value", "set it")
+    replicas = _positive(spec / "replicas", 1)
+    _check_minimum(spec / "minAvailable", _positive(spec / "minAvailable", replicas), replicas)
+    scale = spec / "autoScalingConfig"
+    if scale and grouped:
+        text = "AutoScalingConfig is not allowed to be defined for PodClique that is part of scaling group"
+        scale.error("grove/scaling", text, "scale the group: scaleConfig")
+    elif scale:
+        least = (scale / "minReplicas").number(replicas)
+        if least < (spec / "minAvailable").number(replicas):
+            text = "must be greater than or equal to podCliqueSpec.minAvailable"
+            (scale / "minReplicas").error("grove/scaling", text, "raise it, or lower minAvailable")
+        most = (scale / "maxReplicas").number(0)
+        for bound, words in ((least, "podCliqueSpec.minReplicas"), (replicas, "replicas")):
+            if most < bound:
+                text = f"must be greater than or equal to {words}"
+                (scale / "maxReplicas").error("grove/scaling", text, f"write {bound} or more")
+    for field in ("topologySpreadConstraints", "nodeName") if is_new else ():
+        if spec / "podSpec" / field and (spec / "podSpec" / field).value != "":
+            (spec / "podSpec" / field).error("grove/pod-spec", "must not be set", _UNPLACED)
+
+
+def _positive(count: Field, default: int) -> int:
+    """A count; Grove refuses zero and less."""
+    value = count.value
+    if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
+        count.error("grove/replicas", "must be greater than 0", "write 1 or more")
+        return default
+    return count.number(default)
+
+
+def _check_minimum(field: Field, least: int, replicas: int) -> None:
+    if least > replicas:
+        field.error("grove/replicas", "minAvailable must not be greater than replicas", f"write {replicas} or less")
+
+
+def _check_group(root: Field, group: Field, names: list[str]) -> None:
+    members = group / "cliqueNames"
+    for field in members.items():
+        clique = field.text() or ""
+        if clique not in names:
+            field.error("grove/clique-found", "unidentified PodClique names found", did_you_mean(clique, names))
+        _check_length(root, field, ("PodCliqueScalingGroup", (group / "name").text() or ""), ("PodClique", clique))
+    replicas = _positive(group / "replicas", 1)
+    least = _positive(group / "minAvailable", 1)
+    _check_minimum(group / "minAvailable", least, replicas)
+    fewest = group / "scaleConfig" / "minReplicas"
+    if group / "scaleConfig" and fewest.number(replicas) < least:
+        text = "scaleConfig.minReplicas must be greater than or equal to minAvailable"
+        fewest.error("grove/scaling", text, f"write {least} or more")
+
+
+def _check_order(where: Field, cliques: list[Field], names: list[str]) -> None:
+    """With an explicit order each clique starts after others, in no circle."""
+    after: dict[str, list[str]] = {}
+    for clique, name in zip(cliques, names, strict=True):
+        starts_after = clique / "spec" / "startsAfter"
+        after[name] = [field.text() or "" for field in starts_after.items()]
+        for field, other in zip(starts_after.items(), after[name], strict=True):
+            if other == name:
+                field.error("grove/starts-after", "clique dependency cannot refer to itself", "remove it")
+            elif other not in names:
+                text = "unknown clique names found, all clique dependencies must be defined as cliques"
+                field.error("grove/starts-after", text, did_you_mean(other, names))
+        _check_unique(starts_after, starts_after.items())
+    try:
+        TopologicalSorter({name: set(others) - {name} for name, others in after.items()}).prepare()
+    except CycleError:
+        where.error(
+            "grove/starts-after", "clique must not have circular dependencies", "break the circle in startsAfter"
+        )
