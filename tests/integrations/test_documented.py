@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from tests.support.paths import ROOT
 
-RULE = r"(?:dynamo|jobset|kai|kueue|leaderworkerset|osmo|runai)/[a-z*][a-z*-]*"
+RULE = r"(?:dynamo|grove|jobset|kai|kueue|leaderworkerset|osmo|runai)/[a-z*][a-z*-]*"
 LABELS = {"runai/node-pool"}  # a node label, no rule
 PAGE = set(re.findall(f"`({RULE})`", (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")))
 
