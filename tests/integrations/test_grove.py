@@ -259,14 +259,18 @@ GROUP = ("podCliqueScalingGroups", 0)
         (
             (*GROUP, "name"),
             "d" * 38,
-            ("combined resource name length 47 exceeds 45-character limit required for pod naming. Consider shortening: "
-            f"PodCliqueSet 'llm', PodCliqueScalingGroup '{'d' * 38}', or PodClique 'leader'"),
+            (
+                "combined resource name length 47 exceeds 45-character limit required for pod naming. "
+                f"Consider shortening: PodCliqueSet 'llm', PodCliqueScalingGroup '{'d' * 38}', or PodClique 'leader'"
+            ),
         ),
         (
             (*CLIQUE, "name"),
             "r" * 43,
-            ("combined resource name length 46 exceeds 45-character limit required for pod naming. Consider shortening: "
-            f"PodCliqueSet 'llm' or PodClique '{'r' * 43}'"),
+            (
+                "combined resource name length 46 exceeds 45-character limit required for pod naming. "
+                f"Consider shortening: PodCliqueSet 'llm' or PodClique '{'r' * 43}'"
+            ),
         ),
         (("topologyConstrain",), packed("zone"), 'unknown field "spec.template.topologyConstrain"'),
         (
@@ -415,8 +419,10 @@ LEGACY = pod_clique_set({"packDomain": "zone"}, router={"packDomain": "rack"})
             ("topologyConstraint", "pack", "required"),
             "rack",
             [
-                ('PodCliqueSet topology constraint cannot be changed from required="zone" preferred="" '
-                'to required="rack" preferred=""')
+                (
+                    'PodCliqueSet topology constraint cannot be changed from required="zone" preferred="" '
+                    'to required="rack" preferred=""'
+                )
             ],
         ),
         (
@@ -479,9 +485,11 @@ LEGACY = pod_clique_set({"packDomain": "zone"}, router={"packDomain": "rack"})
             ("topologyConstraint",),
             packed("rack"),
             [
-                ("PodCliqueSet deprecated packDomain migration can only move packDomain to pack.required without "
-                'changing the required or preferred topology domain (old required="zone" preferred="", '
-                'new required="rack" preferred="")')
+                (
+                    "PodCliqueSet deprecated packDomain migration can only move packDomain to pack.required without "
+                    'changing the required or preferred topology domain (old required="zone" preferred="", '
+                    'new required="rack" preferred="")'
+                )
             ],
         ),
         (LEGACY, ("topologyConstraint", "topologyName"), "cluster", []),
