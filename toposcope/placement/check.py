@@ -10,6 +10,7 @@ from toposcope.integrations.framework.document import Finding
 from toposcope.integrations.framework.levels import TopologyLevels
 from toposcope.integrations.framework.system import Reading
 from toposcope.integrations.registry import READS, readings, with_documents
+from toposcope.placement.gangs import by_kai
 from toposcope.placement.in_order import in_order
 from toposcope.placement.known_topologies import OWN, STAND_INS, cluster_facts, members_of_pods
 from toposcope.placement.room import PODS, Node, Obstacle, Room
@@ -98,6 +99,8 @@ class Checker:
         verdict = judge(workload.groups, levels or workload.levels, nodes, partial=not levels)
         if levels and workload.in_order:
             verdict = in_order(verdict, workload.in_order, levels, nodes)
+        if workload.gang is not None:
+            verdict = by_kai(verdict, workload, levels, nodes)
         return replace(
             verdict, remedies=tuple(self._with_pods(remedy, verdict.shortage) for remedy in verdict.remedies)
         )

@@ -122,6 +122,9 @@ class Workload:
     """What the admin should know about how the workload was read."""
     in_order: tuple[OrderedPods, ...] = ()
     """Where the scheduler assigns pods in this order and takes none back; empty: nothing is known of an order."""
+    gang: bool | None = None
+    """Where KAI places it. True: all pods of a copy start, or none. False: one after the other, the first pod decides
+    the domain."""
 
 
 PodGroupName = tuple[str, str]

@@ -26,6 +26,9 @@ SEGMENT_REQUIRED: Final = PREFIX + "segment-topology-required-placement"
 SEGMENT_PREFERRED: Final = PREFIX + "segment-topology-preferred-placement"
 PLACEMENTS: Final = (REQUIRED, PREFERRED)
 SEGMENTS: Final = (SEGMENT_SIZE, SEGMENT_REQUIRED, SEGMENT_PREFERRED)
+BATCH_MIN_MEMBER: Final = PREFIX + "batch-min-member"
+SKIP_GROUPER: Final = PREFIX + "skip-podgrouper"
+"""Annotation `"true"` on a pod or an owner of it: the grouper leaves the pod's PodGroup as it is."""
 
 # Source of these two: KAI's `PodGroupAnnotationForPod` and `SubGroupLabelKey` (pkg/common/constants).
 GROUP_OF: Final = "pod-group-name"

@@ -1,4 +1,8 @@
-"""KAI's topology constraints, wherever they stand: the topology exists, it has the levels, preferred is narrower."""
+"""KAI's topology constraints, wherever they stand: the topology exists, it has the levels, preferred is not broader.
+
+Rules: the scheduler of KAI 0.17.0 (pkg/scheduler/plugins/topology/job_filtering.go), which looks for the levels from
+the narrowest up and stops at the required one.
+"""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -57,17 +61,25 @@ class Constraints:
             return ()
         return (f"the constraints are on several topologies ({', '.join(self._topologies)}): room is not checked",)
 
-    def read(self, written: WrittenConstraint, above: Constraint = NONE, *, topology_alone: bool = False) -> Constraint:
+    def read(
+        self, written: WrittenConstraint, above: Constraint = NONE, *, dropped_without_level: bool = False
+    ) -> Constraint:
         """One constraint; `above` is that of the group around it.
 
-        A topology without levels is worth a warning unless `topology_alone`: others may inherit it.
+        A topology without levels is an error of the scheduler's, except where the grouper drops it
+        (`dropped_without_level`).
         """
         name = written.topology.text()
         placements = [placement for placement in (written.required, written.preferred) if placement.text()]
         if not placements:
-            if name and not topology_alone:
+            if name and dropped_without_level:
                 text = "a topology without a required or preferred level has no effect"
                 written.topology.warn("kai/no-level", text, "name a level, or remove the topology")
+            elif name:
+                self._invalid = True
+                text = "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level"
+                fix = f"set {written.required.path} or {written.preferred.path}, or remove the topology here"
+                written.topology.error("kai/no-level", text, fix)
             return NONE
         topologies = self.cluster.topologies
         if name is None:
@@ -84,21 +96,23 @@ class Constraints:
         required = _level(written.owner, "required", written.required, topology)
         preferred = _level(written.owner, "preferred", written.preferred, topology)
         self._invalid |= len(placements) > (required is not None) + (preferred is not None)
-        if required and preferred and topology.rank(preferred) <= topology.rank(required):
-            written.preferred.warn(
-                "kai/preferred-no-effect",
-                f"preferred {written.preferred.value!r} is not narrower than required {written.required.value!r}, "
-                "so it has no effect",
-                "name a narrower level, or remove it",
+        if required and preferred and topology.rank(preferred) < topology.rank(required):
+            self._invalid = True
+            written.preferred.error(
+                "kai/preferred-broader",
+                f"KAI 0.17 never schedules pods whose preferred level ({preferred.key}) is broader than the required "
+                f"one ({required.key}, in {written.required.path})",
+                f"prefer {required.key} or a narrower level, or remove {written.preferred.path}",
             )
-            preferred = None
         if required and above.required in topology.levels and topology.rank(required) < topology.rank(above.required):
-            written.required.warn(
-                "kai/broader-than-parent",
-                f"{written.required.value!r} is broader than {above.required.key!r}, which the group around it must "
-                "stay in already, so it has no effect",
-                "name a narrower level, or remove it",
+            text = (
+                f"{written.required.value!r} is broader than {above.required.key!r}, which the group around it requires"
             )
+            fix = "name a narrower level, or remove it"
+            if preferred:
+                written.required.warn("kai/broader-than-parent", f"{text}, so it has no effect", fix)
+            else:
+                written.required.error("kai/broader-than-parent", f"{text}: KAI 0.17 never schedules it", fix)
         return Constraint(required, preferred)
 
 

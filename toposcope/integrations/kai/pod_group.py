@@ -45,6 +45,7 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
         constraints.topology,
         placeable=constraints.placeable and not tree.unknown,
         notes=(*constraints.notes, *tree.notes, *unknown),
+        gang=True,
     )
     return Reading(workload)
 
@@ -85,7 +86,7 @@ class _Tree:
         for subgroup, field in self._by_name.items():
             self._check_subgroup(subgroup, field)
         own = self._constraint("workload", spec, NONE)
-        below = tuple(self._subgroup(subgroup, own) for subgroup in self._children.get("", ()))
+        below = tuple(self._subgroup(subgroup, own) for subgroup in self._first("", spec / "minSubGroup"))
         pods = () if below else self._pods("", "pods", minimum)
         return Group(name, pods, below, own.required, own.preferred)
 
@@ -173,9 +174,22 @@ class _Tree:
         subgroup = self._by_name[name]
         own = self._constraint(f"sub-group {name}", subgroup, above)
         inner = above if own.required is None else own
-        below = tuple(self._subgroup(child, inner) for child in self._children.get(name, ()))
+        below = tuple(self._subgroup(child, inner) for child in self._first(name, subgroup / "minSubGroup"))
         pods = () if below else self._pods(name, name, (subgroup / "minMember").number(0))
         return Group(f"sub-group {name}", pods, below, own.required, own.preferred)
+
+    def _first(self, parent: str, minimum: Field) -> list[str]:
+        """The children that have to start with it: KAI takes the first `minSubGroup` of them by their names."""
+        children = sorted(self._children.get(parent, ()))
+        number = minimum.number(len(children)) if minimum else len(children)
+        if 0 < number < len(children):
+            of = f"sub-group {parent}" if parent else "the PodGroup"
+            names = ", ".join(children[:number])
+            self.notes.append(
+                f"room is checked for {names}: KAI starts {number} of the {len(children)} sub-groups of {of} first"
+            )
+            return children[:number]
+        return children
 
     def _constraint(self, owner: str, group: Field, above: Constraint) -> Constraint:
         field = group / "topologyConstraint"

@@ -5,14 +5,18 @@ for a JobSet also on each Job template (one constraint per Job), for Ray on each
 pod template and are known for PyTorchJob workers and LeaderWorkerSets only; others' are ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
 from typing import Any, Final
 
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
-from toposcope.integrations.framework.pods import LEADER_WORKER_SET, PodSet, Structure, chunks, structure_of
+from toposcope.integrations.framework.pods import JOBSET, LEADER_WORKER_SET, PodSet, Structure, chunks, structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
+from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.api import (
+    BATCH_MIN_MEMBER,
     KAI_SCHEDULER,
     PLACEMENTS,
     PREFERRED,
@@ -24,8 +28,10 @@ from toposcope.integrations.kai.api import (
     TOPOLOGY,
 )
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.kai.gang_size import JOB, ONE_BY_ONE, minimum_of, starts_with, warn_of_no_gang
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
+_DEPLOYMENT: Final = ("apps", "Deployment")
 _PYTORCH: Final = ("kubeflow.org", "PyTorchJob")
 _RAY: Final = "ray.io"
 _NOT_KAI: Final = (None, "default-scheduler")
@@ -46,9 +52,16 @@ def _claims(document: Mapping[str, Any]) -> bool:
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     del before  # KAI allows any change
     constraints = Constraints(cluster)
-    group = _Tree(root, structure_of(root) or Structure(()), constraints).group()
+    tree = _Tree(root, structure_of(root) or Structure(()), constraints)
+    group = tree.group()
     workload = Workload(
-        "KAI", handle_of(root), (group,), constraints.topology, placeable=constraints.placeable, notes=constraints.notes
+        "KAI",
+        handle_of(root),
+        (group,),
+        constraints.topology,
+        placeable=constraints.placeable,
+        notes=(*constraints.notes, *tree.notes),
+        gang=tree.gang,
     )
     return Reading(workload)
 
@@ -65,22 +78,37 @@ class _Tree:
         self._constraints = constraints
         self._own = root / "metadata" / "annotations"
         self._kind = kind_of(root.value)
+        self._gang = True
+        self.notes: list[str] = []
+        """What the admin should know about how it is read."""
+
+    @property
+    def gang(self) -> bool:
+        """Whether the pods of a copy start together. A pod alone does."""
+        return self._gang
 
     def group(self) -> Group:
-        """The whole workload; each copy of it is a PodGroup of its own."""
+        """The whole workload; each copy of it is a PodGroup of its own. Groups are in the order of KAI's names."""
         self._check_places()
         self._check_scheduler()
-        has_segments = any(pod_set.annotations / key for pod_set in self._structure.sets for key in SEGMENTS)
-        above = self._constraints.read(_written("workload", self._own), topology_alone=has_segments)
+        above = self._constraints.read(_written("workload", self._own))
         structure = self._structure
-        if structure.separate:
-            return self._separate(above)
-        pods: tuple[Pods, ...] = ()
-        if self._kind == LEADER_WORKER_SET:
-            pods, below = self._leader_worker_set(above)
-        else:
-            below = tuple(self._set(pod_set, above) for pod_set in structure.sets)
         name = name_of(self._root, self._kind[1])
+        if self._kind == _DEPLOYMENT:
+            return self._separate(above)
+        if self._kind in ONE_BY_ONE:
+            return Group(name, self._one_by_one(above), (), above.required, above.preferred)
+        pods: tuple[Pods, ...] = ()
+        below: tuple[Group, ...] = ()
+        if self._kind == LEADER_WORKER_SET:
+            below = self._leader_worker_set(above)
+        elif self._kind == JOBSET:
+            below = self._jobs(above)
+        elif self._kind == _PYTORCH or self._kind[0] == _RAY:
+            sets = sorted(structure.sets, key=lambda pod_set: pod_set.name.lower())
+            below = tuple(self._set(pod_set, above) for pod_set in sets)
+        else:
+            pods = structure.whole
         return Group(name, pods, below, above.required, above.preferred, structure.copies)
 
     def _separate(self, above: Constraint) -> Group:
@@ -89,25 +117,54 @@ class _Tree:
             (self._own / (REQUIRED if above.required else PREFERRED)).warn(
                 "kai/each-pod-alone",
                 f"KAI makes a PodGroup of each pod of a {self._kind[1]}, so this keeps no two of them together",
-                "use a StatefulSet, Job or LeaderWorkerSet for pods that belong together",
+                "use a Job or LeaderWorkerSet for pods that belong together",
             )
         return Group("pod", (pod_set.some(1),), (), above.required, above.preferred, pod_set.count)
 
+    def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
+        """The pods that start together; all of them where none do."""
+        whole = self._structure.whole
+        total = sum(pods.count for pods in whole)
+        minimum = minimum_of(self._own, total) if self._kind == JOB else 0
+        self._gang = total <= 1 or minimum > 0
+        constraint = self._own / (REQUIRED if above.required else PREFERRED)
+        wrong = self._kind == JOB and self._own / BATCH_MIN_MEMBER
+        if not (self._gang or wrong) and (above.required or above.preferred):
+            warn_of_no_gang(self._root, self._kind, constraint, total)
+        if 0 < minimum < total:
+            self.notes.append(starts_with(minimum, total))
+            return (replace(whole[0], count=minimum),)
+        return whole
+
+    def _jobs(self, above: Constraint) -> tuple[Group, ...]:
+        """A JobSet's Jobs: each is a sub-group, and those of one kind are a sub-group around them."""
+        sets = sorted(self._structure.sets, key=lambda pod_set: pod_set.name)
+        kinds = minimum_of(self._own, len(sets), "replicated Jobs")
+        if 0 < kinds < len(sets):
+            names = ", ".join(pod_set.name for pod_set in sets[:kinds])
+            self.notes.append(
+                f"room is checked for {names}: KAI starts so many of the JobSet's {len(sets)} kinds of Jobs first"
+            )
+        return tuple(self._job(pod_set, above) for pod_set in sets[: kinds or len(sets)])
+
+    def _job(self, pod_set: PodSet, above: Constraint) -> Group:
+        annotations = (pod_set.job or pod_set.template) / "metadata" / "annotations"
+        written = _written(f"sub-group {pod_set.name}", annotations)
+        own = self._constraints.read(written, above, dropped_without_level=True)
+        minimum = minimum_of(annotations, pod_set.pods.count) or pod_set.pods.count
+        if minimum < pod_set.pods.count:
+            self.notes.append(f"{pod_set.name}: {starts_with(minimum, pod_set.pods.count)}")
+        return Group(f"job of {pod_set.name}", (pod_set.some(minimum),), (), own.required, own.preferred, pod_set.jobs)
+
     def _set(self, pod_set: PodSet, above: Constraint) -> Group:
-        if pod_set.job:
-            annotations = pod_set.job / "metadata" / "annotations"
-            own = self._constraints.read(_written(f"sub-group {pod_set.name}", annotations), above)
-            return Group(f"job of {pod_set.name}", (pod_set.pods,), (), own.required, own.preferred, pod_set.jobs)
         if self._kind[0] == _RAY:
             return self._ray(pod_set, above)
-        if self._kind == _PYTORCH and pod_set.name == "Worker":
+        if pod_set.name == "Worker":
             size = self._segment_size(pod_set.annotations / SEGMENT_SIZE, pod_set.count)
             segment = self._segment(pod_set.annotations, size)
             if size and segment:
                 own = self._constraints.read(segment, above)
-                alike = chunks(pod_set.count, size)
-                segments = tuple(_segments(own, (pod_set.some(pods),), times) for pods, times in alike)
-                return Group(pod_set.name, groups=segments)
+                return Group(pod_set.name, groups=tuple(_in_name_order(own, pod_set, size)))
         return Group(pod_set.name, (pod_set.pods,))
 
     def _ray(self, pod_set: PodSet, above: Constraint) -> Group:
@@ -121,12 +178,16 @@ class _Tree:
                 f"set {TOPOLOGY} beside it",
             )
             return Group(pod_set.name, (pod_set.pods,))
-        own = self._constraints.read(_written(f"sub-group {pod_set.name}", annotations), above)
+        written = _written(f"sub-group {pod_set.name}", annotations)
+        own = self._constraints.read(written, above, dropped_without_level=True)
         return Group(pod_set.name, (pod_set.pods,), (), own.required, own.preferred)
 
-    def _leader_worker_set(self, above: Constraint) -> tuple[tuple[Pods, ...], tuple[Group, ...]]:
-        """The pods of one group that are in no segment, and the segments."""
+    def _leader_worker_set(self, above: Constraint) -> tuple[Group, ...]:
+        """The leader, and the workers or their segments."""
         structure = self._structure
+        leader, rest = structure.sets[0], structure.sets[-1]
+        workers = rest.some(sum(pod_set.count for pod_set in structure.sets) - 1)
+        whole = (Group("leader", (leader.some(1),)), *((Group("workers", (workers,)),) if workers.count else ()))
         policy = sub_group_policy(self._root)
         annotations = structure.sets[-1].annotations
         total = sum(pod_set.count for pod_set in structure.sets)
@@ -135,7 +196,7 @@ class _Tree:
             size = self._segment_size(self._own / SEGMENT_SIZE or annotations / SEGMENT_SIZE, total)
         segment = self._segment(annotations, size)
         if not (size and segment):
-            return structure.whole, ()
+            return whole
         leader_excluded = (policy / "subGroupPolicyType").text() == LEADER_EXCLUDED
         if leader_excluded and (total - 1) % size:
             (annotations / SEGMENT_SIZE or policy).error(
@@ -143,11 +204,11 @@ class _Tree:
                 f"LeaderExcluded needs size - 1 ({total - 1}) to be a multiple of the segment size {size}",
                 "change the size, or use subGroupPolicyType LeaderWorker",
             )
-            return structure.whole, ()
+            return whole
         own = self._constraints.read(segment, above)
         alike = sub_groups(structure, size, leader_excluded=leader_excluded)
-        segments = tuple(_segments(own, pods, times) for pods, times in alike)
-        return (structure.sets[0].some(1),) if leader_excluded else (), segments
+        segments = tuple(_segment(own, pods, times) for pods, times in alike)
+        return (*(whole[:1] if leader_excluded else ()), *segments)
 
     def _segment_size(self, annotation: Field, total: int) -> int:
         """How many pods a segment has; 0 where there are none, or where KAI refuses the number."""
@@ -228,5 +289,12 @@ def _written(owner: str, annotations: Field) -> WrittenConstraint:
     return WrittenConstraint(owner, annotations / TOPOLOGY, annotations / REQUIRED, annotations / PREFERRED)
 
 
-def _segments(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
+def _segment(own: Constraint, pods: tuple[Pods, ...], times: int) -> Group:
     return Group("segment", pods, (), own.required, own.preferred, times)
+
+
+def _in_name_order(own: Constraint, pod_set: PodSet, size: int) -> Iterator[Group]:
+    """The segments of a PyTorchJob; the last may be smaller, and stands where its name does."""
+    sizes = [pods for pods, times in chunks(pod_set.count, size) for _ in range(times)]
+    for pods, alike in groupby(sizes[number] for number in in_name_order(len(sizes))):
+        yield _segment(own, (pod_set.some(pods),), len(list(alike)))

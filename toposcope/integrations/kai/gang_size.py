@@ -1,0 +1,65 @@
+"""How many pods KAI's grouper lets start together. Source: the pod grouper of KAI 0.17.0 (pkg/podgrouper).
+
+A Job starts pod by pod unless an annotation on the Job itself says how many start together. The grouper's default, for
+StatefulSets, ReplicaSets and every kind that it does not know, is one pod, and no annotation changes it. On a JobSet
+the annotation counts replicated Jobs, on its Job templates pods. Kubeflow's jobs, Ray and LeaderWorkerSets say it in
+fields.
+"""
+
+import re
+from typing import Final
+
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROUPER
+
+JOB: Final = ("batch", "Job")
+ONE_BY_ONE: Final = frozenset({JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("kubeflow.org", "PaddleJob")})
+"""Kinds whose pods start one by one by default, as pods of one PodGroup."""
+_RULE: Final = "kai/min-member"
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+
+def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:
+    """What the annotation says, `most` at most; 0 where there is none, or one that KAI makes no gang of."""
+    annotation = annotations / BATCH_MIN_MEMBER
+    text = annotation.text()
+    if text is None:
+        return 0
+    fix = f"write a whole number from 1 to {most}, in quotes"
+    if not _WHOLE_NUMBER.fullmatch(text):
+        annotation.error(
+            _RULE, f"{text!r} is not a whole number: KAI makes no PodGroup, and the pods are never scheduled", fix
+        )
+    elif int(text) < 1:
+        annotation.error(_RULE, f"{text} is below 1: KAI makes no PodGroup, and the pods are never scheduled", fix)
+    elif int(text) > most and unit == "pods":
+        annotation.error(_RULE, f"{text} is more than the {most} {unit} at once: KAI waits for the others forever", fix)
+    else:
+        return min(int(text), most)
+    return 0
+
+
+def starts_with(minimum: int, total: int) -> str:
+    """The note on a gang that is smaller than its pods."""
+    return (
+        f"room is checked for {minimum} of {total} pods: KAI starts these together, the others where there is room left"
+    )
+
+
+def warn_of_no_gang(root: Field, kind: tuple[str, str], constraint: Field, pods: int) -> None:
+    """Say that the pods start one by one though they are to stay together."""
+    text = (
+        f"KAI 0.17 takes a {kind[1]} for no gang: it starts the {pods} pods one by one, the first one decides the "
+        "domain, and those that find no room there wait"
+    )
+    annotations = root / "metadata" / "annotations"
+    if kind == JOB:
+        constraint.warn(_RULE, text, f'set {BATCH_MIN_MEMBER}: "{pods}" on the Job, and create it anew')
+        return
+    if annotations / BATCH_MIN_MEMBER:
+        (annotations / BATCH_MIN_MEMBER).warn(_RULE, "KAI reads this on Jobs and JobSets only", "remove it")
+    fix = (
+        f"use a LeaderWorkerSet, JobSet or Job; or write a PodGroup with minMember: {pods}, name it in the annotation "
+        f'{GROUP_OF} of the pod template, and set {SKIP_GROUPER}: "true" on the {kind[1]}'
+    )
+    constraint.warn(_RULE, text, fix)

@@ -1,0 +1,118 @@
+"""What becomes of a verdict where KAI places the pods: it does not try every placement, and takes a Job for no gang."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from toposcope.integrations.framework.constraints import Group, Pods, Workload
+from toposcope.integrations.kai.allocation import VERSION, Allocator, Leaf, TooLargeError, Unplaced
+from toposcope.placement.room import Node
+from toposcope.placement.search import Placed
+from toposcope.placement.verdict import Kind, Verdict
+from toposcope.topology.levels import Level
+from toposcope.topology.text import plural
+
+_GPU: Final = "nvidia.com/gpu"
+
+
+def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes: Iterable[Node]) -> Verdict:
+    """The verdict that KAI's own allocation leads to.
+
+    `nodes` are all of the cluster: KAI knows nothing of a ClusterTopology's selector, and takes a placeholder for a
+    value like any other. The verdict stays as it is where the allocation is too large to follow.
+    """
+    leaves = _leaves(levels, list(nodes))
+    try:
+        if not workload.gang:
+            return _one_by_one(verdict, workload.groups, levels, leaves)
+        return _as_gang(verdict, workload.groups, levels, leaves)
+    except TooLargeError:
+        return verdict
+
+
+_Leaves = tuple[list[Leaf], list[Leaf], list[str]]
+"""The nodes as they are, as if emptied and opened, and their names."""
+
+
+def _leaves(levels: Sequence[Level], nodes: Sequence[Node]) -> _Leaves:
+    return (
+        [_leaf(node, levels, emptied=False) for node in nodes],
+        [_leaf(node, levels, emptied=True) for node in nodes],
+        [node.name for node in nodes],
+    )
+
+
+def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
+    def usable(pods: Pods) -> bool:
+        closed = node.obstacle and not emptied
+        return not closed and not pods.node_filter.rejection(node.name, node.labels, node.taints)
+
+    path = (
+        tuple(node.labels[level.key] for level in levels) if all(level.key in node.labels for level in levels) else None
+    )
+    return Leaf(path, node.total if emptied else node.free, not node.total.get(_GPU), usable)
+
+
+def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], leaves: _Leaves) -> Verdict:
+    now, empty, names = leaves
+    allocator = Allocator(levels, now)
+    failure = allocator.place(groups)
+    if failure is None:
+        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, names)
+    kind: Kind = "never" if Allocator(levels, empty).place(groups) else "full"
+    if verdict.kind == kind or (verdict.kind == "never" and kind == "full"):
+        return replace(verdict, kind=kind)  # there is no room for it, whoever places it
+    return _limited(verdict, kind, _limitation(failure, levels))
+
+
+def _fits(verdict: Verdict, allocator: Allocator, names: Sequence[str]) -> Verdict:
+    return Verdict("fits", _placed(allocator, names), steps=verdict.steps, excluded=verdict.excluded)
+
+
+def _limited(verdict: Verdict, kind: Kind, limitation: str) -> Verdict:
+    return Verdict(kind, steps=verdict.steps, excluded=verdict.excluded, limitation=limitation)
+
+
+def _placed(allocator: Allocator, names: Sequence[str]) -> tuple[Placed, ...]:
+    where: dict[int, tuple[Group, list[tuple[str, int]]]] = {}
+    for group, _, leaf, count in allocator.assignments:
+        where.setdefault(id(group), (group, []))[1].append((names[leaf], count))
+    return tuple(Placed(group, (), tuple(counts)) for group, counts in where.values())
+
+
+def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
+    group, pods = failure.group, plural(failure.wanted, "pod")
+    required = group.required.domain if group.required else "cluster"
+    if failure.why == "narrower":
+        narrow, key = levels[len(failure.domain) - 1].domain, group.required.key if group.required else ""
+        return (
+            f"{VERSION} finds no {required} for {group.name}: all nodes that it looks at are in one {narrow} "
+            f"({failure.domain[-1]}), and without a preferred level it looks no higher; prefer {key}, too"
+        )
+    if failure.why == "largest":
+        return (
+            f"{VERSION} counts every pod of {group.name} as its largest: by this count the best {required} takes "
+            f"{failure.fits} of {failure.wanted} {pods}; make the pods equal, or sub-groups with the constraint on each"
+        )
+    return (
+        f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make room: {group.name} "
+        f"finds room for {failure.fits} of {failure.wanted} {pods}"
+    )
+
+
+def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], leaves: _Leaves) -> Verdict:
+    (group,) = groups
+    now, _, names = leaves
+    allocator = Allocator(levels, now)
+    domain, count = allocator.place_one_by_one(group)
+    wanted = sum(pods.count for pods in group.pods)
+    if count == wanted:
+        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, names)
+    if not count or (verdict.kind in {"full", "never"} and domain is None):
+        return verdict
+    where = f"in {group.required.domain} {domain[-1]}, where the first one goes" if group.required and domain else "now"
+    text = (
+        f"{VERSION} starts the pods of {group.name} one by one: it binds {count} of {wanted} {where}, and the other "
+        f"{wanted - count} wait"
+    )
+    return _limited(verdict, "never" if verdict.kind == "never" else "full", text)
