@@ -31,6 +31,7 @@ from toposcope.integrations.kai.workload import SYSTEM as KAI_SYSTEM
 TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
+MINIMUM = "kai.scheduler/batch-min-member"
 SIZE = "kai.scheduler/segment-size"
 SEGMENT = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
@@ -38,8 +39,8 @@ SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 OWN = "metadata.annotations"
 
 
-def placed(required: Any = None, preferred: Any = None, topology: Any = "cluster") -> Object:
-    found = {TOPOLOGY: topology, REQUIRED: required, PREFERRED: preferred}
+def placed(required: Any = None, preferred: Any = None, topology: Any = "cluster", minimum: Any = None) -> Object:
+    found = {TOPOLOGY: topology, REQUIRED: required, PREFERRED: preferred, MINIMUM: minimum}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -55,14 +56,14 @@ def tree(document: Object) -> Group:
 
 
 def test_a_job_in_one_zone_if_possible_in_one_rack() -> None:
-    group = tree(job(4, placed(ZONE.key, RACK.key)))
+    group = tree(job(4, placed(ZONE.key, RACK.key, minimum="4")))
     assert (group.name, group.required, group.preferred, group.copies) == ("train", ZONE, RACK, 1)
     assert group.total() == {"pods": 4, GPU: 32}
 
 
 def test_an_alias_names_a_level() -> None:
     topology_levels = TopologyLevels("cluster", LEVELS, aliases=(("shelf", RACK.key),))
-    workload = accepted(read(job(4, placed("shelf")), ClusterFacts({"cluster": topology_levels})))
+    workload = accepted(read(job(4, placed("shelf", minimum="4")), ClusterFacts({"cluster": topology_levels})))
     assert workload.groups[0].required == RACK
     wrong = read(job(4, placed("shelv")), ClusterFacts({"cluster": topology_levels}))
     assert wrong.findings[0].fix == "did you mean 'shelf'?"
@@ -75,8 +76,10 @@ def level_error(text: str, how: str = "required", who: str = "workload") -> str:
     )
 
 
-NO_EFFECT = "preferred {!r} is not narrower than required 'example.com/rack', so it has no effect"
-NARROWER = "name a narrower level, or remove it"
+BROADER = (
+    f"KAI 0.17 never schedules pods whose preferred level ({ZONE.key}) is broader than the required one "
+    f"({RACK.key}, in {OWN}[{REQUIRED}])"
+)
 NOT_READ = "KAI does not read this on a pod template of a Job"
 NO_SEGMENTS = "KAI makes segments of PyTorchJob workers and of LeaderWorkerSets only; this has no effect here"
 NOT_SCHEDULED = "KAI does not schedule these pods, so its annotations have no effect"
@@ -99,6 +102,18 @@ NOT_SCHEDULED = "KAI does not schedule these pods, so its annotations have no ef
             "did you mean 'example.com/rack'?",
         ),
         (placed(8), REQUIRED, "is 8, expected a string", "put it in quotes"),
+        (
+            placed(RACK.key, ZONE.key),
+            PREFERRED,
+            BROADER,
+            f"prefer {RACK.key} or a narrower level, or remove {OWN}[{PREFERRED}]",
+        ),
+        (
+            placed(),
+            TOPOLOGY,
+            "KAI 0.17 never schedules pods with a topology and neither a required nor a preferred level",
+            f"set {OWN}[{REQUIRED}] or {OWN}[{PREFERRED}], or remove the topology here",
+        ),
     ],
 )
 def test_errors(annotations: Object, key: str, message: str, fix: str) -> None:
@@ -112,8 +127,6 @@ def test_errors(annotations: Object, key: str, message: str, fix: str) -> None:
 @pytest.mark.parametrize(
     ("document", "field", "message", "fix"),
     [
-        (job(4, placed(RACK.key, RACK.key)), f"{OWN}[{PREFERRED}]", NO_EFFECT.format(RACK.key), NARROWER),
-        (job(4, placed(RACK.key, ZONE.key)), f"{OWN}[{PREFERRED}]", NO_EFFECT.format(ZONE.key), NARROWER),
         (
             job(4, placed(RACK.key, topology=None)),
             f"{OWN}[{REQUIRED}]",
@@ -121,8 +134,8 @@ def test_errors(annotations: Object, key: str, message: str, fix: str) -> None:
             f"set {OWN}[{TOPOLOGY}]; there are: cluster",
         ),
         (
-            job(4, placed()),
-            f"{OWN}[{TOPOLOGY}]",
+            jobset(replicated("a", 1, 4, placed()), annotations=placed(ZONE.key)),
+            f"spec.replicatedJobs[0].template.{OWN}[{TOPOLOGY}]",
             "a topology without a required or preferred level has no effect",
             "name a level, or remove the topology",
         ),
@@ -159,9 +172,94 @@ def test_room_is_not_claimed_for_levels_that_are_not_understood(annotations: Obj
     assert workload.notes == ("room is not checked before the levels are right",)
 
 
-def test_a_preferred_level_without_effect_is_left_out_of_the_tree() -> None:
-    workload = understood(read(job(4, placed(RACK.key, ZONE.key))))
-    assert workload.groups[0].preferred is None
+def test_a_preferred_level_may_be_the_required_one() -> None:
+    assert tree(job(4, placed(RACK.key, RACK.key, minimum="4"))).preferred == RACK
+
+
+STARTS_ONE_BY_ONE = (
+    "KAI 0.17 takes a {} for no gang: it starts the 4 pods one by one, the first one decides the domain, and those "
+    "that find no room there wait"
+)
+
+
+def one_by_one(kind: str, annotations: Object, version: str = "apps/v1") -> Object:
+    spec = {"replicas": 4, "template": template(8, schedulerName="kai-scheduler")}
+    return workload(version, kind, spec, annotations)
+
+
+@pytest.mark.parametrize(
+    ("document", "kind", "field", "fix"),
+    [
+        (job(4, placed(RACK.key)), "Job", REQUIRED, 'set kai.scheduler/batch-min-member: "4" on the Job'),
+        (job(4, placed(None, RACK.key)), "Job", PREFERRED, 'set kai.scheduler/batch-min-member: "4" on the Job'),
+        (one_by_one("StatefulSet", placed(RACK.key)), "StatefulSet", REQUIRED, "write a PodGroup with minMember: 4"),
+        (one_by_one("ReplicaSet", placed(RACK.key)), "ReplicaSet", REQUIRED, "write a PodGroup with minMember: 4"),
+    ],
+)
+def test_kinds_that_kai_takes_for_no_gang(document: Object, kind: str, field: str, fix: str) -> None:
+    reading = read(document)
+    assert reported(reading) == [("warning", f"{OWN}[{field}]", STARTS_ONE_BY_ONE.format(kind))]
+    assert fix in reading.findings[0].fix
+    assert understood(reading).gang is False
+    assert understood(reading).groups[0].total()["pods"] == 4
+
+
+@pytest.mark.parametrize("document", [job(1, placed(RACK.key)), job(4, placed(RACK.key, minimum="4"))])
+def test_jobs_that_are_a_gang(document: Object) -> None:
+    assert accepted(read(document)).gang is True
+
+
+def test_a_gang_smaller_than_its_job() -> None:
+    workload = accepted(read(job(4, placed(RACK.key, minimum="3"))))
+    assert workload.groups[0].total()["pods"] == 3
+    assert workload.notes == (
+        "room is checked for 3 of 4 pods: KAI starts these together, the others where there is room left",
+    )
+
+
+@pytest.mark.parametrize(
+    ("minimum", "message"),
+    [
+        ("all", "'all' is not a whole number: KAI makes no PodGroup, and the pods are never scheduled"),
+        ("4.0", "'4.0' is not a whole number: KAI makes no PodGroup, and the pods are never scheduled"),
+        ("0", "0 is below 1: KAI makes no PodGroup, and the pods are never scheduled"),
+        ("-1", "-1 is below 1: KAI makes no PodGroup, and the pods are never scheduled"),
+        ("5", "5 is more than the 4 pods at once: KAI waits for the others forever"),
+    ],
+)
+def test_wrong_sizes_of_a_gang(minimum: str, message: str) -> None:
+    reading = read(job(4, placed(RACK.key, minimum=minimum)))
+    assert reported(reading) == [("error", f"{OWN}[{MINIMUM}]", message)]
+    assert reading.findings[0].fix == "write a whole number from 1 to 4, in quotes"
+    wrong = jobset(replicated("a", 2, 4, placed(RACK.key, minimum=minimum)))
+    assert reported(read(wrong)) == [("error", f"spec.replicatedJobs[0].template.{OWN}[{MINIMUM}]", message)]
+
+
+def test_the_gang_size_of_a_stateful_set_is_not_read() -> None:
+    reading = read(one_by_one("StatefulSet", placed(RACK.key, minimum="4")))
+    assert ("warning", f"{OWN}[{MINIMUM}]", "KAI reads this on Jobs and JobSets only") in reported(reading)
+
+
+def test_the_gang_size_of_a_jobset_counts_its_kinds_of_jobs() -> None:
+    sets = [replicated(name, 1, 4) for name in ("b", "a", "c")]
+    workload = accepted(read(jobset(*sets, annotations=placed(ZONE.key, minimum="2"))))
+    assert [group.name for group in workload.groups[0].groups] == ["job of a", "job of b"]
+    assert len(workload.notes) == 1
+    all_of_them = accepted(read(jobset(*sets, annotations=placed(ZONE.key, minimum="9"))))
+    assert [group.name for group in all_of_them.groups[0].groups] == ["job of a", "job of b", "job of c"]
+
+
+def test_jobs_of_one_kind_that_start_with_fewer_pods() -> None:
+    group = understood(read(jobset(replicated("a", 2, 4, placed(RACK.key, minimum="3"))))).groups[0]
+    assert group.total()["pods"] == 6
+
+
+def test_pods_of_other_kubeflow_jobs_are_one_group() -> None:
+    roles = {name: {"replicas": 2, "template": template(8, schedulerName="kai-scheduler")} for name in ("PS", "Worker")}
+    group = tree(workload("kubeflow.org/v1", "TFJob", {"tfReplicaSpecs": roles}, placed(RACK.key)))
+    assert (group.groups, group.total()["pods"]) == ((), 4)
+    paddle = workload("kubeflow.org/v1", "PaddleJob", {"paddleReplicaSpecs": roles}, placed(RACK.key))
+    assert understood(read(paddle)).gang is False
 
 
 def test_each_pod_of_a_deployment_is_alone() -> None:
@@ -171,7 +269,7 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
     assert reported(reading) == [("warning", f"{OWN}[{REQUIRED}]", message)]
     (group,) = understood(reading).groups
     assert (group.copies, group.total()["pods"]) == (3, 1)
-    assert read(workload("apps/v1", "StatefulSet", spec, placed(RACK.key))).findings == ()
+    assert understood(reading).gang is True
 
 
 def test_a_pod_is_its_own_workload() -> None:
@@ -189,8 +287,10 @@ def test_each_job_of_a_jobset_has_a_constraint_of_its_own() -> None:
 def test_a_constraint_of_a_job_that_is_broader_than_that_of_the_jobset() -> None:
     reading = read(jobset(replicated("workers", 3, 4, placed(ZONE.key)), annotations=placed(RACK.key)))
     (finding,) = reading.findings
-    assert (finding.rule, finding.severity) == ("kai/broader-than-parent", "warning")
+    assert (finding.rule, finding.severity) == ("kai/broader-than-parent", "error")
     assert finding.field == f"spec.replicatedJobs[0].template.{OWN}[{REQUIRED}]"
+    also_preferred = read(jobset(replicated("workers", 3, 4, placed(ZONE.key, HOST.key)), annotations=placed(RACK.key)))
+    assert [finding.severity for finding in also_preferred.findings] == ["warning"]
 
 
 def test_two_topologies_are_more_than_the_placement_looks_at() -> None:
@@ -217,22 +317,29 @@ def test_segments_of_a_leader_worker_set() -> None:
     assert tree(sized) == group
     excluded = {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"}
     apart = tree(leader_worker_set(3, 5, placed(RACK.key), {SEGMENT: HOST.key}, subGroupPolicy=excluded))
-    assert [(below.copies, below.total()["pods"]) for below in apart.groups] == [(2, 2)]
-    assert [pods.name for pods in apart.pods] == ["leader"]
+    assert [(below.name, below.copies, below.total()["pods"]) for below in apart.groups] == [
+        ("leader", 1, 1),
+        ("segment", 2, 2),
+    ]
 
 
-def test_segments_of_pytorch_workers() -> None:
+@pytest.mark.parametrize(
+    ("count", "segments"),
+    [
+        (10, [(2, RACK, 4), (1, RACK, 2)]),
+        # The last of 12 segments is worker-11, which KAI takes fourth: worker-0, worker-1, worker-10, worker-11.
+        (46, [(3, RACK, 4), (1, RACK, 2), (8, RACK, 4)]),
+    ],
+)
+def test_segments_of_pytorch_workers(count: int, segments: list[Any]) -> None:
     segmented = {TOPOLOGY: "cluster", SIZE: "4", SEGMENT: RACK.key}
-    workers = {"replicas": 10, "template": template(8, segmented, schedulerName="kai-scheduler")}
+    workers = {"replicas": count, "template": template(8, segmented, schedulerName="kai-scheduler")}
     master = {"replicas": 1, "template": template(8, schedulerName="kai-scheduler")}
     spec = {"pytorchReplicaSpecs": {"Master": master, "Worker": workers}}
     group = tree(workload("kubeflow.org/v1", "PyTorchJob", spec))
     leader, worker = group.groups
     assert leader.total()["pods"] == 1
-    assert [(below.copies, below.required, below.total()["pods"]) for below in worker.groups] == [
-        (2, RACK, 4),
-        (1, RACK, 2),
-    ]
+    assert [(below.copies, below.required, below.total()["pods"]) for below in worker.groups] == segments
 
 
 @pytest.mark.parametrize(
@@ -267,7 +374,7 @@ def ray(on_workers: Object, annotations: Object | None = None) -> Object:
 
 
 def test_worker_groups_of_ray() -> None:
-    head, workers = tree(ray(placed(RACK.key), placed(ZONE.key))).groups
+    workers, head = tree(ray(placed(RACK.key), placed(ZONE.key))).groups
     assert head.required is None
     assert (workers.required, workers.total()["pods"]) == (RACK, 4)
     message = (

@@ -118,13 +118,21 @@ def test_what_kai_refuses(case: Object) -> None:
     assert all(finding.fix for finding in reading.findings if finding.rule != "type")
 
 
-def test_levels_without_effect() -> None:
+def test_levels_that_are_never_met() -> None:
     inner = subgroup("a", topologyConstraint=constraint(ZONE.key))
     reading = read(pod_group(inner, topologyConstraint=constraint(RACK.key, ZONE.key)))
     assert [(finding.rule, finding.severity) for finding in reading.findings] == [
-        ("kai/preferred-no-effect", "warning"),
-        ("kai/broader-than-parent", "warning"),
+        ("kai/preferred-broader", "error"),
+        ("kai/broader-than-parent", "error"),
     ]
+    alone = read(pod_group(subgroup("a", topologyConstraint=constraint())))
+    assert [(finding.rule, finding.severity) for finding in alone.findings] == [("kai/no-level", "error")]
+
+
+def test_kai_starts_the_first_sub_groups_by_name() -> None:
+    reading = read(pod_group(subgroup("b", 2), subgroup("a", 4), subgroup("c", 8), minSubGroup=2))
+    assert [group.name for group in accepted(reading).groups[0].groups] == ["sub-group a", "sub-group b"]
+    assert "room is checked for a, b" in accepted(reading).notes[0]
 
 
 def test_a_level_below_an_unconstrained_sub_group_is_compared_with_the_one_above_it() -> None:

@@ -62,7 +62,7 @@ def test_each_answer_notes_that_it_ignores_the_others() -> None:
 
 
 def test_a_finding_on_a_template_is_reported_once() -> None:
-    document = job(4, KAI, KUEUE)
+    document = job(1, KAI, KUEUE)
     document["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     document["spec"]["template"]["spec"]["containers"] = "none"
     found = [finding.field for reading in readings(document, KNOWN) for finding in reading.findings]

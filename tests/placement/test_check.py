@@ -58,18 +58,20 @@ def workload(checked: Checked) -> Workload:
 
 
 def kai(level: str) -> Object:
-    return {"kai.scheduler/topology": "t", "kai.scheduler/topology-required-placement": level}
+    annotations = {"topology": "t", "topology-required-placement": level, "topology-preferred-placement": level}
+    return {f"kai.scheduler/{name}": value for name, value in annotations.items()}
 
 
 @pytest.mark.parametrize(("pods", "kind"), [(2, "fits"), (3, "never")])
 def test_a_job_for_kai(pods: int, kind: str) -> None:
     full = published("t", *LABELS, group="kai.scheduler")
-    assert kinds(check(job(pods, kai(RACK.key)), full)) == kind
+    together = {"kai.scheduler/batch-min-member": str(pods)}
+    assert kinds(check(job(pods, kai(RACK.key) | together), full)) == kind
 
 
 def test_an_alias_of_kai() -> None:
     topology = published("t", RACK.key, group="kai.scheduler", alias="pod-rack")
-    checked = check(job(2, kai("pod-rack")), topology)
+    checked = check(job(2, kai("pod-rack") | {"kai.scheduler/batch-min-member": "2"}), topology)
     assert checked.well
     assert kinds(checked) == "fits"
 

@@ -21,25 +21,12 @@ def by_kai(verdict: Verdict, workload: Workload, levels: Sequence[Level], nodes:
     `nodes` are all of the cluster: KAI knows nothing of a ClusterTopology's selector, and takes a placeholder for a
     value like any other. The verdict stays as it is where the allocation is too large to follow.
     """
-    leaves = _leaves(levels, list(nodes))
+    nodes = list(nodes)
+    place = _as_gang if workload.gang else _one_by_one
     try:
-        if not workload.gang:
-            return _one_by_one(verdict, workload.groups, levels, leaves)
-        return _as_gang(verdict, workload.groups, levels, leaves)
+        return place(verdict, workload.groups, levels, nodes)
     except TooLargeError:
         return verdict
-
-
-_Leaves = tuple[list[Leaf], list[Leaf], list[str]]
-"""The nodes as they are, as if emptied and opened, and their names."""
-
-
-def _leaves(levels: Sequence[Level], nodes: Sequence[Node]) -> _Leaves:
-    return (
-        [_leaf(node, levels, emptied=False) for node in nodes],
-        [_leaf(node, levels, emptied=True) for node in nodes],
-        [node.name for node in nodes],
-    )
 
 
 def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
@@ -53,30 +40,30 @@ def _leaf(node: Node, levels: Sequence[Level], *, emptied: bool) -> Leaf:
     return Leaf(path, node.total if emptied else node.free, not node.total.get(_GPU), usable)
 
 
-def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], leaves: _Leaves) -> Verdict:
-    now, empty, names = leaves
-    allocator = Allocator(levels, now)
+def _as_gang(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
+    allocator = Allocator(levels, [_leaf(node, levels, emptied=False) for node in nodes])
     failure = allocator.place(groups)
     if failure is None:
-        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, names)
-    kind: Kind = "never" if Allocator(levels, empty).place(groups) else "full"
+        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, nodes)
+    empty = Allocator(levels, [_leaf(node, levels, emptied=True) for node in nodes])
+    kind: Kind = "never" if empty.place(groups) else "full"
     if verdict.kind == kind or (verdict.kind == "never" and kind == "full"):
         return replace(verdict, kind=kind)  # there is no room for it, whoever places it
     return _limited(verdict, kind, _limitation(failure, levels))
 
 
-def _fits(verdict: Verdict, allocator: Allocator, names: Sequence[str]) -> Verdict:
-    return Verdict("fits", _placed(allocator, names), steps=verdict.steps, excluded=verdict.excluded)
+def _fits(verdict: Verdict, allocator: Allocator, nodes: Sequence[Node]) -> Verdict:
+    return Verdict("fits", _placed(allocator, nodes), steps=verdict.steps, excluded=verdict.excluded)
 
 
 def _limited(verdict: Verdict, kind: Kind, limitation: str) -> Verdict:
     return Verdict(kind, steps=verdict.steps, excluded=verdict.excluded, limitation=limitation)
 
 
-def _placed(allocator: Allocator, names: Sequence[str]) -> tuple[Placed, ...]:
+def _placed(allocator: Allocator, nodes: Sequence[Node]) -> tuple[Placed, ...]:
     where: dict[int, tuple[Group, list[tuple[str, int]]]] = {}
     for group, _, leaf, count in allocator.assignments:
-        where.setdefault(id(group), (group, []))[1].append((names[leaf], count))
+        where.setdefault(id(group), (group, []))[1].append((nodes[leaf].name, count))
     return tuple(Placed(group, (), tuple(counts)) for group, counts in where.values())
 
 
@@ -100,14 +87,15 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     )
 
 
-def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], leaves: _Leaves) -> Verdict:
+def _one_by_one(verdict: Verdict, groups: Sequence[Group], levels: Sequence[Level], nodes: Sequence[Node]) -> Verdict:
     (group,) = groups
-    now, _, names = leaves
-    allocator = Allocator(levels, now)
+    allocator = Allocator(levels, [_leaf(node, levels, emptied=False) for node in nodes])
     domain, count = allocator.place_one_by_one(group)
     wanted = sum(pods.count for pods in group.pods)
     if count == wanted:
-        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, names)
+        return verdict if verdict.kind == "fits" else _fits(verdict, allocator, nodes)
+    if not count and verdict.kind in {"fits", "unclear"}:
+        return _as_gang(verdict, groups, levels, nodes)
     if not count or (verdict.kind in {"full", "never"} and domain is None):
         return verdict
     where = f"in {group.required.domain} {domain[-1]}, where the first one goes" if group.required and domain else "now"

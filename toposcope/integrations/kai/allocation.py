@@ -123,8 +123,7 @@ class Allocator:
     leaves: Sequence[Leaf]
     looks: int = LOOKS
     assignments: list[Assignment] = field(default_factory=list)
-    failure: Unplaced | None = None
-    """The failure that says most, of those since the start."""
+    _failures: list[Unplaced] = field(default_factory=list)
     _resources: list[str] = field(default_factory=list)
     _free: list[list[int]] = field(default_factory=list)
     _members: dict[Path, list[int]] = field(default_factory=dict)
@@ -136,9 +135,9 @@ class Allocator:
         self._prepare(groups)
         for group in groups:
             for _ in range(group.copies):
-                self.failure = None
+                self._failures = [Unplaced(group, "order", 0, _count(group))]
                 if not self._group(group, range(len(self.leaves)), {}):
-                    return self.failure or Unplaced(group, "order", 0, _count(group))
+                    return max(self._failures, key=_weight)
         return None
 
     def place_one_by_one(self, group: Group) -> tuple[Path | None, int]:
@@ -151,18 +150,19 @@ class Allocator:
         where: Sequence[int] = range(len(self.leaves))
         if not self._group(replace(group, pods=(first,)), where, {}):
             return None, 0
-        path, domain = self.leaves[self.assignments[0][2]].path, None
+        _, _, leaf, count = self.assignments.pop()
+        self.assignments.append((group, group.pods[0], leaf, count))
+        path, domain = self.leaves[leaf].path, None
         if group.required and path is not None:
             domain = path[: self._depth(group.required)]
             where = self._members[domain]
         elif group.preferred:
             where = self._members[()]
-        left = [replace(group.pods[0], count=group.pods[0].count - 1), *group.pods[1:]]
         placed = 1
-        for pods in left:
-            count = self._fill(group, pods, pods.count, where, {})
+        for pods, wanted in ((pods, pods.count - (pods is group.pods[0])) for pods in group.pods):
+            count = self._fill(group, pods, wanted, where, {})
             placed += count
-            if count < pods.count:
+            if count < wanted:
                 break
         return domain, placed
 
@@ -171,8 +171,6 @@ class Allocator:
         asked = (resource for pods in kinds for resource, amount in pods.requests if amount)
         self._resources = list(dict.fromkeys((PODS, *asked)))
         self._free = [[leaf.free.get(resource, 0) for resource in self._resources] for leaf in self.leaves]
-        for pods in kinds:
-            self._usable[pods] = [leaf.usable(pods) for leaf in self.leaves]
         self._members = {(): []}
         for number, leaf in enumerate(self.leaves):
             if leaf.path is not None:
@@ -202,13 +200,16 @@ class Allocator:
         for pods in group.pods:
             placed = self._fill(group, pods, pods.count, nodes, scores)
             if placed < pods.count:
-                self._fails(Unplaced(group, "order", placed, pods.count))
+                self._failures.append(Unplaced(group, "order", placed, pods.count))
                 return False
         return all(self._group(below, nodes, scores) for below in group.groups for _ in range(below.copies))
 
     def _fill(self, group: Group, pods: Pods, count: int, nodes: Sequence[int], scores: Mapping[int, int]) -> int:
         """Put pods onto the nodes, the fullest ones first; how many find room."""
-        amounts, usable = self._amounts(pods), self._usable_by(pods)
+        amounts = self._amounts(pods)
+        if pods not in self._usable:
+            self._usable[pods] = [leaf.usable(pods) for leaf in self.leaves]
+        usable = self._usable[pods]
         wants_gpu = any(_is_gpu(resource) and amount for resource, amount in pods.requests)
         scarce = [
             i for i, resource in enumerate(self._resources) if (_is_gpu(resource) if wants_gpu else resource == "cpu")
@@ -230,11 +231,6 @@ class Allocator:
                 break
         return count - left
 
-    def _usable_by(self, pods: Pods) -> list[bool]:
-        if pods not in self._usable:
-            self._usable[pods] = [leaf.usable(pods) for leaf in self.leaves]
-        return self._usable[pods]
-
     def _take(self, number: int, amounts: Sequence[int], count: int) -> None:
         free = self._free[number]
         for i, amount in enumerate(amounts):
@@ -254,13 +250,13 @@ class Allocator:
             common, self._sums(common, max(preferred or required, len(common)), group), *self._wanted(group)
         )
         if not offers.fits(common):
-            self._fails(offers.short(group, common))
+            self._failures.append(offers.short(group, common))
             return {}, []
         scores: dict[int, int] = {}
         ordered = offers.at(preferred) if preferred else []
         for position, domain in enumerate(ordered, 1):
             scores |= dict.fromkeys(self._members[domain], position * _SCORES // len(ordered))
-        among, sets, failures = set(valid), [], []
+        among, sets, failures = set(valid), [], [Unplaced(group, "order", 0, offers.count)]
         for depth in range(preferred or required, required - 1, -1):
             for domain in offers.at(depth):
                 if offers.fits(domain):
@@ -268,7 +264,7 @@ class Allocator:
                 else:
                     failures.append(offers.short(group, domain))
         if not sets:
-            self._fails(max(failures, key=_weight))
+            self._failures.append(max(failures, key=_weight))
         return scores, sets
 
     def _common(self, valid: Sequence[int], preferred: int) -> Path:
@@ -284,7 +280,7 @@ class Allocator:
         return tuple(common)
 
     def _wanted(self, group: Group) -> tuple[dict[int, int], int, bool]:
-        """What one copy requests by column, how many pods it has, and whether KAI counts these rather than the requests.
+        """What one copy requests by column, how many pods it has, and whether KAI counts these, not the requests.
 
         It counts pods when all of them request the same resources, whatever the amounts.
         """
@@ -313,12 +309,6 @@ class Allocator:
                     offer.free[i] += amount
         return sums
 
-    def _fails(self, failure: Unplaced) -> None:
-        """Keep the failure that says most: one of KAI's own limits before a lack of room, of these the closest."""
-        before = self.failure
-        if before is None or _weight(failure) > _weight(before):
-            self.failure = failure
-
     def _look(self, count: int) -> None:
         self.looks -= count
         if self.looks < 0:
@@ -331,6 +321,7 @@ def in_name_order(count: int) -> Iterator[int]:
 
 
 def _weight(failure: Unplaced) -> tuple[bool, bool, int]:
+    """The failure that says most: one of KAI's own limits before a lack of room, of these the closest."""
     return failure.why == "narrower", failure.why == "largest", failure.fits
 
 

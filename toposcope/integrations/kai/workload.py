@@ -123,7 +123,7 @@ class _Tree:
 
     def _one_by_one(self, above: Constraint) -> tuple[Pods, ...]:
         """The pods that start together; all of them where none do."""
-        whole = self._structure.whole
+        whole = tuple(pods for pods in self._structure.whole if pods.count)
         total = sum(pods.count for pods in whole)
         minimum = minimum_of(self._own, total) if self._kind == JOB else 0
         self._gang = total <= 1 or minimum > 0
