@@ -79,7 +79,7 @@ def _limitation(failure: Unplaced, levels: Sequence[Level]) -> str:
     if failure.why == "largest":
         return (
             f"{VERSION} counts every pod of {group.name} as its largest: by this count the best {required} takes "
-            f"{failure.fits} of {failure.wanted} {pods}; make the pods equal, or sub-groups with the constraint on each"
+            f"{failure.fits} of {failure.wanted} {pods}; request the same for every pod"
         )
     return (
         f"{VERSION} takes sub-groups by their names and pods by their age, and moves none to make room: {group.name} "
