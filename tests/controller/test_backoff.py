@@ -1,46 +1,305 @@
-"""How often something that was refused is tried."""
+"""A write that is refused: when it is tried again, what is logged, what the condition says."""
 
-from tests.support.publishing import Time
-from toposcope.controller.publishers.objects import Backoff
-from toposcope.integrations.framework.published import Published
+from __future__ import annotations
 
-REFUSED = Published("a/v1", "A", "cluster", "Rejected", "no")
-BUSY = Published("a/v1", "A", "cluster", "Waiting", "later", 7.0)
-DONE = Published("a/v1", "A", "cluster")
+import logging
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from tests.support.api import ApiUnderTest, wait_until
+from tests.support.cluster import BLOCK, RACK, START, ZONE, topology
+from tests.support.controller import (
+    condition,
+    controller_of,
+    edit_topology,
+    make_node,
+    make_topology,
+    share_crd,
+    status_of,
+)
+from tests.support.publishing import KAI, Time, WatchedClient, backoff_on, found, install, kai_topology, node_labels
+from toposcope.api.label_keys import HOSTNAME
+from toposcope.controller.publishers.immutable_topology import ImmutableTopologyPublisher
+from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
+from toposcope.integrations.kai.api import TOPOLOGIES
+from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.errors import ApiError, RefusedError, UnreachableError
+from toposcope.topology.levels import Level
+
+DENIED = ApiError(403, "Forbidden", 'admission webhook "w" denied the request: no')
+BROKEN = ApiError(500, "InternalError", 'failed calling webhook "w": connection refused')
+BUSY = ApiError(429, "TooManyRequests", "later", 7.0)
+CHANGED = ApiError(409, "Conflict", "the object has been modified")
+WRITE = Request("PATCH", f"{KAI}/cluster", {}, b"this")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
-def attempts(backoff: Backoff, time: Time, until: float, answer: Published, wish: str = "this") -> list[float]:
-    """When it was tried, asked every second."""
-    tried = []
+class Refusing:
+    """An API server that gives one answer, and notes when it was asked."""
+
+    def __init__(self, time: Time, answer: Exception | None) -> None:
+        self.time = time
+        self.answer = answer
+        self.asked: list[float] = []
+
+    def call(self, request: Request) -> Any:
+        self.asked.append(self.time.seconds)
+        if self.answer:
+            raise self.answer
+        return {"path": request.path}
+
+
+def send_until(backoff: WriteBackoff, time: Time, until: float, request: Request = WRITE) -> Exception | None:
+    """Send a request every second; the last error."""
+    last: Exception | None = None
     while time.seconds < until:
-        if not backoff.standing("cluster", wish):
-            tried.append(time.seconds)
-            backoff.note("cluster", wish, answer)
+        try:
+            backoff.call(request)
+            last = None
+        except (ApiError, UnreachableError) as error:
+            last = error
         time.seconds += 1
-    return tried
+    return last
 
 
-def test_the_pause_doubles_up_to_ten_minutes_and_the_answer_says_how_long_it_still_is() -> None:
-    time = Time()
-    backoff = Backoff(time)
-    assert attempts(backoff, time, 3000, REFUSED) == [0, 30, 90, 210, 450, 930, 1530, 2130, 2730]
-    standing = backoff.standing("cluster", "this")
-    assert standing is not None
-    assert (standing.message, standing.again_in) == ("no", 330)
+@pytest.mark.parametrize(
+    ("answer", "until", "asked"),
+    [
+        pytest.param(DENIED, 2200, [0, 30, 90, 210, 450, 930, 1530, 2130], id="denied-up-to-10-minutes"),
+        pytest.param(BROKEN, 260, [0, 5, 15, 35, 75, 135, 195, 255], id="unavailable-up-to-a-minute"),
+        pytest.param(CHANGED, 40, [0, 5, 15, 35], id="conflict"),
+        pytest.param(BUSY, 50, [0, 7, 21, 49], id="never-sooner-than-the-server-asks"),
+        pytest.param(ApiError(429, "", "", 900.0), 1801, [0, 900, 1800], id="not-even-at-the-limit"),
+        pytest.param(ApiError(404, "NotFound", "no such kind"), 3, [0, 1, 2], id="a-kind-that-is-gone-may-be-back"),
+        pytest.param(UnreachableError("refused"), 3, [0, 1, 2], id="without-an-answer-the-loop-paces-it"),
+        pytest.param(None, 3, [0, 1, 2], id="what-is-accepted-is-not-held-up"),
+    ],
+)
+def test_when_the_same_write_is_tried_again(
+    time: Time, answer: Exception | None, until: float, asked: list[float]
+) -> None:
+    server = Refusing(time, answer)
+    last = send_until(backoff_on(server, time), time, until)
+    assert server.asked == asked
+    if isinstance(last, RefusedError) and isinstance(answer, ApiError):
+        assert (last.status, last.message) == (answer.status, answer.message)
+        due = time.seconds - 1 + (last.retry_after or 0)
+        assert last.retry_at == START + timedelta(seconds=due)
 
 
-def test_another_wish_is_tried_at_once_and_begins_anew() -> None:
-    time = Time()
-    backoff = Backoff(time)
-    attempts(backoff, time, 100, REFUSED)
-    assert attempts(backoff, time, 200, REFUSED, "that") == [100, 130, 190]
-    assert backoff.standing("other", "that") is None
+@pytest.mark.parametrize(
+    ("request_", "subject"),
+    [
+        pytest.param(WRITE._replace(body=b"that"), None, id="another-document"),
+        pytest.param(WRITE._replace(method="DELETE"), None, id="another-method"),
+        pytest.param(WRITE._replace(path=f"{KAI}/other"), None, id="another-target"),
+        pytest.param(WRITE, "edited", id="an-edit-of-the-spec-or-of-a-crd"),
+        pytest.param(WRITE._replace(method="GET"), None, id="reads-are-not-held-up"),
+    ],
+)
+def test_what_is_tried_at_once(time: Time, request_: Request, subject: str | None) -> None:
+    server = Refusing(time, DENIED)
+    backoff = backoff_on(server, time)
+    send_until(backoff, time, 10)
+    backoff.subject = subject
+    send_until(backoff, time, 11, request_)
+    assert server.asked == [0, 10]
 
 
-def test_success_forgets_and_waiting_names_its_own_time() -> None:
-    time = Time()
-    backoff = Backoff(time)
-    attempts(backoff, time, 100, REFUSED)
-    assert backoff.note("cluster", "this", DONE) is DONE
-    assert backoff.standing("cluster", "this") is None
-    assert attempts(backoff, time, 120, BUSY) == [100, 107, 114]
+def test_acceptance_begins_anew_and_old_refusals_are_forgotten(time: Time) -> None:
+    server = Refusing(time, DENIED)
+    backoff = backoff_on(server, time)
+    send_until(backoff, time, 90)
+    server.answer = None
+    send_until(backoff, time, 91)
+    server.answer = DENIED
+    send_until(backoff, time, 122)
+    assert server.asked == [0, 30, 90, 91, 121]
+    for number in range(50):
+        time.seconds += 100
+        send_until(backoff, time, time.seconds + 1, WRITE._replace(body=b"%d" % number))
+    assert len(backoff._refusals) < 10
+
+
+def test_pauses_differ_by_up_to_a_tenth(time: Time) -> None:
+    server = Refusing(time, BROKEN)
+    backoff = backoff_on(server, time, random.Random(7))
+    for time.seconds in (step / 100 for step in range(20_000)):
+        with pytest.raises(RefusedError):
+            backoff.call(WRITE)
+    pauses = [after - before for before, after in zip(server.asked, server.asked[1:], strict=False)]
+    assert all(base <= pause <= base * 1.1 + 0.01 for pause, base in zip(pauses, (5, 10, 20, 40, 60), strict=False))
+    assert pauses != [5, 10, 20, 40, 60]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "attempts"),
+    [
+        pytest.param("deny a deletion", [0, 30, 90, 210], id="retract"),
+        pytest.param("deny a dry run", [0, 30, 90, 210], id="levels-that-are-refused"),
+    ],
+)
+def test_each_step_of_a_replacement_backs_off(
+    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time, prepare: str, attempts: list[float]
+) -> None:
+    install(api, "kai-topologies-v0.17")
+    denied = "DELETE" if prepare == "deny a deletion" else "POST"
+    tried: list[float] = []
+
+    def before(request: Request) -> None:
+        if request.method == "PATCH" and found(api, request.path):
+            raise ApiError(422, "Invalid", "field is immutable")
+        if request.method == denied:
+            tried.append(time.seconds)
+            raise DENIED
+
+    publisher = ImmutableTopologyPublisher(backoff_on(WatchedClient(clients(), before), time), time, 0.0)
+    target = TOPOLOGIES.target("cluster")
+    assert publisher.publish(target, topology(), [Level("zone", ZONE), Level("rack", RACK)]).in_sync
+    for time.seconds in range(0, 300, 10):
+        refused = publisher.publish(target, topology(), [Level("zone", ZONE)])
+        assert (refused.reason, refused.message) == ("Rejected", DENIED.message)
+        assert time.seconds < 210 or refused.text.endswith("; next try at 03:11:35 UTC")
+    assert tried == attempts
+    assert node_labels(api, f"{KAI}/cluster") == (ZONE, RACK)
+
+
+LEVELS = [{"domain": d, "key": k} for d, k in (("zone", ZONE), ("block", BLOCK), ("rack", RACK), ("host", HOSTNAME))]
+DEAD_WEBHOOK = {
+    f"{ADMISSION}/validatingwebhookconfigurations": {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "dead"},
+        "webhooks": [
+            {
+                "name": "dead.example.com",
+                "clientConfig": {"url": "https://127.0.0.1:1/validate"},
+                "rules": [
+                    {
+                        "apiGroups": ["kai.scheduler"],
+                        "apiVersions": ["*"],
+                        "resources": ["topologies"],
+                        "operations": ["*"],
+                    }
+                ],
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+                "timeoutSeconds": 1,
+            }
+        ],
+    }
+}
+POLICY = {
+    f"{ADMISSION}/validatingadmissionpolicies": {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "dead"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": ["kai.scheduler"],
+                        "apiVersions": ["*"],
+                        "resources": ["topologies"],
+                        "operations": ["CREATE", "UPDATE"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "false", "message": "no topologies today"}],
+        },
+    },
+    f"{ADMISSION}/validatingadmissionpolicybindings": {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "dead"},
+        "spec": {"policyName": "dead", "validationActions": ["Deny"]},
+    },
+}
+
+
+@pytest.mark.real_api("admission")
+@pytest.mark.parametrize(
+    ("obstacle", "reason", "words", "first", "attempts"),
+    [
+        pytest.param(
+            DEAD_WEBHOOK, "Waiting", "failed calling webhook", "03:04:10", [0, 5, 15, 35, 75], id="webhook-is-down"
+        ),
+        pytest.param(POLICY, "Rejected", "no topologies today", "03:04:35", [0, 30, 90], id="policy-denies"),
+    ],
+)
+def test_what_admission_refuses_is_tried_ever_more_rarely_over_passes(
+    api: ApiUnderTest,
+    clients: Callable[[], ApiClient],
+    time: Time,
+    caplog: pytest.LogCaptureFixture,
+    obstacle: dict[str, dict[str, Any]],
+    reason: str,
+    words: str,
+    first: str,
+    attempts: list[float],
+) -> None:
+    share_crd(api)
+    install(api, "kai-topologies-v0.17")
+    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_topology(api, levels=LEVELS)
+    tries: list[float] = []
+    statuses: list[float] = []
+
+    def before(request: Request) -> None:
+        if request.method != "GET":
+            (tries if request.path.startswith(KAI) else statuses).append(time.seconds)
+
+    client = WatchedClient(clients(), before)
+
+    def new_controller() -> Any:
+        backoff = backoff_on(client, time)
+        reconciler = Reconciler(
+            cast("ApiClient", client),
+            make_publishers(backoff),
+            time,
+            lambda: START + timedelta(seconds=time.seconds),
+            backoff=backoff,
+        )
+        return controller_of(clients(), reconciler)
+
+    controller = new_controller()
+    made = [(path, api.create(path, document)["metadata"]["name"]) for path, document in obstacle.items()]
+    try:
+        trial = kai_topology(RACK) | {"metadata": {"name": "trial"}}
+        wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] >= 400, "admission refuses")
+        with caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
+            for time.seconds in range(0, 100, 5):
+                controller.once()
+            lines = [record.message for record in caplog.records if "topology.kai.scheduler/cluster" in record.message]
+        assert tries == attempts
+        assert statuses == attempts  # each try renews the time of the next
+        assert len(lines) == 1
+        assert words in lines[0]
+        assert f"next try at {first} UTC" in lines[0]
+        published = condition(api, "Published")
+        assert (published["status"], published["reason"], words in published["message"]) == ("False", reason, True)
+        assert published["message"] == f"topology.kai.scheduler/cluster: {status_of(api)['published'][0]['message']}"
+        assert "; next try at 03:0" in published["message"]
+        # An edit of the spec is a try at once; a new leader tries once too, and goes on more slowly.
+        edit_topology(api, gracePeriod="11m")
+        controller.once()
+        new_controller().once()
+        assert tries == [*attempts, 95, 95]
+    finally:
+        for path, name in made:
+            api.request("DELETE", f"{path}/{name}")
+    wait_until(lambda: api.request("POST", f"{KAI}?dryRun=All", trial)[0] < 400, "admission lets it pass")
+    controller.once()
+    assert len(tries) == len(attempts) + 2
+    time.seconds += 31
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "toposcope.controller.reconcile"):
+        controller.once()
+    assert condition(api, "Published")["reason"] == "InSync"
+    assert ["is in sync" in record.message for record in caplog.records] == [True]

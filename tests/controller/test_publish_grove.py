@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.support.publishing import (
     KAI,
     THREE,
     Time,
-    WatchedClient,
     binding,
     found,
     install,
@@ -28,7 +26,7 @@ from tests.support.publishing import (
 from tests.support.upstream_crds import upstream_crd
 from toposcope.controller.publishers.grove import GrovePublisher
 from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.kube.client import ApiClient, Request
+from toposcope.kube.client import ApiClient
 
 OURS = f"{BINDINGS}/cluster"
 OLDER = "/apis/grove.io/v1alpha1/clustertopologies"
@@ -189,31 +187,6 @@ def test_two_crds_that_want_one_short_name_are_named(api: ApiUnderTest, grove: G
     api.remove_crd("clustertopologies.grove.io")
     # The name is free at once; discovery, which the publisher asks, follows some moments later.
     wait_until(lambda: grove.publish(TOPOLOGY, levels(*FOUR)).in_sync, "the binding is written once its kind is served")
-
-
-@pytest.mark.real_api("limits of a list")
-def test_what_is_refused_is_tried_ever_more_rarely_and_at_once_when_something_else_is_wanted(
-    api: ApiUnderTest, clients: Callable[[], ApiClient], time: Time
-) -> None:
-    install(api, "kai-topologies-v0.17")
-    install_narrowed(api, NEWEST, most=3)
-    writes: list[float] = []
-
-    def before(request: Request) -> None:
-        if request.method != "GET":
-            writes.append(time.seconds)
-
-    grove = GrovePublisher(WatchedClient(clients(), before), time)
-    for time.seconds in range(0, 4000, 5):
-        result = grove.publish(TOPOLOGY, levels(*FOUR))
-        assert (result.reason, "must have at most 3 items" in result.message) == ("Rejected", True)
-    assert writes == [0, 30, 90, 210, 450, 930, 1530, 2130, 2730, 3330, 3930]
-    assert grove.publish(topology(), levels(*FOUR)).again_in == 3930 + 600 - 3995
-    edited = replace(TOPOLOGY, generation=TOPOLOGY.generation + 1)
-    assert grove.publish(edited, levels(*FOUR)).again_in == 30
-    assert writes[-1] == 3995
-    assert grove.publish(edited, levels(*THREE)).in_sync
-    assert grove.publish(edited, levels(*FOUR)).again_in == 30
 
 
 def test_never_takes_back_what_is_ours_and_nothing_else(api: ApiUnderTest, grove: GrovePublisher) -> None:

@@ -16,6 +16,7 @@ from tests.support.publishing import (
     THREE,
     Time,
     WatchedClient,
+    backoff_on,
     finalizer,
     found,
     install,
@@ -61,7 +62,7 @@ class Site:
 
     def restart(self) -> None:
         """Begin with a controller that remembers nothing."""
-        client = WatchedClient(self._client, self._before)
+        client = backoff_on(WatchedClient(self._client, self._before), self.time)
         self.grove = GrovePublisher(client, self.time)
         self.kai = KaiPublisher(client, self.time, 0.0)
 

@@ -8,14 +8,13 @@ from typing import cast
 import pytest
 
 from tests.support.api import ApiUnderTest
-from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.controller import condition, controller_of, make_node, make_topology
-from tests.support.publishing import BINDINGS, Time, WatchedClient, found, install, install_narrowed, patch
+from tests.support.publishing import BINDINGS, Time, WatchedClient, backoff_on, found, install, install_narrowed, patch
 from toposcope.api.cluster_topology import PATH
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.reconcile import Reconciler
+from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient, Request
 from toposcope.simulator import manifests
 
@@ -40,15 +39,14 @@ def test_a_binding_that_grove_s_server_refuses_is_tried_ever_more_rarely_over_pa
             (attempts if request.path.startswith(BINDINGS) else statuses).append(time.seconds)
 
     client = WatchedClient(clients(), before)
-    reconciler = Reconciler(
-        cast("ApiClient", client), (GrovePublisher(client, time), KaiPublisher(client, time, 0.0)), time
-    )
+    backoff = backoff_on(client, time)
+    reconciler = Reconciler(cast("ApiClient", client), make_publishers(backoff), time, lambda: START, backoff=backoff)
     controller = controller_of(clients(), reconciler)
 
     for time.seconds in range(0, 500, 30):
         controller.once()
     assert attempts == [0, 30, 90, 210, 450]
-    assert statuses == [0]
+    assert statuses == attempts  # each has the time of the next
     published = condition(api, "Published")
     assert published["reason"] == "Rejected"
     assert "must have at most 3 items" in published["message"]

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
 from tests.support.api import ApiUnderTest, wait_until
-from tests.support.cluster import RACK, topology
+from tests.support.cluster import BLOCK, RACK, ZONE, topology
+from tests.support.controller import (
+    OPTIONS,
+    condition,
+    edit_topology,
+    full_controller,
+    make_node,
+    make_topology,
+    running,
+    share_crd,
+)
 from tests.support.publishing import (
     BINDINGS,
     FOUR,
@@ -19,20 +30,22 @@ from tests.support.publishing import (
     THREE,
     Time,
     WatchedClient,
+    backoff_on,
+    finalizer,
     found,
     install,
     kai_topology,
     levels,
+    node_labels,
     patch,
 )
 from toposcope.controller.informer import InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.grove import GrovePublisher
-from toposcope.controller.publishers.kai import KaiPublisher
-from toposcope.controller.publishers.kueue import KueuePublisher
+from toposcope.controller.run import make_publishers
 from toposcope.integrations.framework.published import Published
 from toposcope.integrations.kai.api import TOPOLOGIES as KAI_TOPOLOGIES
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.watched import FOLLOWED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import ApiError
@@ -40,7 +53,10 @@ from toposcope.kube.errors import ApiError
 TOPOLOGY = topology()
 EDIT = {"spec": {"levels": [{"domain": "rack", "key": RACK}]}}
 CRDS = ("grove-clustertopologybindings-alpha10", "kai-topologies-v0.17", "kueue-topologies-v0.19")
-THREADS = {f"{kind.plural}.{kind.group}" for kind in PUBLISHED}
+KUEUE = ("kueue-topologies-v0.19", "kueue-resourceflavors-v0.19")
+OURS = "/apis/kueue.x-k8s.io/v1beta2/topologies/cluster"
+FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+THREADS = {f"{kind.plural}.{kind.group}" for kind in FOLLOWED}
 
 
 @dataclass
@@ -56,18 +72,14 @@ class Site:
     def __post_init__(self) -> None:
         through = cast("ApiClient", WatchedClient(self.client, self._note))
         self.watched = CachedReader(through, InformerFactory(self.client, self.stop))
-        self.publishers = (
-            GrovePublisher(self.watched, self.time),
-            KaiPublisher(self.watched, self.time, 0.0),
-            KueuePublisher(self.watched, self.time, 0.0),
-        )
+        self.publishers = make_publishers(backoff_on(self.watched, self.time))
 
     def _note(self, request: Request) -> None:
         self.asked[request.method] += 1
 
     def look(self) -> None:
         """Find out what is served."""
-        self.watched.refresh(discover(self.client, PUBLISHED), self.news.set)
+        self.watched.refresh(discover(self.client, FOLLOWED), self.news.set)
 
     def settle(self, *keys: str) -> None:
         """Publish, follow what is served, and wait until all of it is known."""
@@ -172,6 +184,61 @@ def test_kinds_are_followed_as_their_crds_come_and_go(api: ApiUnderTest, site: S
     assert site.publish(*FOUR) == []
 
 
+def flavor(name: str, topology_name: str = "cluster") -> dict[str, Any]:
+    spec = {"nodeLabels": {"example.com/pool": "gpu"}, "topologyName": topology_name}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.real_api("immutability is a CEL rule")
+def test_while_a_flavor_holds_the_topology_nothing_is_asked_and_its_end_is_news(api: ApiUnderTest, site: Site) -> None:
+    install(api, *KUEUE)
+    api.create(FLAVORS, flavor("gpu"))
+    api.create(FLAVORS, flavor("other", "another"))
+    site.settle(*FOUR)
+    assert "still held by ResourceFlavor gpu" in site.publish(*THREE)[0].message
+    wait_until(lambda: site.asks_nothing(*THREE), "that it cannot be changed in place is known")
+    site.news.clear()
+    assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
+    assert site.news.wait(30)
+    assert site.publish(*THREE)[0].in_sync
+    assert node_labels(api, OURS) == THREE
+
+
+def test_flavors_are_not_followed_without_kueue(api: ApiUnderTest, site: Site) -> None:
+    install(api, *CRDS[:2])
+    site.look()
+    assert "resourceflavors.kueue.x-k8s.io" not in {thread.name for thread in following()}
+
+
+@pytest.mark.real_api("immutability is a CEL rule")
+def test_what_goes_while_a_publisher_waits_is_acted_on_without_the_debounce(
+    api: ApiUnderTest, clients: Callable[[], ApiClient]
+) -> None:
+    """An admin who deletes a flavor and applies it again leaves a moment in which Kueue lets go of its Topology."""
+    share_crd(api)
+    install(api, *KUEUE)
+    make_node(api, "n0", {ZONE: "z", BLOCK: "b", RACK: "r"})
+    make_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*FOUR)])
+    api.create(FLAVORS, flavor("gpu"))
+    debounce, took = 4.0, list[float]()
+    with running(full_controller(clients(), Time(), replace(OPTIONS, debounce=debounce))):
+        wait_until(lambda: found(api, OURS) is not None, "the Topology is written")
+        old = api.get(OURS)
+        edit_topology(api, levels=[{"domain": level.domain, "key": level.key} for level in levels(*THREE)])
+        wait_until(lambda: "ResourceFlavor gpu" in str(condition(api, "Published")), "the flavor holds it")
+        with finalizer(api, OURS, "kueue.x-k8s.io/resource-in-use"):  # as Kueue does
+            began = time.monotonic()
+            assert api.request("DELETE", f"{FLAVORS}/gpu")[0] == 200
+            wait_until(lambda: "deletionTimestamp" in api.get(OURS)["metadata"], "it is deleted")
+            took.append(time.monotonic() - began)
+            wait_until(lambda: "is being deleted" in str(condition(api, "Published")), "it waits for Kueue")
+            began = time.monotonic()
+        wait_until(lambda: (found(api, OURS) or old)["metadata"]["uid"] != old["metadata"]["uid"], "it is a new one")
+        took.append(time.monotonic() - began)
+    assert max(took) < debounce / 2
+    assert node_labels(api, OURS) == THREE
+
+
 def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient], api: ApiUnderTest) -> None:
     install(api, *CRDS[:2])
 
@@ -191,7 +258,7 @@ def test_what_may_not_be_followed_is_asked_for(clients: Callable[[], ApiClient],
 
     behind, stop = clients(), threading.Event()
     watched = CachedReader(behind, InformerFactory(Blind(), stop))
-    watched.refresh(discover(behind, PUBLISHED), threading.Event().set)
+    watched.refresh(discover(behind, FOLLOWED), threading.Event().set)
     grove = GrovePublisher(watched)
     assert watched.decide(lambda: grove.publish(TOPOLOGY, levels(*FOUR))).in_sync
     patch(api, f"{BINDINGS}/cluster", EDIT)

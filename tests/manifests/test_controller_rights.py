@@ -137,7 +137,7 @@ KINDS = {
     ("grove.io", "clustertopologies"): _KEEPS | _FOLLOWS,
     ("kai.scheduler", "topologies"): _KEEPS | _FOLLOWS,
     ("kueue.x-k8s.io", "topologies"): _KEEPS | _FOLLOWS,
-    ("kueue.x-k8s.io", "resourceflavors"): frozenset({"list"}),
+    ("kueue.x-k8s.io", "resourceflavors"): _FOLLOWS,
     ("nvidia.com", "dynamographdeployments"): _FOLLOWS,
     ("grove.io", "podcliquesets"): _FOLLOWS,
     ("scheduling.run.ai", "podgroups"): _FOLLOWS,

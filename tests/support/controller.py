@@ -19,6 +19,7 @@ from toposcope.controller.metrics import ControllerMetrics
 from toposcope.controller.options import Options
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DryRun
+from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.controller.run import make_publishers
 from toposcope.kube.client import ApiClient
@@ -41,14 +42,17 @@ def controller_of(
     return Controller(client, lambda: reconciler, metrics, options, stop or threading.Event(), published=published)
 
 
-def full_controller(client: ApiClient, time: Time) -> Controller:
+def full_controller(client: ApiClient, time: Time, options: Options = OPTIONS) -> Controller:
     """A controller with all publishers, reading through the cache, that may also make dry runs."""
     stop = threading.Event()
     published = CachedReader(client, InformerFactory(client, stop))
     dry_run = DryRun(published, make_publishers, time)
-    publishers = make_publishers(published)
-    reconciler = Reconciler(client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run)
-    return controller_of(client, reconciler, stop=stop, published=published)
+    backoff = WriteBackoff(published, time)
+    publishers = make_publishers(backoff)
+    reconciler = Reconciler(
+        client, publishers, time, instance="test", cached_reader=published, dry_run=dry_run, backoff=backoff
+    )
+    return controller_of(client, reconciler, stop=stop, options=options, published=published)
 
 
 @contextmanager

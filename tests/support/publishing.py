@@ -1,14 +1,17 @@
 """What tests of publishers share: other projects' CRDs, levels, what is found afterwards."""
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from tests.support.api import CRDS, MERGE, ApiUnderTest
-from tests.support.cluster import BLOCK, RACK, ZONE
+from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
-from toposcope.kube.client import ApiClient, Request
+from toposcope.controller.publishers.write_backoff import WriteBackoff
+from toposcope.kube.client import ApiClient, Caller, Request
 from toposcope.topology.levels import Level
 
 BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
@@ -47,6 +50,18 @@ class WatchedClient:
     def call(self, request: Request) -> Any:
         self._before(request)
         return self._client.call(request)
+
+
+class Least(random.Random):
+    """No jitter."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return min(a, b)
+
+
+def backoff_on(client: Caller, time: Time, rng: random.Random | None = None) -> WriteBackoff:
+    """A client that holds refused writes back, at times that tests choose."""
+    return WriteBackoff(client, time, lambda: START + timedelta(seconds=time.seconds), rng or Least())
 
 
 def levels(*keys: str) -> tuple[Level, ...]:

@@ -141,6 +141,7 @@ class Controller:
         self._caught_up = False
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, rng)
         self._trigger = Trigger(time.monotonic)
+        self._urgent = published.urgent if published else threading.Event()
         self._last_pass = time.monotonic()
         # The echo of our own status write must not trigger a pass; a status that others write waits for the resync.
         self.topologies: Cache[Topology] = Cache(self._trigger.set, _same_spec)
@@ -178,11 +179,14 @@ class Controller:
         self._discovery.start()
         wait = 0.0
         while not self._stop.is_set():
-            changed = self._trigger.wait(wait)
-            # Changes alone are no reason to press a server that has just failed.
-            if changed and self._stop.wait(max(self._options.debounce, self._backoff.pause)):
-                return
+            if self._trigger.wait(wait):
+                # Changes alone are no reason to press a server that has just failed.
+                pause = max(self._options.debounce, self._backoff.pause)
+                (self._stop if self._backoff.pause else self._urgent).wait(pause)
+            self._urgent.clear()
             self._trigger.clear()
+            if self._stop.is_set():
+                return
             self._last_pass = time.monotonic()
             wait = self._look()
 
@@ -320,6 +324,7 @@ class Controller:
         """Let the loop end after the current pass."""
         self._stop.set()
         self._trigger.set()
+        self._urgent.set()
         for reflector in (self._topology_reflector, self._node_reflector):
             reflector.relist()  # nothing else ends a silent stream
         self._discovery.close()

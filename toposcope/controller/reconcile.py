@@ -18,6 +18,7 @@ from toposcope.controller.fence import NotLeaderError
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.publishers.dry_run import DRY_RUN, DryRun, DryRunClient, unified
 from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.requirements import Resolved, resolve
 from toposcope.controller.segments import SegmentTopologies
 from toposcope.controller.status import conditions_of, demand_of, status_of
@@ -35,6 +36,8 @@ from toposcope.topology.table import Table, table_of
 log = logging.getLogger(__name__)
 
 REPORTER: Final = "controller"
+_USUAL: Final = frozenset({"", "Waiting"})
+"""Reasons that need nobody, unless a write was refused."""
 
 
 class Workloads(Protocol):
@@ -65,6 +68,7 @@ class Reconciler:
         instance: str = "",
         cached_reader: CachedReader | None = None,
         dry_run: DryRun | None = None,
+        backoff: WriteBackoff | None = None,
         *,
         show: Callable[[str], None] | None = None,
     ) -> None:
@@ -75,11 +79,15 @@ class Reconciler:
         self._instance = instance
         self._cached_reader = cached_reader
         self._dry_run = dry_run
+        self._backoff = backoff
         self._show = show
         self._shown: dict[tuple[str, str], str] = {}
+        """What was shown or logged last about each published resource."""
         self._absences = Absences()
         self._event_rate_limit = EventRateLimit()
-        self._segment_topologies = SegmentTopologies(DryRunClient(client, show) if show else client)
+        self._segment_topologies = SegmentTopologies(
+            DryRunClient(client, show) if show else WriteBackoff(client, monotonic, now)
+        )
         self._pending: dict[str, list[Mapping[str, Any]]] = {}
         self._logged: set[tuple[str, str, str]] = set()
         self.catalogue = BUILT_IN
@@ -116,6 +124,9 @@ class Reconciler:
             except KubeError as error:
                 log.warning("ClusterTopology %s: %s", topology.name, error)
                 failed = failed or error
+        if self._cached_reader:
+            waits = (resource.reason == "Waiting" for report in self.reports.values() for resource in report.published)
+            self._cached_reader.blocked = any(waits)
         if failed:
             raise failed
 
@@ -156,9 +167,12 @@ class Reconciler:
         now = self._monotonic()
         assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
         children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now)
+        if self._backoff:
+            schemas = self._cached_reader.schemas if self._cached_reader else 0
+            self._backoff.subject = (topology.uid, topology.generation, schemas)
         publish = partial(self._publish, topology, assessment.publishable)
         published, wanted = self._cached_reader.decide(publish) if self._cached_reader else publish()
-        self._show_differences(topology, published)
+        self._log_published(topology, published)
         now = self._monotonic()
         self._due += [now + resource.again_in for resource in published if resource.again_in is not None]
         conditions = conditions_of(
@@ -192,16 +206,21 @@ class Reconciler:
             return [dry_run.publish(publisher.name, topology, levels)]
         return [publisher.publish(topology, levels)]
 
-    def _show_differences(self, topology: Topology, published: Sequence[Published]) -> None:
-        """Show the differences that a dry run found, each once."""
+    def _log_published(self, topology: Topology, published: Sequence[Published]) -> None:
+        """Log what keeps a resource from being in sync, and show the differences that a dry run found, each once."""
         for resource in published:
-            text = ""
+            text = resource.message if resource.reason else ""
             if resource.reason == DRY_RUN:
                 text = f"{resource.handle} {resource.message.splitlines()[0]}\n{resource.diff}".rstrip()
-            if self._shown.get((topology.uid, resource.handle), "") != text:
-                self._shown[topology.uid, resource.handle] = text
-                if text:
+            key = topology.uid, resource.handle
+            if self._shown.get(key, "") != text:
+                self._shown[key] = text
+                if resource.reason == DRY_RUN:
                     (self._show or log.info)(text)
+                else:
+                    level = logging.INFO if resource.reason in _USUAL and not resource.retry_at else logging.WARNING
+                    words = resource.text if resource.reason else "is in sync"
+                    log.log(level, "ClusterTopology %s: %s: %s", topology.name, resource.handle, words)
 
     def _write(self, topology: Topology, status: dict[str, Any]) -> None:
         if self._show:

@@ -11,7 +11,7 @@ import msgspec
 from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.controller.publishers.cached_reader import CachedReader
 from toposcope.controller.requirements import Requirements
-from toposcope.integrations.watched import PUBLISHED, WATCHED
+from toposcope.integrations.watched import FOLLOWED, WATCHED
 from toposcope.kube.client import METADATA
 from toposcope.kube.discovery import discover
 from toposcope.kube.errors import KubeError
@@ -20,7 +20,7 @@ from toposcope.kube.reflector import Raw
 log = logging.getLogger(__name__)
 
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_OURS: Final = {kind.name for kind in WATCHED} | {kind.name for kind in PUBLISHED}
+_OURS: Final = {kind.name for kind in WATCHED} | {kind.name for kind in FOLLOWED}
 _RESYNC_SECONDS: Final = 60.0
 _AFTER_CRD_CHANGE: Final = (0.0, 1.0, 3.0, 10.0)
 """When to ask after a CRD has changed, in seconds: discovery shows the change some seconds later."""
@@ -93,7 +93,7 @@ class ResourceDiscovery:
 
     def _ask(self) -> None:
         try:
-            served = discover(self._client, (*WATCHED, *PUBLISHED))
+            served = discover(self._client, (*WATCHED, *FOLLOWED))
             if self._published:
                 self._published.refresh(served, self._changed)
         except KubeError as error:
@@ -103,4 +103,6 @@ class ResourceDiscovery:
 
     def _on_crd_change(self) -> None:
         self._crd_changed.set()
+        if self._published:
+            self._published.schemas += 1
         self._changed()

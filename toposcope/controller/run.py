@@ -27,6 +27,7 @@ from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS
 from toposcope.controller.publishers.kai import KaiPublisher
 from toposcope.controller.publishers.kueue import KueuePublisher
 from toposcope.controller.publishers.objects import Publisher
+from toposcope.controller.publishers.write_backoff import WriteBackoff
 from toposcope.controller.reconcile import Reconciler
 from toposcope.kube.client import ApiClient, Caller, Observe
 from toposcope.kube.config import Cluster, load, pod_namespace
@@ -120,13 +121,15 @@ def _reconcilers(client: ApiClient, published: CachedReader, options: Options) -
     delay = 0.0 if options.once else DELAY_SECONDS
 
     def make() -> Reconciler:
+        backoff = WriteBackoff(published)
         return Reconciler(
             client,
-            make_publishers(published, delay),
+            make_publishers(backoff, delay),
             time.monotonic,
             instance=instance,
             cached_reader=published,
             dry_run=DryRun(published, make_publishers, time.monotonic),
+            backoff=backoff,
             show=_show(options),
         )
 

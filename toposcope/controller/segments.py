@@ -23,7 +23,7 @@ from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import SEGMENTS_PUBLISHED, Condition
 from toposcope.api.effective_levels import Absences
 from toposcope.api.label_keys import GPUS
-from toposcope.integrations.framework.published import MANAGER, owned_metadata
+from toposcope.integrations.framework.published import MANAGER, Target, owned_metadata
 from toposcope.kube.client import Caller, Request
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import create
@@ -416,7 +416,8 @@ class SegmentTopologies:
                 raise
             if error.conflict and old is None:
                 return _name_taken(name)
-            return SegmentTopology(name, "Rejected", error.message)
+            refused = Target("", API_VERSION, KIND, "", name).failed(error)
+            return SegmentTopology(name, "Rejected", refused.text)
         log.info("ClusterTopology %s: wrote %s for its segment %s", parent.name, name, segment.name)
         return SegmentTopology(name)
 

@@ -70,7 +70,7 @@ def published_condition(topology: Topology, published: Sequence[Published], *, a
         return Condition(PUBLISHED, "False", INVALID, text)
     bad = [resource for resource in published if not resource.in_sync and resource.reason != DRY_RUN]
     if bad:
-        text = "; ".join(f"{resource.handle}: {resource.message}" for resource in bad)
+        text = "; ".join(f"{resource.handle}: {resource.text}" for resource in bad)
         return Condition(PUBLISHED, "False", bad[0].reason, text)
     if published:
         return _in_sync(published)
@@ -216,5 +216,5 @@ def _published(resource: Published) -> dict[str, Any]:
         "inSync": resource.in_sync,
     }
     if resource.message:
-        entry["message"] = resource.message
+        entry["message"] = resource.text
     return entry

@@ -28,3 +28,5 @@ WATCHED: Final[tuple[WatchedKind, ...]] = (
 )
 
 PUBLISHED: Final[tuple[PublishedKind, ...]] = (grove.BINDINGS, grove.OLDER_TOPOLOGIES, kai.TOPOLOGIES, kueue.TOPOLOGIES)
+FOLLOWED: Final = (*PUBLISHED, kueue.FLAVORS)
+"""What publishers read: what they publish, and what may hold it back."""

@@ -1,5 +1,7 @@
 """Errors of the connection to an API server."""
 
+from datetime import datetime
+
 from toposcope.errors import ToposcopeError
 
 
@@ -39,6 +41,14 @@ class ApiError(KubeError):
     def conflict(self) -> bool:
         """Another manager owns a field, or somebody changed or created the object first."""
         return self.status == 409  # noqa: PLR2004 - as above
+
+
+class RefusedError(ApiError):
+    """The server refused a write, which is sent again at `retry_at` (UTC), in `retry_after` seconds."""
+
+    def __init__(self, error: ApiError, retry_after: float, retry_at: datetime) -> None:
+        super().__init__(error.status, error.reason, error.message, retry_after)
+        self.retry_at = retry_at
 
 
 class ResourceExpiredError(ApiError):

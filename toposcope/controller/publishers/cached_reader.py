@@ -5,6 +5,7 @@ of the server: a cache may be a moment old, and schedulers obey what is written 
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -13,7 +14,7 @@ import msgspec
 from toposcope.controller.informer import Cache, Informer, InformerFactory
 from toposcope.errors import ToposcopeError
 from toposcope.integrations.framework.published import PublishedKind
-from toposcope.integrations.watched import PUBLISHED
+from toposcope.integrations.watched import FOLLOWED
 from toposcope.kube.client import ApiClient, Request
 from toposcope.kube.discovery import Served, is_gone
 from toposcope.kube.errors import ApiError
@@ -46,11 +47,17 @@ class CachedReader:
         self._from_memory = False
         self._unseen: set[str] = set()
         """Paths of objects that we wrote and that the watch has not delivered since."""
+        self.blocked = False
+        """Whether a publisher waits, perhaps for something to go."""
+        self.urgent = threading.Event()
+        """Set when something goes while a publisher waits: somebody may put it back in a moment."""
+        self.schemas = 0
+        """Grows with every change of a CRD: what was refused may be accepted."""
 
     def refresh(self, served: Served, changed: Callable[[], None]) -> None:
         """Watch the served kinds; other threads call `changed`. Raises KubeError if unsure whether a kind is gone."""
         self._served = served
-        for kind in PUBLISHED:
+        for kind in FOLLOWED:
             version, old = served.version(kind), self._followed.get(kind)
             if version is None and old is not None and is_gone(self._factory.client, old.path):
                 log.info("%s is no longer served", old.path)
@@ -60,12 +67,16 @@ class CachedReader:
             path = f"/apis/{kind.group}/{version}/{kind.plural}"
             if version is not None and (old is None or old.path != path):
                 log.info("following %s", path)
-                cache: Cache[Document] = Cache(changed, _alike)
+                cache = _Documents(changed, self._gone)
                 new = Informer(self._factory, path, f"{kind.plural}.{kind.group}", _decode, cache, cache)
                 self._followed[kind] = new
                 new.start()
                 if old is not None:
                     old.end()
+
+    def _gone(self) -> None:
+        if self.blocked:
+            self.urgent.set()
 
     @property
     def outdated(self) -> bool:
@@ -129,12 +140,14 @@ class CachedReader:
             return True, None if versions is None else {"versions": [{"version": v} for v in sorted(versions)]}
         if len(rest) == 1:
             return self._known_resources(group, rest[0])
-        followed = next((kind for kind in self._followed.values() if kind.path == collection), None)
+        followed = next((kind for kind in self._followed.values() if kind.path in {collection, path}), None)
         if followed is not None:
             # Without a working watch it may have changed since.
-            current = followed.synced and followed.error is None
-            return current, followed.cache.get(name) if current else None
-        return any(f"/apis/{k.group}/{v}/{k.plural}" == collection for k in PUBLISHED for v in k.versions), None
+            if not followed.synced or followed.error is not None:
+                return False, None
+            return True, {"items": followed.cache.items()} if followed.path == path else followed.cache.get(name)
+        kinds = (f"/apis/{kind.group}/{version}/{kind.plural}" for kind in FOLLOWED for version in kind.versions)
+        return not {collection, path}.isdisjoint(kinds), None
 
     def _known_resources(self, group: str, version: str) -> tuple[bool, Mapping[str, Any] | None]:
         served = self._served
@@ -145,6 +158,18 @@ class CachedReader:
             return True, {"resources": [{"name": name} for name in sorted(names)]}
         # Of a version that nobody asked about only this is known: whether it exists.
         return version not in served.groups.get(group, frozenset()), None
+
+
+class _Documents(Cache[Document]):
+    """The objects of one kind; `on_gone` is called after one was deleted."""
+
+    def __init__(self, changed: Callable[[], None], on_gone: Callable[[], None]) -> None:
+        super().__init__(changed, _alike)
+        self._on_gone = on_gone
+
+    def gone(self, name: str) -> None:
+        super().gone(name)
+        self._on_gone()
 
 
 def _decode(raw: Raw) -> tuple[str, str, Document]:

@@ -8,12 +8,12 @@ own configuration and overwrites every edit, so it is compared with the levels t
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.immutable_topology import Patience
 from toposcope.controller.publishers.objects import (
-    Backoff,
     Clock,
     is_terminating,
     remove,
@@ -32,7 +32,6 @@ from toposcope.kube.client import Caller, find
 from toposcope.kube.errors import ApiError
 from toposcope.kube.requests import apply
 from toposcope.topology.levels import Level, level_problems
-from toposcope.topology.text import compact
 
 _SOON: Final = 5.0
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -50,7 +49,6 @@ class GrovePublisher:
 
     def __init__(self, client: Caller, monotonic: Clock = time.monotonic) -> None:
         self._client = client
-        self._backoff = Backoff(monotonic)
         self._patience = Patience(monotonic)
 
     def served(self) -> bool:
@@ -79,7 +77,7 @@ class GrovePublisher:
         if target is None:
             return None
         try:
-            return retract(self._client, target, topology, finalizers, self._backoff)
+            return retract(self._client, target, topology, finalizers)
         except ApiError as error:
             return target.failed(error)
 
@@ -105,19 +103,12 @@ class GrovePublisher:
         obstacle = None if named else kai
         if binding is not None and kai_reference.matches(binding, body):
             return self._clear(target, topology, binding, obstacle, None) or self._in_sync(target, binding)
-        uids = (document and document["metadata"]["uid"] for document in (binding, kai))
-        attempt = (compact(body), topology.generation, *uids)
-        standing = self._backoff.standing(target.name, attempt)
-        if standing:
-            return standing
         try:
-            answer = self._write(target, topology, binding, obstacle, body)
+            return self._write(target, topology, binding, obstacle, body)
         except ApiError as error:
             answer = target.failed(error)
             fix = kai_reference.refusal_fix(target, error) if named and answer.reason == "Rejected" else ""
-            if fix:
-                answer = target.not_in_sync("Rejected", f"{error.message}; {fix}")
-        return self._backoff.note(target.name, attempt, answer)
+            return replace(answer, message=f"{error.message}; {fix}") if fix else answer
 
     def _in_sync(self, target: Target, binding: Document) -> Published:
         """The binding is as it should be; `Waiting` while Grove reports that the KAI Topology that it names is not."""
@@ -150,7 +141,7 @@ class GrovePublisher:
             return None
         if is_ours(kai, topology):
             # It is not to be published any more, and goes once it is sure that Grove accepts the binding without it.
-            if body is not None:
+            if body is not None and not finalizers(kai):
                 try_create(self._client, target, body)
             ours = KAI_TOPOLOGIES.target(target.name)
             waiting = remove(self._client, ours, kai, "so that Grove can make its own", finalizers(kai))

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.objects import (
-    Backoff,
     Clock,
     Holders,
     is_terminating,
@@ -62,7 +61,6 @@ class ImmutableTopologyPublisher:
         self._delay = delay
         self._holders = holders
         self._patience = Patience(monotonic)
-        self._backoff = Backoff(monotonic)
         self._wanted: dict[str, tuple[tuple[str, ...], float]] = {}
         """The levels that each object should have, and since when."""
 
@@ -97,12 +95,11 @@ class ImmutableTopologyPublisher:
         """Delete the object if it is ours; None when nothing of ours is left. Raises KubeError without an answer."""
         self._wanted.pop(target.name, None)
         try:
-            return retract(self._client, target, topology, self._holders, self._backoff)
+            return retract(self._client, target, topology, self._holders)
         except ApiError as error:
             return target.failed(error)
 
     def _settled(self, answer: Published) -> Published:
-        self._backoff.forget(answer.name)
         self._patience.over(answer.name)
         return answer
 
@@ -110,15 +107,12 @@ class ImmutableTopologyPublisher:
         self, target: Target, topology: Topology, wanted: tuple[str, ...], existing: Mapping[str, Any] | None
     ) -> Published:
         """Write when it is time; else report what it waits for."""
-        name = target.name
         # A new object disturbs nobody; a manual edit is reverted as soon as it is seen.
-        left = 0.0 if existing is None else self._wanted[name][1] + self._delay - self._monotonic()
+        left = 0.0 if existing is None else self._wanted[target.name][1] + self._delay - self._monotonic()
         if left > 0:
             text = f"gets the levels {' > '.join(wanted)} once they have been wanted for {self._delay:g} s"
             return target.not_in_sync("Waiting", text, left)
-        attempt = (wanted, "" if existing is None else existing["metadata"]["uid"], topology.generation)
-        standing = self._backoff.standing(name, attempt)
-        return standing or self._backoff.note(name, attempt, self._write(target, topology, wanted, existing))
+        return self._write(target, topology, wanted, existing)
 
     def _write(
         self, target: Target, topology: Topology, wanted: tuple[str, ...], existing: Mapping[str, Any] | None
@@ -128,10 +122,12 @@ class ImmutableTopologyPublisher:
             if existing is not None:
                 if self._changed_in_place(target, body, existing):
                     return target.in_sync()
-                # Either levels are immutable, or these levels are refused: that must not cost the old object.
-                try_create(self._client, target, body)
+                holders = self._holders(existing)
+                if not holders:
+                    # Either levels are immutable, or these levels are refused: that must not cost the old object.
+                    try_create(self._client, target, body)
                 why = f"to get the levels {' > '.join(wanted)}"
-                waiting = remove(self._client, target, existing, why, self._holders(existing))
+                waiting = remove(self._client, target, existing, why, holders)
                 if waiting:
                     return waiting
             # Without force: an object that somebody created since we looked is theirs.

@@ -8,7 +8,7 @@ from toposcope.api.cluster_topology import Topology
 from toposcope.controller.publishers.immutable_topology import DELAY_SECONDS, ImmutableTopologyPublisher
 from toposcope.controller.publishers.objects import Clock, served_resources
 from toposcope.integrations.framework.published import Published, Target, finalizers
-from toposcope.integrations.kueue.api import TOPOLOGIES
+from toposcope.integrations.kueue.api import FLAVORS, TOPOLOGIES
 from toposcope.kube.client import Caller, find
 from toposcope.topology.levels import Level
 
@@ -55,7 +55,7 @@ def holders(client: Caller, document: Mapping[str, Any]) -> list[str]:
     it (its topology controller): it holds nothing by itself. Raises KubeError.
     """
     name = document["metadata"]["name"]
-    paths = (f"/apis/{TOPOLOGIES.group}/{version}/resourceflavors" for version in TOPOLOGIES.versions)
+    paths = (FLAVORS.target("", version).collection for version in FLAVORS.versions)
     flavors = next((served["items"] for path in paths if (served := find(client, path)) is not None), ())
     users = [f["metadata"]["name"] for f in flavors if (f.get("spec") or {}).get("topologyName") == name]
     return [*(f"ResourceFlavor {user}" for user in users), *(f for f in finalizers(document) if f != _IN_USE)]

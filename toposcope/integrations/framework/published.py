@@ -1,22 +1,29 @@
 """What all published resources have in common: where they are, who owns them, and how publishing went."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
 from toposcope.api.cluster_topology import API_VERSION, KIND, MANAGED_BY, TOPOSCOPE, Topology
-from toposcope.kube.errors import ApiError
+from toposcope.kube.errors import ApiError, RefusedError
 
 MANAGER: Final = "toposcope-controller"
 _LONGEST_MESSAGE: Final = 1024
 """As in the CRD."""
 
-_RETRY_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 5.0
 _TRY_AGAIN: Final = frozenset({401, 404, 408, 409, 429})
 """Client errors that pass: 404 is a CRD that was removed, 409 a change since we read, which the next pass sees."""
 _SERVER_ERROR: Final = 500
 _UNTYPED: Final = "failed to create typed patch"
 """kube-apiserver reports fields that the schema lacks as an internal error."""
+
+
+def may_pass(error: ApiError) -> bool:
+    """Whether the same request may succeed later, without anything else being changed."""
+    unavailable = error.status >= _SERVER_ERROR and _UNTYPED not in error.message
+    return unavailable or error.status in _TRY_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,21 @@ class Published:
     again_in: float | None = None
     diff: str = ""
     """Of a dry run: everything that would change; `message` has as much of it as fits into a status."""
+    retry_at: datetime | None = None
+    """When a refused write is tried again."""
 
     @property
     def in_sync(self) -> bool:
         """Whether the resource has the levels of its ClusterTopology."""
         return not self.reason
+
+    @property
+    def text(self) -> str:
+        """The message, with the time of the next try, as long as the CRD allows."""
+        if self.retry_at is None:
+            return self.message
+        when = f"; next try at {self.retry_at:%H:%M:%S} UTC"
+        return self.message[: _LONGEST_MESSAGE - len(when)] + when
 
     @property
     def handle(self) -> str:
@@ -89,10 +106,10 @@ class Target:
 
     def failed(self, error: ApiError) -> Published:
         """A request failed, in the server's words; `Waiting` where the same request may succeed later."""
-        unavailable = error.status >= _SERVER_ERROR and _UNTYPED not in error.message
-        if unavailable or error.status in _TRY_AGAIN:
-            return self.not_in_sync("Waiting", error.message, error.retry_after or _RETRY_SECONDS)
-        return self.not_in_sync("Rejected", error.message)
+        passes = may_pass(error)
+        again_in = error.retry_after or (RETRY_SECONDS if passes else None)
+        answer = self.not_in_sync("Waiting" if passes else "Rejected", error.message, again_in)
+        return replace(answer, retry_at=error.retry_at) if isinstance(error, RefusedError) else answer
 
 
 @dataclass(frozen=True, slots=True)

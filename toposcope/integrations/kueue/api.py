@@ -16,6 +16,8 @@ from toposcope.integrations.framework.published import PublishedKind
 GROUP: Final = "kueue.x-k8s.io"
 TOPOLOGIES: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1", "v1alpha1"), "Topology", "topologies")
 """Newest first: since v0.15; v0.14; up to v0.13. Other kinds have versions without a Topology."""
+FLAVORS: Final = PublishedKind("kueue", GROUP, ("v1beta2", "v1beta1"), "ResourceFlavor", "resourceflavors")
+"""Only read: one that names a Topology holds it."""
 
 PREFIX: Final = "kueue.x-k8s.io/"
 QUEUE_NAME: Final = PREFIX + "queue-name"
