@@ -1,7 +1,5 @@
 """A write that is refused: when it is tried again, what is logged, what the condition says."""
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Callable
