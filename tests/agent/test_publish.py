@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import MERGE, NODES, ApiUnderTest, node
+from tests.support.api import NODES, ApiUnderTest, node
 from tests.support.machines import probed
 from toposcope.agent.describe import Description, describe, unknown
 from toposcope.agent.labels import NO_GPUS, Labels
@@ -93,7 +93,7 @@ def test_foreign_writes_under_our_prefix_are_reverted_at_the_next_refresh(
 ) -> None:
     publisher.publish(GOOD)
     patch = {"metadata": {"labels": {label_keys.GPUS: "99", label_keys.NVLINK_DOMAIN: None}}}
-    assert api.request("PATCH", f"{NODES}/n1", patch, content_type=MERGE)[0] == 200
+    api.patch(f"{NODES}/n1", patch)
     publisher.refresh()
     assert publisher.publish(GOOD) is not None
     assert ours(api) == GOOD.labels.known
@@ -122,7 +122,7 @@ def test_a_deleted_node_is_an_error_and_not_recreated(api: ApiUnderTest, publish
 def test_cleanup_removes_our_keys_even_if_co_owned(api: ApiUnderTest, publisher: Publisher) -> None:
     publisher.publish(GOOD)
     also = {"metadata": {"labels": {label_keys.GPUS: "8", f"{label_keys.PREFIX}old": "x"}}}
-    assert api.request("PATCH", f"{NODES}/n1?fieldManager=somebody", also, content_type=MERGE)[0] == 200
+    api.patch(f"{NODES}/n1?fieldManager=somebody", also)
     code, _ = api.apply(
         f"{NODES}/n1",
         {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {label_keys.STATE: "ok"}}},
@@ -169,8 +169,7 @@ def nvidia_labels(api: ApiUnderTest, clients: Callable[[], ApiClient]) -> Nvidia
 
 
 def metadata(api: ApiUnderTest) -> dict[str, Any]:
-    node_metadata: dict[str, Any] = api.get(f"{NODES}/n1")["metadata"]
-    return node_metadata
+    return api.get(f"{NODES}/n1")["metadata"]
 
 
 def theirs(api: ApiUnderTest) -> dict[str, str]:
@@ -179,8 +178,7 @@ def theirs(api: ApiUnderTest) -> dict[str, str]:
 
 def gfd_writes(api: ApiUnderTest, **labels: str | None) -> None:
     patch = {"metadata": {"labels": {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}}}
-    code, answer = api.request("PATCH", f"{NODES}/n1?fieldManager=nfd-master", patch, content_type=MERGE)
-    assert code == 200, answer
+    api.patch(f"{NODES}/n1?fieldManager=nfd-master", patch)
 
 
 def test_nvidia_labels_without_an_owner_are_written_once(

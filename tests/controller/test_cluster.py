@@ -251,8 +251,7 @@ def pod_group(api: ApiUnderTest, name: str, level: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"minMember": 2, "topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": level}},
     }
-    made: dict[str, Any] = api.create("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups", body)
-    return made
+    return api.create("/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups", body)
 
 
 def events_of(api: ApiUnderTest, uid: str) -> list[tuple[str, str]]:

@@ -102,8 +102,7 @@ def counted(api: ApiUnderTest) -> int:
 
 
 def holder(api: ApiUnderTest) -> dict[str, Any]:
-    spec: dict[str, Any] = api.get(LEASE)["spec"]
-    return spec
+    return api.get(LEASE)["spec"]
 
 
 @pytest.fixture

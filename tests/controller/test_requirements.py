@@ -101,8 +101,7 @@ def make(api: ApiUnderTest, path: str, kind: str, namespace: str, name: str, **b
         "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
         **body,
     }
-    made: dict[str, Any] = api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
-    return made
+    return api.create(f"/apis/{group_version}/namespaces/{namespace}/{plural}", document)
 
 
 def make_group(api: ApiUnderTest, namespace: str, name: str, **body: Any) -> dict[str, Any]:

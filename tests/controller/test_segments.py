@@ -46,8 +46,7 @@ def settled(history: History, nodes: list[NodeFacts]) -> History:
 
 def selector(history: History, name: str) -> list[dict[str, Any]]:
     (entry,) = (entry for entry in history.status["segments"] if entry["name"] == name)
-    expressions: list[dict[str, Any]] = entry["nodeSelector"]["matchExpressions"]
-    return expressions
+    return entry["nodeSelector"]["matchExpressions"]
 
 
 def test_nodes_that_are_alike_have_no_segments_and_no_condition() -> None:

@@ -24,8 +24,7 @@ def lost_rack(
 
 
 def sent(request: Request) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(request.body or b"")
-    return body
+    return json.loads(request.body or b"")
 
 
 def test_apply_is_one_patch_by_one_manager() -> None:

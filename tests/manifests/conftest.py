@@ -32,8 +32,7 @@ def prune(kubectl: str) -> Manifests:
 @pytest.fixture(scope="session")
 def crd() -> dict[str, Any]:
     path = MANIFESTS / "crds" / "gpu.topology_clustertopologies.yaml"
-    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
-    return loaded
+    return yaml.safe_load(path.read_text())
 
 
 @pytest.fixture

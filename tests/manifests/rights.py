@@ -167,8 +167,7 @@ def without_ours(entry: dict[str, Any]) -> dict[str, Any]:
 
 def unbound_token(api: ApiUnderTest, account: str) -> str:
     """A token as `kubectl create token` gets it: bound to no pod, so that it names no node."""
-    token: str = api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", TOKEN_REQUEST)["status"]["token"]
-    return token
+    return api.create(f"{NAMESPACE}/serviceaccounts/{account}/token", TOKEN_REQUEST)["status"]["token"]
 
 
 def run_agent(name: str, kubeconfig: Path, *flags: str) -> int:

@@ -33,8 +33,7 @@ class Manifests:
     def pod_template(self, program: str) -> dict[str, Any]:
         """The pod template of `agent`, `controller`, `ui` or `prune`."""
         kind = {"agent": "DaemonSet", "prune": "Job"}.get(program, "Deployment")
-        template: dict[str, Any] = self.get(kind, f"toposcope-{program}")["spec"]["template"]
-        return template
+        return self.get(kind, f"toposcope-{program}")["spec"]["template"]
 
     def pod(self, program: str, name: str, **spec: Any) -> dict[str, Any]:
         """A pod as the controller of DaemonSets, Deployments or Jobs would make it, with some of its spec given."""

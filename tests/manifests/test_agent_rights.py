@@ -27,7 +27,7 @@ from tests.manifests.rights import (
     wait_for,
 )
 from tests.manifests.support import NAMESPACE, TOPOLOGIES, Manifests, run_kubectl
-from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
+from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from toposcope.agent.nvidia_labels import KEYS as NVIDIA_LABELS
 from toposcope.api.label_keys import GPUS, MATRIX
 
@@ -175,7 +175,7 @@ def test_a_node_made_anew_under_the_same_name_is_another_node(cluster: Cluster) 
 
 def test_the_policies_bind_nobody_else(cluster: Cluster) -> None:
     label = {"metadata": {"labels": {"example.com/pool": "h200"}}}
-    assert cluster.api.request("PATCH", OTHER, label, content_type=MERGE)[0] == 200
+    cluster.api.patch(OTHER, label)
 
 
 def test_labels_survive_a_rolling_update_and_a_new_install(

@@ -17,8 +17,7 @@ SELECTED_BY = {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kube
 
 def container(base: Manifests, program: str) -> dict[str, Any]:
     (only,) = base.pod_template(program)["spec"]["containers"]
-    found: dict[str, Any] = only
-    return found
+    return only
 
 
 def test_every_object_appears_once(base: Manifests) -> None:

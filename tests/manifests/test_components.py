@@ -48,8 +48,7 @@ def changed(base: Manifests, other: Manifests) -> set[tuple[str, str]]:
 
 def container(manifests: Manifests) -> dict[str, Any]:
     (only,) = manifests.pod_template("agent")["spec"]["containers"]
-    found: dict[str, Any] = only
-    return found
+    return only
 
 
 def policy(manifests: Manifests) -> dict[str, Any]:
@@ -134,8 +133,7 @@ def test_a_privileged_runtime_gives_a_user_without_rights_one_capability(base: M
 def terms(manifests: Manifests) -> list[dict[str, Any]]:
     """What makes a node one of the agent's; each of them is enough."""
     affinity = manifests.pod_template("agent")["spec"]["affinity"]["nodeAffinity"]
-    found: list[dict[str, Any]] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return found
+    return affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +228,7 @@ def test_a_real_api_server_takes_it_and_admits_the_pods(
     def admit_as_in(manifests: Manifests) -> list[str]:
         """Why the pods are refused in a namespace as it is in these manifests."""
         labels = {"metadata": {"labels": manifests.get("Namespace", "toposcope-system")["metadata"]["labels"]}}
-        assert api.request("PATCH", NAMESPACE, labels, content_type=MERGE)[0] == 200
+        api.patch(NAMESPACE, labels)
         return [admits(api, found, program) for program in ("agent", "controller")]
 
     unconfined = not set(components).isdisjoint(UNCONFINED)

@@ -20,8 +20,7 @@ def fields(schema: Schema, path: str) -> Iterator[tuple[str, Schema]]:
 
 def schema_of(crd: Schema) -> Schema:
     (version,) = crd["spec"]["versions"]
-    found: Schema = version["schema"]["openAPIV3Schema"]
-    return found
+    return version["schema"]["openAPIV3Schema"]
 
 
 def test_names_keep_out_of_the_way_of_other_projects(crd: Schema) -> None:

@@ -104,7 +104,7 @@ def token(installed_once: ApiUnderTest, kubectl: str) -> str:
         make_node(api, path)
     ours = {"gpu.topology/gpus": "8", "gpu.topology/shape": "abc", "nvidia.com/gpu.present": "true"}
     marks = {"labels": ours | {"nvidia.com/gpu.count": "8"}, "annotations": {"gpu.topology/matrix": "{}"}}
-    assert api.request("PATCH", OWN, {"metadata": marks}, content_type=MERGE)[0] == 200
+    api.patch(OWN, {"metadata": marks})
     for path in PUBLISHED:
         api.create(path, published(path, "theirs"))
     token = unbound_token(api, "toposcope-prune")

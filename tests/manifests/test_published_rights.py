@@ -109,7 +109,7 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
     def after(**options: str) -> list[str]:
         """What there is once the program has run with these options for publishing."""
         change = {"spec": {"publish": options}}
-        assert api.request("PATCH", f"{TOPOLOGIES}/cluster", change, content_type=MERGE)[0] == 200
+        api.patch(f"{TOPOLOGIES}/cluster", change)
         assert main(command) == 0
         return [path for path in PUBLISHED if api.request("GET", f"{path}/cluster")[0] == 200]
 
@@ -126,4 +126,4 @@ def test_the_program_publishes_and_takes_back_with_no_more_than_its_token(
 def test_it_binds_nobody_else(installed_once: ApiUnderTest, token: str) -> None:
     assert token
     path = next(iter(PUBLISHED))
-    assert installed_once.request("PATCH", f"{path}/theirs", {"spec": {"a": "b"}}, content_type=MERGE)[0] == 200
+    installed_once.patch(f"{path}/theirs", {"spec": {"a": "b"}})

@@ -9,7 +9,7 @@ import pytest
 
 from tests.manifests.rights import apply_node, wait_for
 from tests.manifests.support import NAMESPACE, Manifests
-from tests.support.api import MERGE, NODES, ApiUnderTest, node, pod_token
+from tests.support.api import NODES, ApiUnderTest, node, pod_token
 from tests.support.cluster import BLOCK, RACK, ZONE
 from tests.support.publishing import BINDINGS, Time, found, install, patch
 from toposcope.api.cluster_topology import PATH, read
@@ -91,7 +91,7 @@ def cluster(installed_once: ApiUnderTest, base: Manifests) -> Iterator[Cluster]:
         api.create(NODES, node(name, labels=places | ours))
         ready = {"type": "Ready", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": None}
         status = {"status": {"conditions": [ready], "allocatable": {"nvidia.com/gpu": "8"}}}
-        assert api.request("PATCH", f"{NODES}/{name}/status", status, content_type=MERGE)[0] == 200
+        api.patch(f"{NODES}/{name}/status", status)
     patch(api, f"{PATH}/cluster", {"spec": {"required": ["rack", "nvlink-domain"]}})  # the base brings it along
     token = pod_token(api, api.create(f"{NAMESPACE}/pods", base.pod("agent", "stolen", nodeName=STOLEN)))
     wait_for(api, (apply_node("label another node", f"{NODES}/honest-1", "may not write", labels={GPUS: "9"}),), token)

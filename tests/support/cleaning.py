@@ -80,8 +80,7 @@ def _namespaced_kinds(api: ApiUnderTest) -> list[tuple[str, str]]:
 def _discovered(api: ApiUnderTest, root: str) -> list[dict[str, Any]]:
     answer = api.ask("GET", root, accept=_DISCOVERY)
     assert answer.code == 200, answer.body
-    groups: list[dict[str, Any]] = answer.body["items"]
-    return groups
+    return answer.body["items"]
 
 
 def _remove_namespace(api: ApiUnderTest, name: str, kinds: list[tuple[str, str]]) -> None:

@@ -103,8 +103,7 @@ def relabel(api: ApiUnderTest, name: str, labels: dict[str, str | None]) -> None
 
 def status_of(api: ApiUnderTest, name: str = "cluster") -> dict[str, Any]:
     """The status of a ClusterTopology, empty before it has one."""
-    status: dict[str, Any] = api.get(f"{PATH}/{name}").get("status") or {}
-    return status
+    return api.get(f"{PATH}/{name}").get("status") or {}
 
 
 def condition(api: ApiUnderTest, kind: str, name: str = "cluster") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.support.api import ApiUnderTest
+from toposcope.simulator.apiserver.server import kubeconfig
 
 _FORWARDED = ("Accept", "Authorization", "Content-Type", "User-Agent")
 _PIECE = 1 << 16
@@ -52,13 +53,7 @@ class RecordingProxy:
     def write_kubeconfig(self, path: Path) -> None:
         """A kubeconfig that leads here, with the administrator's token."""
         url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        user = {"token": self._api.admin_token} if self._api.admin_token else {}
-        config = {
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
-            "users": [{"name": "u", "user": user}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
+        config = kubeconfig(url, None, {"token": self._api.admin_token} if self._api.admin_token else {})
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from tests.support.api import CRDS, MERGE, ApiUnderTest
+from tests.support.api import CRDS, ApiUnderTest
 from tests.support.cluster import BLOCK, RACK, START, ZONE
 from tests.support.upstream_crds import stand_in, upstream_crd
 from toposcope.api.label_keys import HOSTNAME
@@ -135,8 +135,7 @@ def node_labels(api: ApiUnderTest, path: str) -> tuple[str, ...]:
 
 def patch(api: ApiUnderTest, path: str, change: dict[str, Any]) -> None:
     """Edit by hand."""
-    code, answer = api.request("PATCH", path, change, content_type=MERGE)
-    assert code == 200, answer
+    api.patch(path, change)
 
 
 @contextmanager

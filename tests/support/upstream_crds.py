@@ -47,8 +47,7 @@ _MODULES = {
 
 def upstream_crd(name: str) -> Object:
     """The CRD of that project and version, a copy of its own."""
-    crd: Object = json.loads(_text(name))
-    return crd
+    return json.loads(_text(name))
 
 
 @functools.cache

@@ -184,8 +184,7 @@ def decoded(snapshot: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _listed(column: dict[str, Any], i: int) -> list[str]:
-    found: list[str] = column["values"][column["codes"][i]]
-    return found
+    return column["values"][column["codes"][i]]
 
 
 def _there(columns: dict[str, Any], i: int, name: str) -> dict[str, str]:
@@ -239,5 +238,4 @@ class Page:
 
 def fetched(broadcaster: Broadcaster) -> dict[str, Any]:
     """A snapshot as a page gets it."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(broadcaster.snapshot()))
-    return found
+    return msgspec.json.decode(msgspec.json.encode(broadcaster.snapshot()))

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import urlsplit
 
+_JSON: Final = "application/json"
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -19,6 +20,14 @@ NODES: Final = "/api/v1/nodes"
 CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PATIENCE: Final = 30.0  # seconds until something that must happen is declared missing
 _MOMENT: Final = 0.01  # seconds between two questions
+
+
+class Options(TypedDict, total=False):
+    """Of a request: JSON where nothing else is given; `token` authenticates it."""
+
+    content_type: str
+    accept: str
+    token: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +59,23 @@ class HttpClient:
         while self._idle:
             self._idle.pop().close()
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        token: str | None = None,
-    ) -> Answer:
+    def request(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Answer:
         """Send a request; a body that is no bytes is sent as JSON."""
-        with self.open(method, path, body, content_type=content_type, accept=accept, token=token) as response:
+        with self.open(method, path, body, **options) as response:
             text = response.read().decode()
             is_json = response.headers.get_content_type() == "application/json"
             return Answer(response.status, dict(response.getheaders()), json.loads(text) if is_json else text)
 
     @contextmanager
     def open(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        token: str | None = None,
+        self, method: str, path: str, body: Any = None, **options: Unpack[Options]
     ) -> Iterator[http.client.HTTPResponse]:
         """Send a request and give its response to be read piece by piece."""
-        headers = {"Accept": accept}
-        if token:
+        headers = {"Accept": options.get("accept", _JSON)}
+        if token := options.get("token"):
             headers["Authorization"] = f"Bearer {token}"
         if body is not None:
-            headers["Content-Type"] = content_type
+            headers["Content-Type"] = options.get("content_type", _JSON)
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection = self._take()
         try:
@@ -136,33 +129,14 @@ class AdminApi:
         """Whether this is a kube-apiserver."""
         return self.name == "real"
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        token: str | None = None,
-    ) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> Answer:
         """Send a request as the administrator, or as the owner of `token`."""
-        return self.client.request(
-            method, path, body, content_type=content_type, accept=accept, token=token or self.admin_token
-        )
+        options["token"] = options.get("token") or self.admin_token
+        return self.client.request(method, path, body, **options)
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content_type: str = "application/json",
-        accept: str = "application/json",
-        token: str | None = None,
-    ) -> tuple[int, Any]:
+    def request(self, method: str, path: str, body: Any = None, **options: Unpack[Options]) -> tuple[int, Any]:
         """`ask` without the headers."""
-        answer = self.ask(method, path, body, content_type=content_type, accept=accept, token=token)
+        answer = self.ask(method, path, body, **options)
         return answer.code, answer.body
 
     def get(self, path: str) -> Any:
@@ -175,6 +149,12 @@ class AdminApi:
         """Create what must not be there yet."""
         code, body = self.request("POST", path, obj)
         assert code == 201, body
+        return body
+
+    def patch(self, path: str, change: Any) -> Any:
+        """Merge a change into what must be there."""
+        code, body = self.request("PATCH", path, change, content_type=MERGE)
+        assert code == 200, body
         return body
 
     def apply(self, path: str, obj: Any, manager: str = "tester", *, force: bool = False) -> tuple[int, Any]:
@@ -206,8 +186,7 @@ class AdminApi:
         wait_until(decided, f"CRD {name} is served or refused")
         if self.is_real:
             self._let_objects_in(name)
-        crd: dict[str, Any] = self.get(f"{CRDS}/{name}")
-        return crd
+        return self.get(f"{CRDS}/{name}")
 
     def _let_objects_in(self, name: str) -> None:
         """Give a CRD the age at which a kube-apiserver takes its objects at once.
@@ -254,8 +233,7 @@ def pod_token(api: AdminApi, pod: dict[str, Any]) -> str:
     }
     account = pod["spec"]["serviceAccountName"]
     path = f"/api/v1/namespaces/{metadata['namespace']}/serviceaccounts/{account}/token"
-    token: str = api.create(path, body)["status"]["token"]
-    return token
+    return api.create(path, body)["status"]["token"]
 
 
 def wait_until(done: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:

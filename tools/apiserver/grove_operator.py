@@ -6,7 +6,7 @@ enabled, as its chart has it.
 
 from typing import Any
 
-from tools.apiserver.client import MERGE, AdminApi
+from tools.apiserver.client import AdminApi
 
 _BINDINGS = "/apis/grove.io/v1alpha1/clustertopologybindings"
 _KAI = "/apis/kai.scheduler/v1alpha1/topologies"
@@ -53,8 +53,7 @@ def _tell(api: AdminApi, binding: dict[str, Any], statuses: list[dict[str, Any]]
     if binding.get("status") == status:
         return
     path = f"{_BINDINGS}/{binding['metadata']['name']}/status"
-    code, answer = api.request("PATCH", path, {"status": status}, content_type=MERGE)
-    assert code == 200, answer
+    api.patch(path, {"status": status})
 
 
 def _levels(binding: dict[str, Any]) -> list[dict[str, str]]:

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tools.apiserver.build import BuildError, build, cache_folder, is_built
 from tools.apiserver.certificates import make_certificates, private_pem
 from tools.apiserver.client import HttpClient
+from toposcope.simulator.apiserver.server import kubeconfig
 
 _POLL: Final = 0.05  # seconds
 _START_TIMEOUT: Final = 90.0  # seconds; it takes two on an idle machine
@@ -130,15 +131,8 @@ class RealApiServer:
 
     def write_kubeconfig(self, path: Path, user: dict[str, str] | None = None, port: int | None = None) -> None:
         """Write a kubeconfig that only its owner may read: the administrator's, or `user`'s, perhaps of a proxy."""
-        cluster = {"server": f"https://127.0.0.1:{port or self.port}", "certificate-authority": str(self.ca_file)}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "real", "cluster": cluster}],
-            "users": [{"name": "user", "user": user or {"token": self.admin_token}}],
-            "contexts": [{"name": "real", "context": {"cluster": "real", "user": "user"}}],
-            "current-context": "real",
-        }
+        url = f"https://127.0.0.1:{port or self.port}"
+        config = kubeconfig(url, self.ca_file, user or {"token": self.admin_token})
         path.touch(mode=0o600)
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
 

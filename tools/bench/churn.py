@@ -117,8 +117,7 @@ class Churn:
     def status(self, name: str = "cluster") -> dict[str, Any]:
         """What the controller says of a ClusterTopology."""
         answer = self._server.api.handle(Request("GET", f"{PATH}/{name}", {}, {}))
-        status: dict[str, Any] = msgspec.json.decode(b"".join(answer.chunks)).get("status") or {}
-        return status
+        return msgspec.json.decode(b"".join(answer.chunks)).get("status") or {}
 
     def _call(self, method: str, path: str, body: Any = None) -> int:
         return call(self._server, method, path, body)

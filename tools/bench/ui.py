@@ -145,8 +145,7 @@ def _plain(port: int) -> bytes:
 
 def _name(client: ApiClient, number: int) -> str:
     items = client.call(Request("GET", NODES, {"limit": "100"}))["items"]
-    name: str = items[number]["metadata"]["name"]
-    return name
+    return items[number]["metadata"]["name"]
 
 
 def _state(state: str) -> dict[str, Any]:

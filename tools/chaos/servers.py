@@ -85,8 +85,7 @@ class Servers(RealApiServer):
     def _ask_etcd(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         data = json.dumps(body).encode()
         with urllib.request.urlopen(self._etcd_url + path, data, timeout=5) as answer:  # noqa: S310 - a URL of ours
-            decoded: dict[str, Any] = json.load(answer)
-            return decoded
+            return json.load(answer)
 
     def _apiserver(self) -> list[Path | str]:
         return [

@@ -123,8 +123,7 @@ def fields(part: str) -> str:
 @cache
 def _schema() -> dict[str, Any]:
     (version,) = yaml.safe_load(CRD.read_text(encoding="utf-8"))["spec"]["versions"]
-    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
-    return schema
+    return version["schema"]["openAPIV3Schema"]
 
 
 def _fields(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -47,8 +47,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        found: str = self.body["metadata"]["name"]
-        return found
+        return self.body["metadata"]["name"]
 
 
 @dataclass(frozen=True)

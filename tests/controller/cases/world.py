@@ -6,7 +6,7 @@ from typing import Any, Final
 import yaml
 
 from tests.controller.cases.model import LEVELS_AVAILABLE, Machine, Spec, Status, Workload
-from tests.support.api import MERGE, NODES, ApiUnderTest
+from tests.support.api import NODES, ApiUnderTest
 from tests.support.controller import READY, controller_of
 from tests.support.paths import CRD
 from tests.support.publishing import BINDINGS, KAI, Time, found, install
@@ -118,8 +118,7 @@ class World:
         self.patch(f"{NODES}/{node}", {"metadata": {"labels": changes}})
 
     def patch(self, path: str, change: Spec) -> None:
-        code, answer = self.api.request("PATCH", path, change, content_type=MERGE)
-        assert code == 200, answer
+        self.api.patch(path, change)
 
     def delete(self, path: str) -> None:
         code, answer = self.api.request("DELETE", path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import APPLY, MERGE, METADATA, NODES, ApiUnderTest, node
+from tests.support.api import APPLY, METADATA, NODES, ApiUnderTest, node
 
 NODE = f"{NODES}/n1"
 KEY = "gpu.topology/nvlink-domain"
@@ -12,13 +12,11 @@ KEY = "gpu.topology/nvlink-domain"
 
 @pytest.fixture
 def made(api: ApiUnderTest) -> dict[str, Any]:
-    created: dict[str, Any] = api.create(NODES, node("n1", labels={"zone": "a"}))
-    return created
+    return api.create(NODES, node("n1", labels={"zone": "a"}))
 
 
 def labels(api: ApiUnderTest) -> dict[str, str]:
-    carried: dict[str, str] = api.get(NODE)["metadata"].get("labels", {})
-    return carried
+    return api.get(NODE)["metadata"].get("labels", {})
 
 
 def owners(api: ApiUnderTest, key: str) -> set[tuple[str, str]]:
@@ -32,8 +30,7 @@ def owners(api: ApiUnderTest, key: str) -> set[tuple[str, str]]:
 
 def merge(api: ApiUnderTest, manager: str, values: dict[str, str | None]) -> None:
     path = f"{NODE}?fieldManager={manager}"
-    code, answer = api.request("PATCH", path, {"metadata": {"labels": values}}, content_type=MERGE)
-    assert code == 200, answer
+    api.patch(path, {"metadata": {"labels": values}})
 
 
 def apply(api: ApiUnderTest, manager: str, values: dict[str, Any], *, force: bool = False) -> tuple[int, Any]:

@@ -104,11 +104,11 @@ def test_what_the_schema_allows(served: ApiUnderTest) -> None:
 
 def test_generation_counts_changes_of_the_spec(served: ApiUnderTest) -> None:
     assert served.create(WIDGETS, widget())["metadata"]["generation"] == 1
-    _, answer = served.request("PATCH", W1, {"metadata": {"labels": {"a": "1"}}}, content_type=MERGE)
+    answer = served.patch(W1, {"metadata": {"labels": {"a": "1"}}})
     assert answer["metadata"]["generation"] == 1
-    _, answer = served.request("PATCH", f"{W1}/status", {"status": {"nodes": 1}}, content_type=MERGE)
+    answer = served.patch(f"{W1}/status", {"status": {"nodes": 1}})
     assert answer["metadata"]["generation"] == 1
-    _, answer = served.request("PATCH", W1, {"spec": {"count": 4}}, content_type=MERGE)
+    answer = served.patch(W1, {"spec": {"count": 4}})
     assert answer["metadata"]["generation"] == 2
 
 
@@ -116,11 +116,11 @@ def test_status_has_its_own_endpoint(served: ApiUnderTest) -> None:
     made = served.create(WIDGETS, {**widget(), "status": {"nodes": 9}})
     assert "status" not in made
     both: dict[str, Any] = {"metadata": {"labels": {"a": "1"}}, "spec": {"count": 5}, "status": {"nodes": 2}}
-    _, answer = served.request("PATCH", f"{W1}/status", both, content_type=MERGE)
+    answer = served.patch(f"{W1}/status", both)
     assert (answer["spec"]["count"], answer["status"]) == (3, {"nodes": 2})
     assert "labels" not in answer["metadata"]
     both["status"]["nodes"] = 7
-    _, answer = served.request("PATCH", W1, both, content_type=MERGE)
+    answer = served.patch(W1, both)
     assert (answer["spec"]["count"], answer["status"]) == (5, {"nodes": 2})
     assert served.get(f"{W1}/status")["status"] == {"nodes": 2}
     code, answer = served.request("PATCH", f"{W1}/status", {"status": {"nodes": "x"}}, content_type=MERGE)

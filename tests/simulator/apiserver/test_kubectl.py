@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget, widget_crd
-from tests.support.api import MERGE, NODES, TABLE, ApiUnderTest, node
+from tests.support.api import NODES, TABLE, ApiUnderTest, node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def test_table_with_printer_columns(api: ApiUnderTest) -> None:
     api.ensure_crd(widget_crd())
     api.create(WIDGETS, widget(mode="Auto", count=2))
     status = {"status": {"conditions": [{"type": "Other", "status": "no"}, {"type": "Ready", "status": "True"}]}}
-    api.request("PATCH", f"{WIDGETS}/w1/status", status, content_type=MERGE)
+    api.patch(f"{WIDGETS}/w1/status", status)
     api.create(WIDGETS, widget("w2"))
     answer = table(api, WIDGETS)
     assert [column["name"] for column in answer["columnDefinitions"]] == ["Name", "Mode", "Ready", "Count", "Age"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulator.apiserver.widgets import WIDGETS, widget_crd
-from tests.support.api import MERGE, METADATA, METADATA_LIST, NODES, ApiUnderTest, node
+from tests.support.api import METADATA, METADATA_LIST, NODES, ApiUnderTest, node
 
 END_MARK = "k8s.io/initial-events-end"
 STREAMING = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -18,8 +18,7 @@ def version(api: ApiUnderTest) -> str:
     """Version of the list once there are five nodes."""
     for name in ("a", "b", "c", "d", "e"):
         api.create(NODES, node(name, labels={"name": name, **({"rack": "r1"} if name in "ab" else {})}))
-    listed: str = api.get(NODES)["metadata"]["resourceVersion"]
-    return listed
+    return api.get(NODES)["metadata"]["resourceVersion"]
 
 
 def names(items: list[dict[str, Any]]) -> list[str]:
@@ -32,10 +31,7 @@ def kinds(events: Iterator[dict[str, Any]], count: int) -> list[tuple[str, str]]
 
 
 def relabel(api: ApiUnderTest, node_name: str, /, **labels: str | None) -> dict[str, Any]:
-    code, answer = api.request("PATCH", f"{NODES}/{node_name}", {"metadata": {"labels": labels}}, content_type=MERGE)
-    assert code == 200
-    patched: dict[str, Any] = answer
-    return patched
+    return api.patch(f"{NODES}/{node_name}", {"metadata": {"labels": labels}})
 
 
 @pytest.mark.usefixtures("version")

@@ -15,8 +15,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 def made(api: ApiUnderTest) -> dict[str, Any]:
     """A node, read again after whatever the server adds to a new one."""
     api.create(NODES, node("n1", labels={"a": "1"}))
-    created: dict[str, Any] = api.get(NODE)
-    return created
+    return api.get(NODE)
 
 
 def lease(**spec: Any) -> dict[str, Any]:
@@ -90,8 +89,7 @@ def test_replace_guards(api: ApiUnderTest) -> None:
 @pytest.mark.usefixtures("made")
 def test_merge_patch(api: ApiUnderTest) -> None:
     patch = {"metadata": {"labels": {"a": None, "b": "2"}}, "spec": {"unschedulable": True}}
-    code, answer = api.request("PATCH", NODE, patch, content_type=MERGE)
-    assert code == 200
+    answer = api.patch(NODE, patch)
     assert answer["metadata"]["labels"] == {"b": "2"}
     assert answer["spec"]["unschedulable"] is True
 
@@ -136,11 +134,10 @@ def test_patch_guards(api: ApiUnderTest) -> None:
 @pytest.mark.usefixtures("made")
 def test_each_endpoint_leaves_the_others_part_alone(api: ApiUnderTest) -> None:
     both = {"spec": {"unschedulable": True}, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
-    _, answer = api.request("PATCH", NODE, both, content_type=MERGE)
+    answer = api.patch(NODE, both)
     assert "capacity" not in answer["status"]
     both["spec"] = {"unschedulable": False}
-    code, answer = api.request("PATCH", f"{NODE}/status", both, content_type=MERGE)
-    assert code == 200
+    answer = api.patch(f"{NODE}/status", both)
     assert answer["spec"]["unschedulable"] is True
     assert answer["status"]["capacity"] == {"nvidia.com/gpu": "8"}
 
@@ -168,7 +165,7 @@ def test_finalizers_hold_an_object(api: ApiUnderTest) -> None:
     assert code == 200
     assert answer["metadata"]["deletionTimestamp"]
     assert api.get(NODE)["metadata"]["finalizers"] == ["example.com/hold"]
-    api.request("PATCH", NODE, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    api.patch(NODE, {"metadata": {"finalizers": None}})
     assert api.request("GET", NODE)[0] == 404
 
 
@@ -248,6 +245,5 @@ def event(**changes: Any) -> dict[str, Any]:
 def test_series_are_counted_by_patch(api: ApiUnderTest) -> None:
     api.create(EVENTS, event())
     series = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}}
-    code, answer = api.request("PATCH", f"{EVENTS}/p.1", series, content_type=MERGE)
-    assert code == 200, answer
+    answer = api.patch(f"{EVENTS}/p.1", series)
     assert answer["series"]["count"] == 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import MERGE, ApiUnderTest, node, wait_until
+from tests.support.api import ApiUnderTest, node, wait_until
 from tools.chaos.cluster import BEAT, KAI, NODES
 from tools.chaos.machines import Machine
 from tools.chaos.observer import ObjectRules, Observer, TopologyRules
@@ -45,11 +45,6 @@ def watched(api: ApiUnderTest, machine: Machine, findings: Findings) -> Iterator
         yield api
 
 
-def patch(api: ApiUnderTest, path: str, body: dict[str, Any]) -> None:
-    code, answer = api.request("PATCH", path, body, content_type=MERGE)
-    assert code == 200, answer
-
-
 def found(findings: Findings, words: str) -> bool:
     """Whether a violation is found in these words."""
     seen: list[str] = []
@@ -74,10 +69,10 @@ PLANTED: tuple[tuple[str, dict[str, Any], str], ...] = (
 
 
 def test_what_is_planted_is_found(watched: ApiUnderTest, findings: Findings) -> None:
-    patch(watched, PATH, {"metadata": {"annotations": {BEAT: "1"}}})  # which changes all the time
+    watched.patch(PATH, {"metadata": {"annotations": {BEAT: "1"}}})  # which changes all the time
     for path, body, words in PLANTED:
         assert not any(words in str(violation) for violation in findings.take())
-        patch(watched, path, body)
+        watched.patch(path, body)
         assert found(findings, words)
     watched.request("DELETE", f"{KAI}/foreign")
     assert found(findings, "foreign was deleted")
@@ -86,7 +81,7 @@ def test_what_is_planted_is_found(watched: ApiUnderTest, findings: Findings) -> 
 def test_evidence_counts(watched: ApiUnderTest, findings: Findings, machine: Machine) -> None:
     machine.set_faults("lost: [1]")
     machine.now.silent = True
-    patch(watched, PATH, {"metadata": {"labels": {"gpu.topology/gpus": "3", "gpu.topology/state": "unknown"}}})
+    watched.patch(PATH, {"metadata": {"labels": {"gpu.topology/gpus": "3", "gpu.topology/state": "unknown"}}})
     # A new Node of the name carries nothing yet, and that is no disappearance.
     watched.request("DELETE", PATH)
     seen = findings.checks["labels"]

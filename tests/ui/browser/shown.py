@@ -65,8 +65,7 @@ def named(objects: list[Object], name: str) -> Object:
 
 def labels(objects: list[Object], name: str) -> dict[str, str]:
     """Its labels, to be changed."""
-    found: dict[str, str] = named(objects, name)["metadata"]["labels"]
-    return found
+    return named(objects, name)["metadata"]["labels"]
 
 
 class Shown:

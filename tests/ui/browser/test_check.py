@@ -30,8 +30,7 @@ def _answered(shown: Shown, text: str) -> dict[str, Any]:
         f"{shown.address}api/check", body, {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(asked, timeout=20) as answer:  # noqa: S310 - same
-        found: dict[str, Any] = json.load(answer)
-        return found
+        return json.load(answer)
 
 
 def _ask(page: Page, text: str) -> None:

@@ -55,8 +55,7 @@ def colours_of(of: Locator) -> list[str]:
 
 
 def tone(page: Page, name: str) -> str:
-    found: str = page.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", name)
-    return found
+    return page.evaluate("name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()", name)
 
 
 def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:

@@ -13,8 +13,7 @@ from tests.ui.browser.shown import FAULTY, Shown
 
 def _answered(shown: Shown, name: str) -> dict[str, Any]:
     with urllib.request.urlopen(f"{shown.address}api/node/{name}", timeout=20) as answer:  # noqa: S310 - our own server
-        found: dict[str, Any] = json.load(answer)
-        return found
+        return json.load(answer)
 
 
 @pytest.mark.parametrize("name", [FAULTY, "gb200-01", "l40s-1"])

@@ -162,15 +162,7 @@ class EmbeddedApiServer:
 
     def kubeconfig(self) -> dict[str, Any]:
         """Kubeconfig that reaches this server; there are no credentials to give."""
-        cluster = {"server": self.url} | ({"certificate-authority": str(self._tls.ca)} if self._tls else {})
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "embedded", "cluster": cluster}],
-            "users": [{"name": "anyone", "user": {}}],
-            "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "anyone"}}],
-            "current-context": "embedded",
-        }
+        return kubeconfig(self.url, self._tls.ca if self._tls else None, {})
 
     def write_kubeconfig(self, path: Path | str) -> None:
         """Write the kubeconfig to a file."""
@@ -195,6 +187,19 @@ class EmbeddedApiServer:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+
+
+def kubeconfig(url: str, ca: Path | None, user: Mapping[str, str]) -> dict[str, Any]:
+    """A kubeconfig of one cluster and one user."""
+    cluster = {"server": url} | ({"certificate-authority": str(ca)} if ca else {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": dict(user)}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
 
 
 class _HttpServer(ThreadingTCPServer):
