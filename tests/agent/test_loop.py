@@ -283,7 +283,6 @@ def test_faults_change_only_their_labels_are_reported_and_heal(
     before = node.labels
     assert before["state"] == "ok"
     caplog.clear()
-
     node.faults = trouble.faults
     node.reason, node.failure = trouble.failure
     node.live(300)
@@ -299,7 +298,6 @@ def test_faults_change_only_their_labels_are_reported_and_heal(
         assert node.metric("last_successful_probe_timestamp_seconds") == pytest.approx(120, abs=61)
     for name, value, labels in trouble.metrics:
         assert node.metric(name, **labels) == value, (name, labels)
-
     node.faults, node.failure = Faults(), ""
     node.live(120)
     assert node.labels == before

@@ -70,7 +70,6 @@ def found(kubectl: str, overlay: Path) -> Manifests:
 def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) -> None:
     spec = found.pod_template("ui")["spec"]
     (container,) = spec["containers"]
-
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -91,7 +90,6 @@ def test_the_pod_is_confined_and_listens_where_its_probes_ask(found: Manifests) 
 
 def test_no_pod_may_reach_the_page(found: Manifests) -> None:
     policy = found.get("NetworkPolicy", "toposcope-ui")["spec"]
-
     assert policy["ingress"] == []
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
     assert policy["podSelector"]["matchLabels"].items() <= found.pod_template("ui")["metadata"]["labels"].items()
@@ -112,7 +110,6 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert code == 201, answer
     token = unbound_token(api, "toposcope-ui")
     wait_until(lambda: api.request("GET", NODES, token=token)[0] == 200, "the role is in force")
-
     expected = MAY | {other: set() for other in OTHERS}
     assert {resource: granted(api, token, *resource) for resource in expected} == expected
     assert api.request("GET", PODS, token=token)[0] == 200
@@ -120,7 +117,6 @@ def test_the_token_reads_what_the_page_shows_and_nothing_else(
     assert api.request("GET", f"{NAMESPACE}/secrets", token=token)[0] == 403
     assert api.request("POST", NODES, node("made"), token=token)[0] == 403
     assert api.request("DELETE", f"{TOPOLOGIES}/cluster", token=token)[0] == 403
-
     # And it is enough for the program, with an admin's own levels.
     cluster = load(str(kubeconfig_with(api, token, tmp_path)))
     with contextlib.closing(ApiClient(cluster)) as client:

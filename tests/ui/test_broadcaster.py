@@ -74,7 +74,6 @@ def test_open_pages_know_what_new_ones_know() -> None:
             page.follow()
     pages[1].follow()
     new = fetched(broadcaster_of(facts))
-
     for page in pages:
         assert page.rows == decoded(new)
         assert page.views == new["views"]
@@ -93,7 +92,6 @@ def test_changes_are_described_and_kept(facts: Facts, broadcaster: Broadcaster, 
     _put(facts, "n0", "r7")
     broadcaster.tick()
     page.follow()
-
     assert page.changes == [
         "1 node: state ok -> degraded: n1",
         "1 node: state degraded -> ok: n1",
@@ -111,14 +109,12 @@ def test_a_level_that_goes_and_comes_back() -> None:
     facts = facts_of(rack_nodes(), cluster_topology(levels=levels))
     broadcaster = broadcaster_of(facts)
     page = Page(broadcaster)
-
     facts.put_topology(read(cluster_topology(levels=levels[1:])))
     broadcaster.tick()
     page.follow()
     facts.put_topology(read(cluster_topology(levels=levels)))
     broadcaster.tick()
     page.follow()
-
     assert page.resets == 2
     assert [change["text"] for change in fetched(broadcaster)["changes"]] == [
         f"cluster: level rack: none -> {RACK}",
@@ -140,12 +136,10 @@ def test_nodes_are_recounted_only_where_their_view_inputs_changed(monkeypatch: p
     _put(facts, "n1", state="degraded")
     broadcaster.tick()
     assert looks == []
-
     facts.put_topology(read(cluster_topology({"conditions": [CONDITION]})))
     _put(facts, "n1")
     broadcaster.tick()
     assert looks == [1]
-
     _put(facts, "n1", cordoned=True)
     broadcaster.tick()
     assert looks == [1, 0]
@@ -159,7 +153,6 @@ def test_a_changed_selector_recounts_the_nodes() -> None:
     facts.put_topology(read(cluster_topology(nodeSelector={"matchLabels": {RACK: "r9"}})))
     broadcaster.tick()
     page.follow()
-
     assert page.resets == 1
     assert [(view["nodes"], view["gpus"]) for view in page.views] == [(1, 8)]
 
@@ -169,7 +162,6 @@ def test_unchanged_objects_publish_nothing(facts: Facts, broadcaster: Broadcaste
         facts.put_node(view(f"n{i}", f"r{i // 2}"), "")
     facts.put_pod("train/p", None)
     broadcaster.tick()
-
     assert broadcaster.number == 0
 
 
@@ -177,7 +169,6 @@ def test_a_pod_without_gpus_publishes_nothing(facts: Facts, broadcaster: Broadca
     facts.put_pod("train/p", pod_of(pod("p", "n1", 0)))
     broadcaster.tick()
     assert broadcaster.number == 0
-
     facts.put_pod("train/q", pod_of(pod("q", "n1", 3)))
     broadcaster.tick()
     assert broadcaster.number == 1
@@ -187,7 +178,6 @@ def test_losing_access_to_pods_resets_the_pages(facts: Facts, broadcaster: Broad
     facts.replace_pods(None)
     broadcaster.tick()
     page.follow()
-
     assert page.resets == 1
     assert {row["free"] for row in page.rows.values()} == {None}
 
@@ -200,7 +190,6 @@ def test_many_changes_at_once_reset_the_pages(
         _put(facts, f"n{i}", state="degraded")
     broadcaster.tick()
     page.follow()
-
     assert page.resets == 1
     assert page.rows == decoded(fetched(broadcaster))
 
@@ -212,7 +201,6 @@ def test_the_ring_is_bounded_and_slow_listeners_notice(
     for turn in range(12):
         _put(facts, "n1", state="degraded" if turn % 2 else "unknown")
         broadcaster.tick()
-
     assert [event.number for event in broadcaster.after(7) or ()] == [8, 9, 10, 11, 12]
     assert broadcaster.after(12) == []
     assert broadcaster.after(6) is None
@@ -235,7 +223,6 @@ def test_stale_says_since_when_and_why() -> None:
     broadcaster = broadcaster_of(facts)
     assert broadcaster.status().stale is None
     assert broadcaster.status().as_of == "2026-01-02T03:04:05Z"
-
     clock.now = 50
     facts.mark_alive("all")
     clock.now = 60
@@ -247,7 +234,6 @@ def test_stale_says_since_when_and_why() -> None:
     assert (status.stale.seconds, status.stale.why) == (45, ["all: https://cluster.test does not answer"])
     assert status.as_of == "2026-01-02T03:03:20Z"
     assert broadcaster.health == 1
-
     facts.mark_synced("all")
     broadcaster.tick()
     assert broadcaster.status().stale is None

@@ -57,7 +57,6 @@ def _one(server: Served, document: Any) -> dict[str, Any]:
 
 def test_domains_with_room_are_named_by_their_paths(server: Served) -> None:
     found = _one(server, _grove(3))
-
     assert (found["verdict"], found["view"], found["level"], found["group"]) == ("fits", "cluster", "rack", "model")
     assert found["demands"] == ["model: in one rack, 3 pods with 24 GPUs"]
     assert [(fit["path"], fit["nodes"], fit["free"]) for fit in found["fits"]] == [
@@ -70,21 +69,18 @@ def test_domains_with_room_are_named_by_their_paths(server: Served) -> None:
 
 def test_a_workload_that_is_too_large_for_any_rack(server: Served) -> None:
     found = _one(server, _grove(5))
-
     assert (found["verdict"], found["well"], found["fits"], found["placement"]) == ("never", False, [], {})
     assert found["answer"].startswith("cannot fit: model needs 40 GPUs in one rack")
 
 
 def test_an_unknown_level_is_an_error_with_a_fix(server: Served) -> None:
     found = _one(server, _grove(1, level="superpod"))
-
     assert found["verdict"] == "refused"
     assert any(finding["severity"] == "error" and "superpod" in finding["message"] for finding in found["findings"])
 
 
 def test_several_objects_are_checked_together(server: Served) -> None:
     status, found = server.check(f"{yaml.safe_dump(_grove(1))}---\n{yaml.safe_dump(_grove(2))}")
-
     assert status == 200
     assert [check["verdict"] for check in found["checks"]] == ["fits", "fits"]
 
@@ -101,7 +97,6 @@ def test_several_objects_are_checked_together(server: Served) -> None:
 )
 def test_text_that_is_not_a_workload(server: Served, text: str, problem: str) -> None:
     status, found = server.check(text)
-
     assert status == 200
     assert found["checks"] == []
     assert problem in "; ".join(found["problems"])
@@ -112,7 +107,6 @@ def test_yaml_alias_bombs_are_not_expanded(server: Served) -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 5)]
     bomb = "\n".join(("apiVersion: batch/v1", "kind: Job", "metadata: {name: x}", *lines))
     status, found = server.check(bomb)
-
     assert status == 200
     assert "has more than 100,000 values when its YAML aliases are expanded" in found["problems"][0]
 
@@ -121,14 +115,12 @@ def test_an_alias_of_itself_has_no_end() -> None:
     loop: list[Any] = []
     loop.append(loop)
     shared = {"a": [1, 2]}
-
     assert expanded_size(loop) == float("inf")
     assert expanded_size([shared, shared, 3]) == 1 + 2 * (1 + 3) + 1
 
 
 def test_the_number_of_objects_is_limited(server: Served) -> None:
     status, found = server.check("---\n".join([yaml.safe_dump(_grove(1))] * 51))
-
     assert status == 200
     assert len(found["checks"]) == 50
     assert "only the first 50 objects are checked" in found["problems"][0]
@@ -136,7 +128,6 @@ def test_the_number_of_objects_is_limited(server: Served) -> None:
 
 def test_markup_in_a_name_comes_back_as_text(server: Served) -> None:
     document = _grove(1) | {"metadata": {"name": "</script><script>alert(1)</script>"}}
-
     assert "</script>" in _one(server, document)["workload"]
     assert server.ask("/api/check", "POST", b"{}", Content_Type="application/json")[1]["content-type"] == (
         "application/json"
@@ -187,6 +178,5 @@ def test_the_deadline() -> None:
 def test_the_request_size_is_limited(tmp_path: Path) -> None:
     with served(tmp_path) as found:
         status, answer = found.check("x" * (300 << 10))
-
     assert status == 413
     assert answer["error"].startswith("more than 256 KiB")

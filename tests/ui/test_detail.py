@@ -45,7 +45,6 @@ def _detail(node: NodeView, since: str | None = None, written: str = "") -> prot
 
 def test_devices_and_their_links() -> None:
     found = _detail(_node())
-
     assert [(device.label, device.kind, device.name, device.numa, device.rails) for device in found.devices] == [
         ("GPU0", "gpu", "GPU-0", 0, ["NIC1"]),
         ("GPU1", "gpu", "", 1, []),
@@ -85,7 +84,6 @@ def test_devices_and_their_links() -> None:
 )
 def test_a_missing_or_malformed_annotation(annotation: Any, problem: str) -> None:
     found = _detail(_node(annotation))
-
     assert problem in found.problem
     assert found.matrix is None
     assert found.hardware["gpus"] == "4"
@@ -105,7 +103,6 @@ def test_since_when_a_node_is_in_its_state(
     state: str, seen: str | None, written: str, since: tuple[str, bool] | None
 ) -> None:
     found = _detail(_node(**{label_keys.STATE: state}), seen, written)
-
     assert (found.since and (found.since.at, found.since.exact)) == since
 
 
@@ -116,7 +113,6 @@ def test_free_gpus_and_missing_levels() -> None:
     held = pod_of(pod("a", node.name, 3))
     assert held
     found = detail(FullNode(node, ""), views, [held], None, None)
-
     assert (found.free, found.resources) == (1, {"nvidia.com/gpu": [4, 1]})
     assert found.domains == {"cluster": []}
     assert [(level.level, level.why) for level in found.lacking] == [

@@ -59,7 +59,6 @@ def _hostile() -> Snapshot:
 def test_hostile_text_stays_data(tmp_path: Path) -> None:
     page = Tags(export(_hostile(), "cluster", bundle(tmp_path / "b")))
     (data, text), (script, code) = page.of("script")
-
     assert data == {"type": "application/json", "id": DATA}
     assert (script, code) == ({}, '"use strict";\n')
     assert not {"<", ">", "&", "\u2028", "\u2029"} & set(text)
@@ -100,7 +99,6 @@ def test_nodes_that_are_not_well_come_first_when_there_is_no_room_for_all() -> N
     nodes = (*rack_nodes(20), view("sick", state="degraded"))
     whole = document(snapshot(nodes), "cluster")
     assert (len(whole.nodes), whole.left_out) == (21, 0)
-
     some = document(snapshot(nodes), "cluster", 8 << 10)
     assert next(iter(some.nodes)) == "sick"
     assert 2 <= len(some.nodes) < 20
@@ -130,7 +128,6 @@ def test_the_command_writes_the_file(
     monkeypatch.setattr("toposcope.ui.bundle.Bundle.__init__", lambda self: setattr(self, "_folder", tmp_path / "b"))
     source, target = tmp_path / "cluster.json", tmp_path / "report.html"
     source.write_text(saved([*demo_nodes(most=3), cluster_topology()]))
-
     assert main(["ui", "--from", str(source), "--export", str(target)]) == 0
     assert "3 nodes" in capsys.readouterr().out
     found = json.loads(Tags(target.read_text()).of("script")[0][1])
@@ -172,6 +169,5 @@ def test_an_invalid_port(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_hardware_labels_lose_their_prefix() -> None:
     found = document(snapshot(rack_nodes(1)), "files").nodes["n0"]
-
     assert found.hardware == {"gpus": "8", "nvlink-domain": "n0", "state": "ok"}
     assert found.labels[label_keys.GPUS] == "8"

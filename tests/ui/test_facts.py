@@ -33,7 +33,6 @@ def test_free_gpus_equal_those_of_a_snapshot() -> None:
         if rng.random() < 0.02:
             facts.replace_pods({key: _pod(key[6:], here, 2), "train/none": None})
     whole = facts.snapshot()
-
     assert whole.pods
     for node in whole.nodes:
         assert facts.free_gpus(node) == whole.free_gpus(node)
@@ -48,7 +47,6 @@ def test_changes_are_taken_once_with_what_was_before() -> None:
     facts.put_node(first, "")
     assert dict(facts.take_changes().before) == {"a": None}
     assert not facts.take_changes()
-
     facts.put_node(second, "")
     facts.put_node(view("a", ready=False), "")
     facts.put_pod("x", _pod("x", "b", 1))
@@ -57,7 +55,6 @@ def test_changes_are_taken_once_with_what_was_before() -> None:
     assert dict(changes.before) == {"a": first}
     assert not changes.nodes["a"].ready
     assert changes.pods == {"b"}
-
     count = len(calls)
     facts.put_node(view("a", ready=False), "")
     facts.delete_node("never there")
@@ -71,7 +68,6 @@ def test_a_relist_reports_only_differences() -> None:
     facts.replace_nodes({name: (view(name), "") for name in ("a", "b", "c")})
     facts.take_changes()
     facts.replace_nodes({"a": (view("a"), ""), "b": (view("b", state="degraded"), ""), "d": (view("d"), "")})
-
     assert facts.take_changes().before == {"b": view("b"), "c": view("c"), "d": None}
     assert [node.name for node in facts.nodes()] == ["a", "b", "d"]
 
@@ -113,7 +109,6 @@ def test_a_snapshot_has_what_the_other_commands_need() -> None:
     facts.warn("pods", "pods may not be listed")
     facts.replace_pods(None)
     found = facts.snapshot()
-
     assert [node.name for node in found.nodes] == ["a", "b"]
     assert (found.pods, found.warnings) == (None, ("pods may not be listed",))
     assert [topology.name for topology in found.topologies] == ["cluster"]

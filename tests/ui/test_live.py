@@ -59,12 +59,10 @@ def test_what_changes_in_the_cluster_reaches_the_page(api: ApiUnderTest, watchin
     page = Page(watching.broadcaster)
     assert page.rows["n1"]["labels"] == {label_keys.HOSTNAME: "n1"}
     assert [view["id"] for view in page.views] == ["c"]
-
     api.request("PATCH", f"{NODES}/n1", {"metadata": {"labels": {label_keys.STATE: "degraded"}}}, content_type=MERGE)
     watching.until(lambda: watching.broadcaster.since("n1"), "the node is degraded")
     page.follow()
     assert page.rows["n1"]["marks"] == ["not-ready", "degraded"]
-
     api.create(NODES, node("n2", labels=LABELS | {label_keys.HOSTNAME: "n2"}))
     watching.until(lambda: watching.facts.node("n2"), "a node came")
     api.request("DELETE", f"{NODES}/n2")
@@ -138,7 +136,6 @@ def test_forbidden_collections_are_done_without(api: ApiUnderTest, what: str, wh
     found = Watching(api)
     found.until(lambda: found.broadcaster.ready, "everything was read that may be")
     shown = fetched(found.broadcaster)
-
     (warning,) = shown["status"]["warnings"]
     assert warning.startswith(f"{what} may not be watched with these credentials")
     assert shown["status"]["stale"] is None

@@ -38,7 +38,6 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     assert shown["nodes"]["free"] is None
     assert shown["status"]["asOf"] is None
     assert shown["status"]["warnings"][0].startswith("there are no Pods in the files")
-
     _write(path, [*nodes[1:], cluster_topology()], 2)
     source.look_again()
     broadcaster.tick()
@@ -56,17 +55,14 @@ def test_a_broken_file_leaves_stale_data(tmp_path: Path) -> None:
     path.write_text('{"kind": "Node", "apiVersion": "v1"')
     os.utime(path, (2, 2))
     source.look_again()
-
     seconds, why = facts.stale() or (0, [""])
     assert seconds == 100
     assert str(path) in why[0]
     assert len(facts.nodes()) == 2
-
     path.unlink()
     source.look_again()
     _, why = facts.stale() or (0, [""])
     assert "no such file" in why[0].lower()
-
     _write(path, demo_nodes(most=3), 3)
     source.look_again()
     assert facts.stale() is None
@@ -85,7 +81,6 @@ def test_matrices_are_kept_for_single_nodes(tmp_path: Path) -> None:
     source, facts = _source(path)
     source.start()
     seen = source.node("gb200-02")
-
     assert seen
     found = detail(seen, (), None, None, None)
     assert len(found.matrix or ()) == len(found.devices) == 12

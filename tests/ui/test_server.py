@@ -66,7 +66,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 )
 def test_every_response_has_the_strict_headers_and_no_cookie(server: Served, path: str, status: int) -> None:
     found, headers, body = server.ask(path)
-
     assert found == status
     assert EVERYWHERE.items() <= headers.items()
     assert "set-cookie" not in headers
@@ -77,7 +76,6 @@ def test_every_response_has_the_strict_headers_and_no_cookie(server: Served, pat
 
 def test_the_content_security_policy() -> None:
     rules = dict(part.strip().partition(" ")[::2] for part in POLICY.split(";"))
-
     assert rules == {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -119,7 +117,6 @@ def test_only_reads_are_allowed(server: Served, method: str) -> None:
 
 def test_head_has_no_body(server: Served) -> None:
     status, headers, body = server.ask("/api/node/gb200-01", "HEAD")
-
     assert (status, body) == (200, b"")
     assert int(headers["content-length"]) > 100
 
@@ -149,7 +146,6 @@ def test_only_this_page_may_post_a_check(server: Served, headers: dict[str, str]
 )
 def test_a_malformed_check_says_what_to_send(server: Served, body: bytes) -> None:
     status, _, found = server.ask("/api/check", "POST", body, Content_Type="application/json")
-
     assert status == 400
     assert found["error"].startswith('send {"workload": TEXT}')
 
@@ -183,7 +179,6 @@ def test_an_incomplete_request_loses_its_connection(tmp_path: Path, monkeypatch:
 def test_a_snapshot_is_the_same_with_and_without_gzip(server: Served) -> None:
     _, plain_headers, plain = server.ask("/api/snapshot")
     status, headers, packed = server.ask("/api/snapshot", Accept_Encoding="gzip")
-
     assert status == 200
     assert headers["content-encoding"] == "gzip"
     assert json.loads(gzip.decompress(packed)) == plain
@@ -196,7 +191,6 @@ def test_the_columns_of_a_snapshot(server: Served) -> None:
     found = server.ask("/api/snapshot")[2]
     nodes = found["nodes"]
     place = nodes["name"].index("gb200-02")
-
     assert found["otherNodes"] == 0
     assert [nodes["gpus"][place], nodes["free"][place]] == [4, 4]
     assert nodes["marks"]["values"][nodes["marks"]["codes"][place]] == ["degraded"]
@@ -209,7 +203,6 @@ def test_the_columns_of_a_snapshot(server: Served) -> None:
 
 def test_a_node_in_full(server: Served) -> None:
     found = server.ask("/api/node/gb200-02")[2]
-
     msgspec.convert(found, protocol.Node)
     assert found["reasons"] == ["GPU 1: 17 of 18 NVLinks active"]
     assert found["since"] == {"at": "2026-01-01T00:00:00Z", "exact": False}
@@ -226,7 +219,6 @@ def test_a_node_that_cannot_be_read_is_shown_without_its_matrix(tmp_path: Path) 
     source = Nodes(broken=UnreachableError("https://cluster.test does not answer"))
     with served(tmp_path, source=source) as found:
         status, _, node = found.ask("/api/node/n1")
-
     assert status == 200
     assert node["matrix"] is None
     assert node["problem"] == "its link matrix cannot be read right now: https://cluster.test does not answer"
@@ -255,7 +247,6 @@ def test_a_failing_api_server_is_not_asked_for_a_node(tmp_path: Path) -> None:
 )
 def test_a_search_finds_nodes_and_domains(server: Served, query: str, kinds: set[str], first: str | None) -> None:
     found = server.ask(f"/api/search?q={query.replace(' ', '%20')}")[2]
-
     assert {match["kind"] for match in found["found"]} == kinds
     assert (found["found"][0]["text"] if found["found"] else None) == first
 
@@ -263,7 +254,6 @@ def test_a_search_finds_nodes_and_domains(server: Served, query: str, kinds: set
 def test_a_search_finds_the_node_of_a_gpu(server: Served) -> None:
     uuid = next(device["name"] for device in server.ask("/api/node/gb200-11")[2]["devices"] if device["kind"] == "gpu")
     found = server.ask(f"/api/search?q={uuid[:16]}")[2]["found"]
-
     assert [(match["kind"], match["text"], match["node"]) for match in found] == [("gpu", uuid, "gb200-11")]
 
 
@@ -291,7 +281,6 @@ def test_a_missing_page_says_how_to_get_it(tmp_path: Path) -> None:
     with served(folder) as found:
         (folder / "index.html").unlink()
         status, _, body = found.ask("/")
-
     assert status == 503
     assert body.decode().strip() == Bundle(folder).missing
 

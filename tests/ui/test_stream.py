@@ -62,7 +62,6 @@ def test_a_stream_has_what_changed_after_the_snapshot(server: Served) -> None:
         first = reader.next("delta", "reset")
         _degrade(server, "n1")
         second = reader.next("delta", "reset")
-
     assert [first["id"], second["id"]] == ["e1-1", "e1-2"]
     assert [[row["name"] for row in event["data"]["put"]] for event in (first, second)] == [["n0"], ["n1"]]
 

@@ -34,7 +34,6 @@ def test_the_default_topology_comes_first_and_segments_know_their_parent() -> No
         _named("cluster", "1", segments="Auto"),
         _named("cluster-rack", "2", parent="1", nodeSelector=made),
     )
-
     assert [(view.summary.id, view.summary.kind, view.summary.parent) for view in found] == [
         ("cluster", "topology", None),
         ("aaa", "topology", None),
@@ -54,7 +53,6 @@ def test_segments_in_the_status_are_views() -> None:
     }
     nodes = (*rack_nodes(2), view("alone", None))
     whole, part = _views(nodes, cluster_topology(status))
-
     named = (part.summary.id, part.summary.name, part.summary.parent, part.summary.kind)
     assert named == ("cluster/rack", "rack", "cluster", "segment")
     assert [whole.takes(node) for node in nodes] == [True, True, True]
@@ -65,7 +63,6 @@ def test_segments_in_the_status_are_views() -> None:
 def test_without_a_topology_there_are_inferred_and_suggested_views() -> None:
     nodes = (*rack_nodes(2), view("alone", None))
     found = views_of(Snapshot("a test", None, tuple(sorted(nodes, key=lambda node: node.name)), ()))
-
     assert [(view.summary.id, view.summary.kind, view.summary.nodes) for view in found[:1]] == [("", "inferred", 3)]
     assert {view.summary.parent for view in found[1:]} == {""}
     assert sorted(view.summary.nodes for view in found[1:]) == [1, 2]
@@ -78,7 +75,6 @@ def test_conditions_of_the_status() -> None:
     ]
     (found,) = _views(rack_nodes(), cluster_topology({"conditions": conditions}))
     first, second = found.summary.conditions
-
     assert (first.status, first.reason, first.message, first.since, first.advisory) == ("False", "R", "M", "T", False)
     assert (second.status, second.message, second.advisory) == ("Unknown", "", True)
 
@@ -99,7 +95,6 @@ def test_conditions_of_the_status() -> None:
 )
 def test_a_malformed_status_hides_nothing(status: Any) -> None:
     broadcaster = broadcaster_of(facts_of(rack_nodes(), cluster_topology(status)))
-
     assert len(decoded(fetched(broadcaster))) == 4
 
 
@@ -114,7 +109,6 @@ def test_nodes_in_no_view_have_a_reason() -> None:
     selector = {"matchLabels": {RACK: "r0"}}
     shown = fetched(broadcaster_of(facts_of((*rack_nodes(), silent, plain), cluster_topology(nodeSelector=selector))))
     rows = decoded(shown)
-
     assert {name: row["apart"] for name, row in rows.items() if row["apart"]} == {
         **dict.fromkeys(("n2", "n3"), NOT_SELECTED),
         "silent": NO_AGENT,
@@ -127,6 +121,5 @@ def test_placeholders_are_not_domains() -> None:
     nodes = (view("a", "no-topology"), view("b", "r1"))
     levels = [{"domain": "rack", "key": RACK}, {"domain": "host", "key": label_keys.HOSTNAME}]
     rows = decoded(fetched(broadcaster_of(facts_of(nodes, cluster_topology(levels=levels)))))
-
     assert rows["a"]["labels"] == {label_keys.HOSTNAME: "a"}
     assert rows["b"]["labels"] == {label_keys.HOSTNAME: "b", RACK: "r1"}

@@ -4,12 +4,14 @@ import copy
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 Outcome = Literal["taken", "refused"]
+_SAMPLES: Final = Path(__file__).parent / "samples"
 
 _LONGEST: Final = 4000
 _PYTHON_TALK: Final = re.compile(
@@ -35,6 +37,11 @@ class Subject:
     attempt: Callable[[Any], Outcome]
     guided: bool = False
     """Whether coverage finds more than chance: where we read text in Python."""
+
+
+def sample(name: str) -> str:
+    """A good input of `samples/`, to be spoiled."""
+    return (_SAMPLES / name).read_text(encoding="utf-8")
 
 
 def refusal(message: object) -> Outcome:

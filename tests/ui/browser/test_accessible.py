@@ -43,7 +43,6 @@ def test_axe_finds_nothing_serious(page: Page, demo: Shown, place: str, scheme: 
     page.emulate_media(color_scheme=scheme)
     page.goto(demo.address + PLACES[place])
     _ready(page, place)
-
     assert _serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -63,7 +62,6 @@ def test_axe_finds_nothing_serious_in_the_other_tabs_and_the_search(page: Page, 
 def test_a_telephone_shows_the_same(page: Page, demo: Shown) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(demo.address)
-
     expect(domain(page, "block block-2")).to_be_attached()
     page.get_by_role("tabpanel").get_by_role("button", name=re.compile(FAULTY)).click()
     expect(page.get_by_role("heading", name=FAULTY, level=2)).to_be_in_viewport()
@@ -75,7 +73,6 @@ def test_a_telephone_shows_the_same(page: Page, demo: Shown) -> None:
 
 def test_there_are_landmarks_and_headings_and_a_way_past_the_head(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-
     expect(page.get_by_role("banner")).to_be_visible()
     expect(page.get_by_role("main")).to_be_visible()
     expect(page.get_by_role("complementary", name="About what is shown")).to_be_visible()

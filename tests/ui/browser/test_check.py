@@ -48,14 +48,12 @@ def test_where_it_would_fit_is_told_and_marked(page: Page, demo: Shown) -> None:
     }
     page.goto(f"{demo.address}#in=zone-1/block-2")
     assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
-
     _ask(page, JOB)
     panel = page.get_by_role("tabpanel")
     expect(panel).to_contain_text(answer["answer"])
     for demand in answer["demands"]:
         expect(panel).to_contain_text(demand.strip())
     assert tone(page, "--fit") in colours_of(domain(page, "rack rack-4"))[:20]
-
     panel.get_by_role("button", name="Marked on the map").click()
     expect(panel.get_by_role("button", name="Mark on the map")).to_be_visible()
     assert tone(page, "--fit") not in colours_of(domain(page, "rack rack-4"))[:20]
@@ -68,9 +66,7 @@ def test_what_cannot_fit_says_so(page: Page, demo: Shown) -> None:
     answer = _answered(demo, text)["checks"][0]
     assert answer["verdict"] in {"full", "never"}
     page.goto(demo.address)
-
     _ask(page, text)
-
     expect(page.get_by_role("tabpanel")).to_contain_text(answer["answer"])
 
 
@@ -80,9 +76,7 @@ def test_what_cannot_be_read_is_told_in_the_servers_words(page: Page, demo: Show
     words = [*answer["problems"], *answer["warnings"]]
     assert words
     page.goto(demo.address)
-
     _ask(page, text)
-
     for sentence in words:
         expect(page.get_by_role("tabpanel")).to_contain_text(sentence)
 
@@ -91,7 +85,6 @@ def test_the_button_can_be_read(page: Page, demo: Shown) -> None:
     # Letters of the colour of their ground are no finding of axe's: it cannot tell whether they are meant to be seen.
     page.goto(demo.address)
     page.get_by_role("tab", name="Check").click()
-
     button = page.get_by_role("tabpanel").get_by_role("button", name="Check", exact=True)
     colours = button.evaluate("button => [getComputedStyle(button).color, getComputedStyle(button).backgroundColor]")
     assert colours[0] != colours[1]

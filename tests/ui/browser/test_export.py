@@ -34,7 +34,6 @@ def asked(page: Page) -> list[str]:
 def test_a_report_shows_the_cluster_without_a_server(page: Page, tmp_path: Path, asked: list[str]) -> None:
     address = _exported(tmp_path, demo_objects())
     page.goto(address)
-
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("6 nodes, 48 GPUs"))
     click_head(page, domain(page, "block block-2"))
     expect(page).to_have_url(f"{address}#in=zone-1/block-2")
@@ -52,10 +51,8 @@ def test_a_report_finds_gpus(page: Page, tmp_path: Path) -> None:
     found = demo_objects()
     uuid = re.findall(r"GPU-[0-9a-f-]{36}", found[2]["metadata"]["annotations"]["gpu.topology/matrix"])[1]
     page.goto(_exported(tmp_path, found))
-
     page.get_by_role("combobox", name=re.compile("^Search")).fill(uuid)
     page.get_by_role("listbox").get_by_role("option", name=re.compile(uuid)).click()
-
     expect(page.get_by_role("heading", name="gb200-03", level=2)).to_be_visible()
 
 

@@ -106,6 +106,5 @@ def test_nothing_runs_from_a_change(page: Page, tmp_path: Path) -> None:
 
 def test_nothing_runs_from_a_link(page: Page, hostile: Shown) -> None:
     page.goto(f"{hostile.address}#view={IMAGE}&in={IMAGE}/{SCRIPT}&node={IMAGE}&by={IMAGE}&only={SCRIPT}")
-
     expect(page.get_by_role("heading", level=2)).to_contain_text(IMAGE)
     assert_harmless(page)

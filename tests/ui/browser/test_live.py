@@ -23,7 +23,6 @@ def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> N
     objects = demo_objects()
     labels(objects, "h200-6")["gpu.topology/state"] = "degraded"
     live.write(objects)
-
     expect(node(page, "h200-6")).to_have_accessible_name(re.compile("degraded"))
     expect(page.get_by_role("tabpanel")).to_contain_text("h200-6")
     page.get_by_role("tab", name="Changes").click()
@@ -31,7 +30,6 @@ def test_a_node_that_goes_wrong_is_seen_and_listed(page: Page, live: Shown) -> N
     expect(entry).to_contain_text("degraded")
     entry.get_by_role("button", name="h200-6").click()
     expect(page.get_by_role("heading", name="h200-6", level=2)).to_be_visible()
-
     live.write(demo_objects())
     expect(page.get_by_role("main").get_by_text("✓ well")).to_be_visible()
 
@@ -55,7 +53,6 @@ def test_what_changed_is_marked_for_a_moment(page: Page, live: Shown) -> None:
     live.write(objects)
     page.clock.run_for(500)
     expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned"))
-
     assert page.evaluate(marked)
     page.clock.run_for(6_000)
     page.wait_for_function(f"() => !({marked})()")
@@ -65,7 +62,6 @@ def test_nodes_come_and_go(page: Page, live: Shown) -> None:
     page.goto(f"{live.address}#in=zone-1/block-2")
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
     live.write([obj for obj in demo_objects() if obj["metadata"]["name"] != "h200-1"])
-
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("3 nodes"))
     live.write(demo_objects())
     expect(domain(page, "rack rack-3")).to_have_accessible_name(re.compile("4 nodes"))
@@ -99,7 +95,6 @@ def test_an_open_page_keeps_one_state_of_the_cluster_and_no_older_one(page: Page
         named(objects, "h200-6")["spec"]["unschedulable"] = cordoned
         live.write(objects)
         expect(node(page, "h200-6")).to_have_accessible_name(re.compile("cordoned" if cordoned else "well"))
-
     assert _maps(page, session) == before
 
 
@@ -110,7 +105,6 @@ def test_a_level_that_goes_leaves_its_nodes_apart(page: Page, live: Shown) -> No
     for name in ("h200-1", "h200-2"):
         labels(objects, name).pop(RACK)
     live.write(objects)
-
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("4 nodes"))
     expect(node(page, "h200-2")).to_have_accessible_name(re.compile("lacks rack"))
     expect(page.get_by_role("tabpanel")).to_contain_text("3 nodes lacks rack")
@@ -120,7 +114,6 @@ def test_stale_data_says_so_and_why(page: Page, live: Shown) -> None:
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_be_attached()
     live.corrupt('{"kind": "List", "items": [{"kind": "Node"')
-
     banner = page.get_by_role("alert")
     expect(banner).to_contain_text("Stale")
     expect(banner).to_contain_text("cluster.json")
@@ -134,7 +127,6 @@ def test_a_server_that_is_gone_is_missed(page: Page, live: Shown) -> None:
     page.goto(live.address)
     expect(domain(page, "block block-2")).to_be_attached()
     live.stop()
-
     page.clock.run_for(40_000)
     expect(page.get_by_role("alert")).to_contain_text("Nothing from the server since")
     expect(page.get_by_role("alert")).to_contain_text("the data shown is")
@@ -147,5 +139,4 @@ def test_another_server_at_the_same_address_is_taken_up(page: Page, live: Shown)
     live.stop()
     live.write([obj for obj in demo_objects() if obj["metadata"]["name"] != "h200-1"])
     live.start_again()
-
     expect(domain(page, "block block-2")).to_have_accessible_name(re.compile("5 nodes"))

@@ -60,7 +60,6 @@ def tone(page: Page, name: str) -> str:
 
 def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-
     expect(domain(page, "block block-1")).to_have_accessible_name("block block-1: 5 nodes, 20 GPUs, 17 free")
     expect(domain(page, "block block-2")).to_have_accessible_name(
         "block block-2: 6 nodes, 48 GPUs, 48 free, 1 in trouble"
@@ -78,7 +77,6 @@ def test_the_whole_cluster_at_a_glance(page: Page, demo: Shown) -> None:
 
 def test_who_is_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-
     expect(node(page, "l40s-4")).to_have_accessible_name(re.compile(f"lacks rack \\(label {RACK}\\)"))
     expect(node(page, "l40s-3")).to_have_accessible_name(re.compile("no-agent"))
     lowest = domain(page, "block block-1").bounding_box()
@@ -90,7 +88,6 @@ def test_who_is_left_out_stands_apart_with_the_reason(page: Page, demo: Shown) -
 
 def test_a_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-
     click_head(page, domain(page, "block block-2"))
     expect(page).to_have_url(f"{demo.address}#in=zone-1/block-2")
     expect(domain(page, "rack rack-3")).to_be_attached()
@@ -99,7 +96,6 @@ def test_a_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> N
     click_on(page, node(page, "h200-2"))
     expect(page.get_by_role("heading", name="h200-2", level=2)).to_be_visible()
     expect(page).to_have_url(f"{demo.address}#in=zone-1/block-2/rack-3&node=h200-2")
-
     page.go_back()
     expect(node(page, "h200-4")).to_be_attached()
     page.go_back()
@@ -111,7 +107,6 @@ def test_a_click_goes_in_and_the_browser_goes_back(page: Page, demo: Shown) -> N
 def test_everything_by_keyboard(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     domain(page, "block block-1").focus()
-
     page.keyboard.press("ArrowRight")
     expect(domain(page, "block block-2")).to_be_focused()
     page.keyboard.press("Enter")
@@ -122,7 +117,6 @@ def test_everything_by_keyboard(page: Page, demo: Shown) -> None:
     expect(node(page, "h200-4")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="h200-4", level=2)).to_be_focused()
-
     page.keyboard.press("Escape")
     expect(node(page, "h200-1")).to_be_attached()
     node(page, "h200-1").focus()
@@ -134,7 +128,6 @@ def test_everything_by_keyboard(page: Page, demo: Shown) -> None:
 
 def test_a_link_shows_a_colleague_the_same(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3&by=free&only=all")
-
     expect(node(page, FAULTY)).to_be_attached()
     expect(page.get_by_role("combobox", name="Colour by")).to_have_value("free")
     expect(chip(page, "all free")).to_have_attribute("aria-pressed", "true")
@@ -142,13 +135,11 @@ def test_a_link_shows_a_colleague_the_same(page: Page, demo: Shown) -> None:
 
 def test_a_link_to_a_domain_that_is_gone_leads_to_what_is_left(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-99")
-
     expect(domain(page, "rack rack-3")).to_be_attached()
 
 
 def test_a_degraded_node_has_its_own_colour_and_a_pattern(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
-
     sick, well = colours_of(node(page, FAULTY)), colours_of(node(page, "h200-1"))
     assert sick[0] == tone(page, "--health-degraded")
     assert well[0] == tone(page, "--health-ok")
@@ -164,14 +155,12 @@ def test_colours_by_what_the_viewer_picks_and_only_one_kind_of_them(
 ) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-1/rack-1")
     before = colours_of(node(page, "gb200-02"))[0]
-
     page.get_by_role("combobox", name="Colour by").select_option(lens)
     chosen = chip(page, category)
     chosen.click()
     expect(chosen).to_have_attribute("aria-pressed", "true")
     expect(page).to_have_url(re.compile(f"by={lens}&only="))
     assert colours_of(node(page, "gb200-02"))[0] in {before, *_tones(page, lens)}
-
     page.get_by_role("button", name="Show all").click()
     expect(chosen).to_have_attribute("aria-pressed", "false")
 
@@ -184,7 +173,6 @@ def _tones(page: Page, lens: str) -> list[str]:
 def test_what_is_filtered_out_fades(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#in=zone-1/block-2/rack-3")
     chip(page, "degraded").click()
-
     expect(chip(page, "degraded")).to_have_attribute("aria-pressed", "true")
     assert colours_of(node(page, FAULTY))[0] == tone(page, "--health-degraded")
     assert colours_of(node(page, "h200-1"))[0] != tone(page, "--health-ok")
@@ -210,7 +198,6 @@ def test_dark_or_light_as_the_browser_prefers_until_somebody_chooses(page: Page,
     page.emulate_media(color_scheme="dark")
     page.goto(demo.address)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-
     page.get_by_role("button", name="Switch to light colours").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.reload()

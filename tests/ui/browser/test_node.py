@@ -22,7 +22,6 @@ def test_the_link_matrix_is_a_table_with_every_word(page: Page, demo: Shown, nam
     answer = _answered(demo, name)
     table = page.get_by_role("table", name=re.compile("How the GPUs and NICs"))
     expect(table).to_be_visible()
-
     rows = table.get_by_role("row").all()[1:]
     cells = [[cell.inner_text().split("\n")[0].split(" ")[0] for cell in row.get_by_role("cell").all()] for row in rows]
     assert cells == answer["matrix"]
@@ -32,7 +31,6 @@ def test_the_link_matrix_is_a_table_with_every_word(page: Page, demo: Shown, nam
 
 def test_what_is_degraded_is_seen_at_once(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node={FAULTY}")
-
     main = page.get_by_role("main")
     expect(main.get_by_text("GPU 1: 17 of 18 NVLinks active")).to_be_visible()
     picture = page.get_by_role("img", name=re.compile(f"{FAULTY}: 8 GPUs and 12 NICs on 2 NUMA nodes, 4 NVSwitches"))
@@ -48,7 +46,6 @@ def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: 
     answer = _answered(demo, "h200-1")
     picture = page.locator("svg.drawing")
     expect(picture).to_be_visible()
-
     homes = [home.evaluate("g => g.getBBox()") for home in page.locator("svg .numa > rect").all()]
     assert len(homes) == len(answer["numa"])
     for home, box in zip(answer["numa"], page.locator("svg .numa > rect").all(), strict=True):
@@ -67,7 +64,6 @@ def test_devices_are_drawn_where_they_are_and_rails_join_them(page: Page, demo: 
 
 def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=gb200-01")
-
     expect(page.locator("svg.drawing")).to_contain_text("NVSwitches outside of this node")
     expect(page.get_by_role("definition").filter(has_text="4 allocatable, 1 free")).to_be_visible()
 
@@ -75,7 +71,6 @@ def test_a_tray_of_a_rack_is_joined_by_switches_outside(page: Page, demo: Shown)
 def test_a_node_without_an_agent_says_why_there_is_nothing(page: Page, demo: Shown) -> None:
     answer = _answered(demo, "l40s-3")
     page.goto(f"{demo.address}#node=l40s-3")
-
     expect(page.get_by_role("heading", name="l40s-3", level=2)).to_be_visible()
     if answer["problem"]:
         expect(page.get_by_text(answer["problem"])).to_be_visible()
@@ -83,7 +78,6 @@ def test_a_node_without_an_agent_says_why_there_is_nothing(page: Page, demo: Sho
 
 def test_a_node_that_is_gone_is_told_in_the_servers_words(page: Page, demo: Shown) -> None:
     page.goto(f"{demo.address}#node=missing")
-
     expect(page.get_by_role("alert")).to_contain_text("missing")
     page.get_by_role("button", name="Back to the map").click()
     expect(page.get_by_role("button", name=re.compile("^block block-1: "))).to_be_attached()

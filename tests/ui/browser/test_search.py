@@ -24,13 +24,11 @@ def test_typing_and_enter_lead_there(page: Page, demo: Shown, text: str, kind: s
     page.goto(demo.address)
     box = page.get_by_role("combobox", name=re.compile("^Search"))
     expect(box).to_be_visible()
-
     page.keyboard.press("/")
     expect(box).to_be_focused()
     page.keyboard.type(text)
     expect(found(page).get_by_role("option").first).to_contain_text(kind)
     page.keyboard.press("Enter")
-
     expect(page).to_have_url(f"{demo.address}#{address}")
     expect(box).to_have_value("")
 
@@ -41,10 +39,8 @@ def test_a_gpu_is_found_by_its_uuid(page: Page, demo: Shown) -> None:
     assert seen.node.matrix
     uuid = re.findall(r"GPU-[0-9a-f-]{36}", seen.node.matrix)[3]
     page.goto(demo.address)
-
     page.get_by_role("combobox", name=re.compile("^Search")).fill(uuid)
     found(page).get_by_role("option", name=re.compile(uuid)).click()
-
     expect(page.get_by_role("heading", name="h200-5", level=2)).to_be_visible()
     expect(page.get_by_role("cell", name=uuid)).to_be_visible()
 
@@ -53,7 +49,6 @@ def test_arrows_choose_and_escape_leaves(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
     box = page.get_by_role("combobox", name=re.compile("^Search"))
     box.fill("gb200-0")
-
     page.keyboard.press("ArrowDown")
     expect(found(page).get_by_role("option", selected=True)).to_contain_text("gb200-02")
     page.keyboard.press("Escape")
@@ -64,7 +59,5 @@ def test_arrows_choose_and_escape_leaves(page: Page, demo: Shown) -> None:
 
 def test_a_search_without_result(page: Page, demo: Shown) -> None:
     page.goto(demo.address)
-
     page.get_by_role("combobox", name=re.compile("^Search")).fill("no such thing")
-
     expect(page.get_by_text("Nothing in this cluster has that name.")).to_be_visible()

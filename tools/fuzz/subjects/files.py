@@ -17,7 +17,7 @@ import yaml
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tools.fuzz.subject import Outcome, Subject, encoded, held, refusal, spoiled, text_of
+from tools.fuzz.subject import Outcome, Subject, encoded, held, refusal, sample, spoiled, text_of
 from tools.fuzz.subjects.workloads import cluster
 from toposcope.api.controller_config import API_VERSION, KIND, UnreadableError, read_config
 from toposcope.api.label_keys import MATRIX, STATE
@@ -37,32 +37,9 @@ from toposcope.snapshot.tree import tree
 from toposcope.topology.catalogue import BUILT_IN, Catalogue
 
 # Pasted link matrices.
-_TABS: Final = """\
-\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\tNUMA Affinity
-GPU0\t X \tNV4\tPIX\t0-19\t0
-GPU1\tNV4\t X \tSYS\t20-39\t1
-mlx5_0\tPIX\tSYS\t X \t\t
-
-Legend:
-
-  X    = Self
-"""
-_COLUMNS: Final = """\
-        GPU0    GPU1    GPU2    NIC0    CPU Affinity    NUMA Affinity   GPU NUMA ID
-GPU0     X      NV18    NV18    PXB     0-55,112-167    0               N/A
-GPU1    NV18     X      NV18    NODE    0-55,112-167    0               N/A
-GPU2    NV18    NV18     X      SYS     56-111,168-223  1               N/A
-NIC0    PXB     NODE    SYS      X
-
-NIC Legend:
-
-  NIC0: mlx5_0
-"""
-_LINKS: Final = """\
-GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-00000000-0000-0000-0000-000000000001)
-\t Link 0: 25 GB/s
-\t Link 1: <inactive>
-"""
+_TABS: Final = sample("matrix-tabs.txt")
+_COLUMNS: Final = sample("matrix-columns.txt")
+_LINKS: Final = sample("nvlinks.txt")
 _SAMPLES: Final = (_TABS, _COLUMNS, _TABS + _LINKS)
 _CAPTURE_WORDS: Final = (
     "GPU0", "GPU9", "NV", "NV0", "NV99999999", "X", "PIX", "PXB", "PHB", "NODE", "SYS", "N/A", "NIC0", "0-9999999999",
@@ -111,22 +88,7 @@ CAPTURES: Final = Subject(
 
 
 # The controller's configuration file.
-_GOOD: Final = """\
-apiVersion: config.gpu.topology/v1alpha1
-kind: ControllerConfig
-catalogue:
-  domains:
-  - {name: row, after: block, keys: [example.com/row]}
-  - name: pod
-    after: row
-    keys:
-    - example.com/pod
-  keys:
-  - {key: example.com/rack, domain: rack, position: Preferred}
-  placeholders: [unknown, "0"]
-  nearMisses:
-  - {key: example.com/rak, instead: example.com/rack, why: a typing error of 2024}
-"""
+_GOOD: Final = sample("config.yaml")
 _CONFIG_WORDS: Final = (
     "rack", "row", "host", "after:", "block", "Fallback", "example.com/row", "gpu.topology/nvlink-domain", "&a", "*a",
     "<<: *a", "!!python/object:os.system", "!!binary", "? ", "|", ">", "---", "...", "%YAML 9.9", "{", "}",
@@ -233,57 +195,8 @@ PROFILES: Final = Subject(
 
 
 # Saved clusters: files of any bytes in place of what kubectl printed.
-_JSON: Final = """\
-{
-    "apiVersion": "v1",
-    "items": [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": "n1", "uid": "u1", "labels": {"gpu.topology/gpus": "8", "example.com/rack": "r"}},
-            "status": {"allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "p1", "namespace": "default"},
-            "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}
-        }
-    ],
-    "kind": "List",
-    "metadata": {}
-}
-"""
-_YAML: Final = """\
-apiVersion: v1
-items:
-- apiVersion: v1
-  kind: Node
-  metadata:
-    name: n1
-    labels:
-      gpu.topology/gpus: "8"
-      topology.kubernetes.io/zone: a
-    managedFields:
-    - manager: x
-  status:
-    allocatable:
-      nvidia.com/gpu: "8"
-- apiVersion: gpu.topology/v1alpha1
-  kind: ClusterTopology
-  metadata:
-    name: all
-  spec: {}
-kind: List
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: Topology
-metadata:
-  name: t
-spec:
-  levels:
-  - nodeLabel: topology.kubernetes.io/zone
-"""
+_JSON: Final = sample("cluster.json")
+_YAML: Final = sample("cluster.yaml")
 _SAVED_WORDS: Final = (
     '"8"', "8", "null", "{}", "[]", "- ", "---", "items:", "kind: List", '"items": [', "&a", "*a", "!!set", "1e999",
     "0x", "9" * 5000,
