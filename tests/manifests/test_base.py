@@ -141,13 +141,15 @@ def test_a_controller_has_time_to_give_its_lease_back(base: Manifests) -> None:
     assert spec["terminationGracePeriodSeconds"] > 3 * Timing().request
 
 
-def test_the_controller_may_elect_where_it_runs_and_nowhere_else(base: Manifests) -> None:
+def test_the_controller_may_elect_and_look_at_agents_where_it_runs_and_nowhere_else(base: Manifests) -> None:
     rules = base.get("Role", "toposcope-controller")["rules"]
-    assert {rule["resources"][0] for rule in rules} == {"leases"}
-    assert {verb: rule.get("resourceNames") for rule in rules for verb in rule["verbs"]} == {
-        "create": None,
-        "get": [LEASE],
-        "update": [LEASE],
+    granted = {(r["resources"][0], verb): r.get("resourceNames") for r in rules for verb in r["verbs"]}
+    assert granted == {
+        ("leases", "create"): None,
+        ("leases", "get"): [LEASE],
+        ("leases", "update"): [LEASE],
+        ("daemonsets", "get"): ["toposcope-agent"],
+        ("events", "list"): None,
     }
     namespace = base.get("Deployment", "toposcope-controller")["metadata"]["namespace"]
     for kind in ("Role", "RoleBinding"):

@@ -28,13 +28,14 @@ from tests.manifests.rights import (
     untouched,
     wait_for,
 )
-from tests.manifests.support import TOPOLOGIES
+from tests.manifests.support import NAMESPACE, TOPOLOGIES
 from tests.support.api import NODES, ApiUnderTest, wait_until
 
 GROUP = "gpu.topology/v1alpha1"
 UID = "11111111-2222-3333-4444-555555555555"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/toposcope-system/leases"
 LEASE = f"{LEASES}/toposcope-controller"
+DAEMON_SETS = "/apis/apps/v1/namespaces/toposcope-system/daemonsets"
 ELSEWHERE = LEASES.replace("toposcope-system", "kube-system")
 NO_SEGMENTS_OF_ITS_OWN = "the ClusterTopology of a segment has no segments"
 ONLY_SEGMENTS = "the controller may only write ClusterTopologies that it made for segments of another"
@@ -87,6 +88,8 @@ MAY = (
     merge("count its Event on", f"{EVENTS}/a.5", SERIES),
     Attempt("make the Lease", "POST", LEASES, lease("toposcope-controller")),
     Attempt("read the Lease", "GET", LEASE),
+    Attempt("look at the agents' DaemonSet", "GET", f"{DAEMON_SETS}/toposcope-agent"),
+    Attempt("read why it has no pods", "GET", f"{NAMESPACE}/events"),
 )
 
 MAY_NOT = (
@@ -118,6 +121,9 @@ MAY_NOT = (
     Attempt("speak for an agent", "POST", EVENTS, event("a.8"), says=ONLY_OWN_EVENTS),
     merge("write on in an Event of another", f"{EVENTS}/confined-own.kubelet", SERIES, ONLY_OWN_EVENTS),
     Attempt("read Events", "GET", EVENTS, says=rbac("list", "events")),
+    Attempt("read Events elsewhere", "GET", "/api/v1/namespaces/default/events", says=rbac("list", "events")),
+    Attempt("look at another DaemonSet", "GET", f"{DAEMON_SETS}/a", says=rbac("get", "daemonsets")),
+    merge("change the agents'", f"{DAEMON_SETS}/toposcope-agent", REQUIRED, rbac("patch", "daemonsets")),
 )
 
 # One for each role and policy.

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from toposcope.api.cluster_topology import API_VERSION, KIND, PATH, Topology
 from toposcope.api.conditions import LEVELS_AVAILABLE, previous, stamped
 from toposcope.api.effective_levels import Absences
+from toposcope.controller.agent_pods import AgentPods
 from toposcope.controller.assess.assessment import Assessment, assess
 from toposcope.controller.assess.availability import unsynced
 from toposcope.controller.assess.selection import Overlaps, overlaps
@@ -83,6 +84,7 @@ class Reconciler:
         self._show = show
         self._shown: dict[tuple[str, str], str] = {}
         """What was shown or logged last about each published resource."""
+        self._agent_pods = AgentPods(client, monotonic)
         self._absences = Absences()
         self._event_rate_limit = EventRateLimit()
         self._segment_topologies = SegmentTopologies(
@@ -166,6 +168,8 @@ class Reconciler:
         demand = demand_of(demanded, topology.status, listed=listed)
         now = self._monotonic()
         assessment = assess(topology, nodes, self._absences, now, demand.required, demand.preferred, self.catalogue)
+        conditions = tuple(map(self._agent_pods.explained, assessment.conditions))
+        assessment = replace(assessment, conditions=conditions)
         children = self._segment_topologies.sync(topology, assessment.segments, topologies, self._absences, now)
         if self._backoff:
             schemas = self._cached_reader.schemas if self._cached_reader else 0

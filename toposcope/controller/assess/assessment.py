@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from toposcope.api.cluster_topology import Topology
 from toposcope.api.conditions import AGENTS_REPORTING, FABRIC_HEALTHY, HIERARCHY_CONSISTENT, LEVELS_COVERED, Condition
@@ -17,6 +18,9 @@ from toposcope.topology.hierarchy import Coverage, ambiguous_paths, cover, cross
 from toposcope.topology.levels import Level
 from toposcope.topology.node import NodeFacts, Traits
 from toposcope.topology.table import Table, table_of
+
+IS_IT_RUNNING: Final = "is the agent's DaemonSet running there?"
+"""What `AgentsReporting` says of nodes without labels as long as the cause is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ def _agents_reporting(nodes: Table) -> Condition:
     silent = [] if all(GPUS in keys for keys in nodes.key_sets) else sorted(nodes.names(map(_is_silent, nodes.groups)))
     if silent:
         who = "1 node has" if len(silent) == 1 else f"{len(silent)} nodes have"
-        text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; is the agent's DaemonSet running there?"
+        text = f"{who} GPUs but no {GPUS} label: {some_names(silent)}; {IS_IT_RUNNING}"
         return Condition(AGENTS_REPORTING, "False", "NodesWithoutLabels", text)
     return Condition(AGENTS_REPORTING, "True", "AllAgentsReport", "Every node with GPUs carries the labels of an agent")
 
