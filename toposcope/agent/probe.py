@@ -3,8 +3,8 @@
 from itertools import combinations
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import UNKNOWN, Nvml, NvmlReturn
-from toposcope.agent.nvml.structs import read_fabric, read_fields, read_platform
+from toposcope.agent.nvml.gateway import GARBAGE, Nvml, NvmlReturn, numbered
+from toposcope.agent.nvml.structs import bus_id, read_fabric, read_fields, read_platform
 from toposcope.agent.raw import RawAncestor, RawFabric, RawFault, RawGpu, RawLink, RawNode
 from toposcope.agent.sysfs import Sysfs
 from toposcope.topology.pci import normal_address
@@ -57,8 +57,13 @@ def _handles(nvml: Nvml, faults: list[RawFault]) -> list[tuple[int, Any]]:
     if isinstance(count, NvmlReturn):
         faults.append(RawFault(count.code, count.text))
         return []
+    try:
+        indices = numbered("GPUs", count)
+    except ValueError as error:
+        faults.append(RawFault(GARBAGE, str(error)))
+        return []
     handles = []
-    for index in range(count):
+    for index in indices:
         nvml.enter(f"nvmlDeviceGetHandleByIndex GPU {index}")
         handle = nvml.ask("nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, NvmlReturn):
@@ -74,17 +79,17 @@ def _gpu(nvml: Nvml, index: int, handle: Any, faults: list[RawFault]) -> RawGpu 
     if isinstance(pci, NvmlReturn):
         faults.append(RawFault(pci.code, pci.text, index))
         return None
-    try:
-        address = normal_address(_string(pci.busId))
-    except ValueError as error:
-        faults.append(RawFault(UNKNOWN, str(error), index))
-        return None
     uuid = nvml.value("nvmlDeviceGetUUID", handle)
     name = nvml.value("nvmlDeviceGetName", handle)
-    nvml.enter(f"MIG of GPU {index}")
-    mig, mig_devices = _mig(nvml, handle)
-    nvml.enter(f"NVLinks of GPU {index}")
-    links, switch_links, c2c_active = _links(nvml, handle)
+    try:
+        address = normal_address(bus_id(pci))
+        nvml.enter(f"MIG of GPU {index}")
+        mig, mig_devices = _mig(nvml, handle)
+        nvml.enter(f"NVLinks of GPU {index}")
+        links, switch_links, c2c_active = _links(nvml, handle)
+    except ValueError as error:
+        faults.append(RawFault(GARBAGE, str(error), index))
+        return None
     nvml.enter(f"fabric of GPU {index}")
     fabric = read_fabric(nvml, handle)
     return RawGpu(
@@ -112,22 +117,17 @@ def _mig(nvml: Nvml, handle: Any) -> tuple[bool | None, int]:
     mode = nvml.value("nvmlDeviceGetMigMode", handle)
     if not mode or not mode[0]:
         return (None if mode is None else False), 0
-    slots = nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle) or 0
-    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in range(slots))
+    slots = numbered("MIG slots", nvml.value("nvmlDeviceGetMaxMigDeviceCount", handle))
+    devices = (nvml.value("nvmlDeviceGetMigDeviceHandleByIndex", handle, slot) for slot in slots)
     return True, sum(device is not None for device in devices)
-
-
-def _string(value: bytes | str) -> str:
-    return value.decode("ascii", "replace") if isinstance(value, bytes) else value
 
 
 def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, int]:
     """A GPU's links by field 91 (the binding's constant is wrong), NVML's count into switches, active C2C links."""
     common = read_fields(nvml, handle, [_LINK_COUNT, _SPEED_COMMON, _SWITCH_LINKS, _C2C_COUNT])
-    count = common.get((_LINK_COUNT, 0)) or 0
-    numbers = range(count)
+    numbers = numbered("NVLinks", common.get((_LINK_COUNT, 0)))
     fields = (
-        read_fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if count else {}
+        read_fields(nvml, handle, [(field, link) for link in numbers for field in (_STATE, _SPEED)]) if numbers else {}
     )
     links = []
     for link in numbers:
@@ -143,12 +143,12 @@ def _links(nvml: Nvml, handle: Any) -> tuple[tuple[RawLink, ...], int | None, in
                 link=link,
                 state=int(state),
                 version=nvml.value("nvmlDeviceGetNvLinkVersion", handle, link),
-                remote_pci=_string(remote.busId) if remote else None,
+                remote_pci=bus_id(remote) if remote else None,
                 remote_type=nvml.value("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
                 mbps=fields.get((_SPEED, link)) or common.get((_SPEED_COMMON, 0)),
             )
         )
-    c2c = range(common.get((_C2C_COUNT, 0)) or 0)
+    c2c = numbered("C2C links", common.get((_C2C_COUNT, 0)))
     c2c_states = read_fields(nvml, handle, [(_C2C_STATE, link) for link in c2c]) if c2c else {}
     return tuple(links), common.get((_SWITCH_LINKS, 0)), sum(state == _C2C_ACTIVE for state in c2c_states.values())
 

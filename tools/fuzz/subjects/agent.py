@@ -1,5 +1,6 @@
 """What an agent reads: strings and annotations, NVML, /sys, and its worker's messages."""
 
+import ctypes
 import mmap
 import os
 import struct
@@ -181,24 +182,24 @@ class _Odd(SimulatedNvml):
                 return real(*arguments)
             if code:
                 raise pynvml.NVMLError(code)
-            return _fitting(name, value, real, arguments)
+            return _fitting(value, real(*arguments))
 
         return answer
 
     oddities: dict[str, tuple[int, Any, int]]
 
 
-def _fitting(name: str, value: Any, real: Any, arguments: tuple[Any, ...]) -> Any:
+def _fitting(value: Any, truth: Any) -> Any:
     """An odd answer of the type that the binding gives: ctypes sees to types, nobody to what they say."""
-    truth = real(*arguments)
+    number = (value if isinstance(value, int) else len(str(value))) & 0xFFFFFFFF
     if isinstance(truth, bool) or truth is None:
         return truth
     if isinstance(truth, int):
-        number = value if isinstance(value, int) else len(str(value))
-        counts = name in {"nvmlDeviceGetCount", "nvmlDeviceGetMaxMigDeviceCount"}
-        return min(max(number, 0), 64) if counts else number & 0xFFFFFFFF
+        return number
     if isinstance(truth, str):
         return str(value)
+    if isinstance(truth, ctypes.Array):
+        truth[0].value.uiVal = number
     if hasattr(truth, "busId"):
         truth.busId = str(value).encode("utf-8", "replace")[:31].replace(b"\0", b"?")
     return truth

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from toposcope.agent.nvml.gateway import Nvml, NvmlReturn
+from toposcope.agent.nvml.gateway import Nvml, NvmlReturn, numbered
 
 _XID: Final = 0x8
 _UNAVAILABLE: Final = 0x4000
@@ -27,7 +27,7 @@ class EventWatch:
         if isinstance(events, NvmlReturn):
             return False
         listening = False
-        for index in range(self._nvml.value("nvmlDeviceGetCount") or 0):
+        for index in numbered("GPUs", self._nvml.value("nvmlDeviceGetCount")):
             handle = self._nvml.value("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
                 continue

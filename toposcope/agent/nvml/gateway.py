@@ -21,8 +21,13 @@ UNKNOWN: Final = 999
 
 _ABSENT: Final = frozenset({INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
 
+_MOST: Final = 1024
+"""No machine has as many GPUs, and no GPU as many links or MIG slots."""
+
 _MISMATCHED_FILES: Final = -1
 """pynvml's NVMLLibraryMismatchError: no NVMLError and without a code."""
+GARBAGE: Final = -2
+"""NVML succeeded with what cannot be an answer."""
 
 
 class NvmlReturn(NamedTuple):
@@ -69,6 +74,13 @@ class Nvml:
     def enter(self, step: str) -> None:
         """Announce what is asked next."""
         self._step(step)
+
+
+def numbered(things: str, count: int | None) -> range:
+    """The numbers of so many things, none for None. Raises ValueError for a count that only a damaged driver gives."""
+    if (count or 0) > _MOST:
+        raise ValueError(f"NVML counts {count} {things}, more than there can be")
+    return range(count or 0)
 
 
 def open_pynvml() -> Any:

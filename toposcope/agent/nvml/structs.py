@@ -33,6 +33,12 @@ _FIELD: Final = struct.Struct("=IIqqIII4x")
 _SUCCESS: Final = 0
 
 
+def bus_id(pci: Any) -> str:
+    """The address in a nvmlPciInfo_t, whatever its bytes are: the binding's attribute raises for what is no text."""
+    field = type(pci).busId
+    return string_at(addressof(pci) + field.offset, field.size).split(b"\0")[0].decode("ascii", "replace")
+
+
 def read_fields(nvml: Nvml, handle: Any, wanted: list[Any]) -> dict[tuple[int, int], int]:
     """The field values by (field, scope), without entries whose own status is an error."""
     answer = nvml.value("nvmlDeviceGetFieldValues", handle, wanted)
