@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.machines import changed, discovered, probed, started
 from toposcope.agent.describe import describe
-from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric, registration
+from toposcope.agent.fabric import fabric_reasons, health_bits, node_fabric
 from toposcope.agent.labels import labels_for
 from toposcope.agent.nvml.structs import read_fabric, read_platform
 from toposcope.agent.raw import RawFabric, RawGpu
@@ -80,55 +80,11 @@ def test_each_driver_answers_in_the_layout_it_has(driver: str, tmp_path: Path) -
     assert topology.fabric is Fabric.COMPLETED
 
 
-class Padding(SimulatedNvml):
-    """A driver that leaves garbage in the three bytes after the one-byte state, as the C layout allows."""
-
-    def nvmlDeviceGetGpuFabricInfoV(self, handle: Any, info: Any) -> int:  # noqa: N802 - NVML's name
-        info._obj.state = 0xDEADBE00
-        return super().nvmlDeviceGetGpuFabricInfoV(handle, info)
-
-
-def test_the_state_is_one_byte() -> None:
-    answer = read_fabric(*started(Padding(load_profile(TRAY))))
-    assert isinstance(answer, RawFabric)
-    assert answer.state == 3
-
-
 def test_no_answer_and_state_zero_are_alike() -> None:
     """PCIe cards and single GPUs answer either (gpud#1140, #1147)."""
     zero = RawFabric(state=0, status=0, uuid="0" * 32, clique=0)
     assert node_fabric(gpus(zero, zero)) == node_fabric(gpus(None, None)) == (Fabric.NOT_SUPPORTED, None)
     assert fabric_reasons(gpus(zero, None)) == []
-
-
-class NewestDriver(SimulatedNvml):
-    """A driver with several cliques for each GPU."""
-
-    cliques: tuple[tuple[int, int], ...] = ()
-
-    def nvmlDeviceGetGpuFabricInfo_v4(self, handle: object, info: object) -> int:  # noqa: N802 - NVML's name
-        del handle
-        struct = info._obj  # type: ignore[attr-defined]  # what byref() holds
-        struct.clusterUuid[:] = bytes.fromhex(UUID)
-        struct.state, struct.numCliques = 3, len(self.cliques)
-        for entry, (kind, number) in zip(struct.cliques, self.cliques, strict=False):
-            entry.type, entry.id = kind, number
-        return 0
-
-
-@pytest.mark.skipif(not hasattr(pynvml, "c_nvmlGpuFabricInfo_v4_t"), reason="this binding knows one clique a GPU")
-@pytest.mark.parametrize(
-    ("cliques", "clique"), [(((0, 7),), 7), (((0, 7), (0, 9), (1, 3)), 7), (((1, 3), (2, 4)), None), ((), None)]
-)
-def test_of_several_cliques_the_one_for_memory_access_counts(
-    cliques: tuple[tuple[int, int], ...], clique: int | None
-) -> None:
-    module = NewestDriver(load_profile(TRAY))
-    module.cliques = cliques
-    answer = read_fabric(*started(module))
-    assert isinstance(answer, RawFabric)
-    assert (answer.clique, answer.cliques, answer.uuid) == (clique, cliques, UUID)
-    assert (registration(answer).clique, registration(answer).cliques) == (clique, cliques)
 
 
 def test_platform_numbers_are_numbers() -> None:

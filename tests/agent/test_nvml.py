@@ -11,7 +11,6 @@ import pytest
 from tests.support.machines import changed, discovered, probed, started
 from toposcope.agent.describe import describe
 from toposcope.agent.labels import labels_for
-from toposcope.agent.nvml.events import EventWatch
 from toposcope.agent.nvml.gateway import Nvml
 from toposcope.agent.nvml.structs import read_fabric
 from toposcope.agent.raw import RawFabric
@@ -134,31 +133,6 @@ def test_a_function_that_the_driver_lacks_is_data() -> None:
     refusal = read_fabric(nvml, handle)
     assert not isinstance(refusal, RawFabric)
     assert refusal.absent
-
-
-# Events
-
-
-def test_only_events_that_a_gpu_supports_are_registered() -> None:
-    """One type that is not supported refuses them all: a driver before 570 would report no XID either."""
-    sets = []
-
-    class Counting(SimulatedNvml):
-        def nvmlEventSetCreate(self) -> Any:  # noqa: N802 - NVML's name
-            sets.append(super().nvmlEventSetCreate())
-            return sets[-1]
-
-    module = Counting(replace(load_profile(H200), driver="535.104.05"), wait=lambda _: None)
-    module.nvmlInit()
-    watch = EventWatch(Nvml(module))
-    assert watch.arm()
-    assert watch.wait(0.0) == ""  # a timeout is the normal end, and the set stays
-    module.faults = Faults(lost=frozenset({1}))
-    assert "ended" in watch.wait(0.0)
-    module.faults = Faults()
-    assert watch.arm()
-    assert len(sets) == 2  # a set that a lost GPU ended is of no further use
-    assert sets[1].gpus == set(range(8))
 
 
 # NVLinks

@@ -69,18 +69,6 @@ def test_a_name_that_is_not_utf8_crosses_too(probe: ProbeProcess, sysfs: Path) -
     assert [nic.name for nic in probe.probe().nics] == ["mlx5_0", "mlx5_1", "mlx?"]
 
 
-def test_a_hanging_call_is_named_and_the_next_probe_works(probe: ProbeProcess, faults: Path) -> None:
-    faults.write_text(HANG)
-    _wait_until_ready(probe)
-    probe._step_seconds = 2.0
-    with pytest.raises(ProbeError, match=r"no answer within 2 s in step: nvmlDeviceGetHandleByIndex GPU 2") as seen:
-        probe.probe()
-    assert seen.value.reason == "hang"
-    faults.unlink()
-    probe._step_seconds = FOREVER
-    assert len(probe.probe().gpus) == 4
-
-
 def _crash(probe: ProbeProcess, faults: Path) -> None:
     """Have the worker crash; the next one is a fresh interpreter."""
     faults.write_text(CRASH)
@@ -167,27 +155,6 @@ def test_a_process_that_cannot_be_started_is_a_failed_probe(
         with pytest.raises(ProbeError, match=r"cannot start the process that probes.*temporarily unavailable"):
             probe.probe()
     assert len(probe.probe().gpus) == 4
-
-
-def test_a_driver_that_comes_later_is_found_by_a_new_process(probe: ProbeProcess, faults: Path) -> None:
-    faults.write_text("init_error: 12")
-    raw = probe.probe()
-    assert [fault.code for fault in raw.faults] == [12]
-    assert len(raw.gpu_functions) == 4  # sysfs answers all the same
-    assert probe.worker is None
-    faults.unlink()
-    assert len(probe.probe().gpus) == 4
-
-
-def test_a_driver_that_was_upgraded_is_found_by_a_new_process(sysfs: Path, tmp_path: Path) -> None:
-    """The library in a running process never recovers from it."""
-    driver = tmp_path / "driver"
-    driver.write_text("570")
-    with ProbeProcess(partial(nvml.upgradable, driver), sysfs) as probe:
-        assert len(probe.probe().gpus) == 4
-        driver.write_text("580")
-        assert [fault.code for fault in probe.probe().faults] == [18]
-        assert len(probe.probe().gpus) == 4
 
 
 def test_nvml_is_started_by_the_first_probe_and_only_once(sysfs: Path, tmp_path: Path) -> None:
@@ -383,22 +350,6 @@ def test_a_device_that_comes_or_goes_wakes_the_agent(
     assert len(probe.probe().gpus) == 4
     device.unlink()
     assert probe.wait(FOREVER, wake) == "PCI devices changed: 0000:ff:00.0"
-
-
-def test_an_nvml_event_wakes_the_agent_and_a_storm_is_one_wake(sysfs: Path) -> None:
-    wake, waker = socket.socketpair()
-    with wake, waker, ProbeProcess(nvml.with_xids, sysfs) as probe:
-        probe.probe()
-        assert probe.wait(FOREVER, wake) == "XID 79 on GPU 3"
-        waker.send(b"x")
-        assert probe.wait(FOREVER, wake) == ""  # no more events until the next probe
-        assert len(probe.probe().gpus) == 4
-
-
-def test_a_lost_gpu_ends_the_events_and_wakes_the_agent(sysfs: Path, faults: Path, wake: socket.socket) -> None:
-    with ProbeProcess(partial(nvml.losing_a_gpu, faults), sysfs) as probe:
-        probe.probe()
-        assert "NVML's events ended" in probe.wait(FOREVER, wake)
 
 
 def test_a_wait_ends_when_the_agent_stops(sysfs: Path, faults: Path) -> None:

@@ -1,0 +1,374 @@
+"""NVIDIA's binding on a library in C, found as an agent finds the driver's: each machine is what the simulation says.
+
+The library is tests/support/libnvml/nvml.c. Whoever changes a struct, a version or a function's name in one of the two
+descriptions of NVML, the simulated one in Python or this one, finds them at odds here.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import psutil
+import pynvml
+import pytest
+
+from tests.support.libnvml.library import environment, library, lines_of, write_table
+from tests.support.machines import changed, probed
+from tests.support.paths import ROOT
+from toposcope.agent.describe import describe
+from toposcope.agent.fabric import registration
+from toposcope.agent.nvml.channel import REQUEST
+from toposcope.agent.nvml.gateway import GARBAGE, Nvml, open_pynvml
+from toposcope.agent.nvml.supervisor import ProbeError, ProbeProcess
+from toposcope.agent.probe import probe
+from toposcope.agent.raw import RawFabric, RawNode, decode
+from toposcope.agent.sysfs import Sysfs
+from toposcope.simulator.faults import CallFault, Faults
+from toposcope.simulator.machine import Machine
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.profile import load_profile, profile_names
+from toposcope.simulator.recording import load_recording
+from toposcope.simulator.replay import ReplayedNvml, write_recorded_sysfs
+from toposcope.simulator.sysfs import write_sysfs
+
+
+def odd_bytes() -> Machine:
+    """Zeros within a cluster's UUID, and bytes from 0x80 up: not the text that the binding takes some of them for."""
+    tray = load_profile(TRAY)
+    fabric, platform = tray.gpus[0].fabric, tray.gpus[0].platform
+    assert fabric
+    assert platform
+    odd = UUID(bytes=b"\x00\xff\x00" + bytes(12) + b"\x80")
+    return changed(tray, fabric=replace(fabric, cluster_uuid=odd), platform=replace(platform, slot=200, tray=0))
+
+
+H200, TRAY, MESH, A100 = "dgx-h200", "gb200-nvl72-tray", "dgx1-v100", "dgx-a100"
+FOREVER = 3600.0
+RECORDINGS = sorted((ROOT / "tests" / "recordings").glob("*.json"))
+MACHINES = {name: (load_profile(name), Faults()) for name in profile_names()} | {
+    **{f"driver {driver}": (replace(load_profile(TRAY), driver=driver), Faults()) for driver in ("470.1", "525.1")},
+    **{f"driver {driver}": (replace(load_profile(TRAY), driver=driver), Faults()) for driver in ("550.1", None)},
+    "odd bytes": (odd_bytes(), Faults()),
+    "MIG": (changed(load_profile(A100), mig=("MIG-a", "MIG-b")), Faults()),
+    "lost": (load_profile(MESH), Faults(lost=frozenset({2}))),
+    "vanished": (load_profile(MESH), Faults(vanished=frozenset({2}))),
+    "links down": (load_profile(A100), Faults(links_down={0: None, 3: frozenset({1, 7})})),
+    "fabric": (load_profile(TRAY), Faults(fabric={0: {"state": 2}, 1: {"clique": 7, "health_mask": 1}})),
+    "no permission for a GPU": (load_profile(H200), Faults(calls=(CallFault("nvmlDeviceGetPciInfo", 4, gpu=1),))),
+    **{f"init fails with {code}": (load_profile("t4-1"), Faults(init_error=code)) for code in (4, 9, 15, 18, 999)},
+}
+Probe = Callable[[Path, Path], RawNode]
+
+
+def simulated(machine: Machine | str, faults: Faults | None = None) -> SimulatedNvml:
+    module = SimulatedNvml(load_profile(machine) if isinstance(machine, str) else machine)
+    module.faults = faults or Faults()
+    return module
+
+
+@pytest.fixture(scope="module")
+def through_c() -> Iterator[Probe]:
+    """Probes a machine, given by its table and sysfs, in an agent that found the library through its environment."""
+    command = [sys.executable, "-m", "tests.support.libnvml.prober"]
+    given = os.environ | environment(library(), Path(os.devnull))
+    with subprocess.Popen(command, env=given, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as prober:
+        assert prober.stdin
+        assert prober.stdout
+        ask, answers = prober.stdin, prober.stdout
+
+        def through(table: Path, sysfs: Path) -> RawNode:
+            print(table, sysfs, file=ask, flush=True)
+            answer = answers.readline()
+            assert answer.startswith("["), answer
+            return decode(answer.encode())._replace(container=())
+
+        yield through
+        ask.close()
+
+
+@pytest.mark.parametrize(("machine", "faults"), MACHINES.values(), ids=MACHINES)
+def test_a_machine_is_the_same_through_c_as_through_the_simulation(
+    machine: Machine, faults: Faults, through_c: Probe, tmp_path: Path
+) -> None:
+    write_table(tmp_path / "table", lines_of(simulated(machine, faults)))
+    expected = probed(machine, tmp_path, faults)
+    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+
+
+@pytest.mark.parametrize("file", RECORDINGS, ids=[file.stem for file in RECORDINGS])
+def test_a_recording_is_the_same_through_c_as_replayed(file: Path, through_c: Probe, tmp_path: Path) -> None:
+    recording = load_recording(file)
+    write_recorded_sysfs(recording, tmp_path / "sys")
+    write_table(tmp_path / "table", lines_of(recording))
+    nvml = Nvml(ReplayedNvml(recording))
+    expected = probe(nvml, Sysfs(tmp_path / "sys"), nvml.start())
+    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+
+
+@pytest.mark.skipif(not hasattr(pynvml, "c_nvmlGpuFabricInfo_v4_t"), reason="this binding knows one clique a GPU")
+@pytest.mark.parametrize(
+    ("cliques", "clique"), [(((0, 7),), 7), (((0, 7), (0, 9), (1, 3)), 7), (((1, 3), (2, 4)), None), ((), None)]
+)
+def test_of_several_cliques_the_one_for_memory_access_counts(
+    cliques: tuple[tuple[int, int], ...], clique: int | None, through_c: Probe, tmp_path: Path
+) -> None:
+    uuid = "6a8ab8c124e44fd19d5c0d9f3fd6a1b2"
+    pairs = " ".join(f"{kind} {number}" for kind, number in cliques)
+    newest = f"nvmlDeviceGetGpuFabricInfo_v4 0 = 0 {uuid} 0 {len(cliques)} 3 426 1 {pairs}"
+    write_table(tmp_path / "table", lines_of(simulated(TRAY)), newest)
+    fabric = through_c(tmp_path / "table", tmp_path / "nothing").gpus[0].fabric
+    assert fabric == RawFabric(3, 0, uuid, clique, cliques, health_mask=426, health_summary=1)
+    assert (registration(fabric).clique, registration(fabric).cliques) == (clique, cliques)
+
+
+def test_a_gpu_that_a_line_loses_is_lost_as_in_the_simulation(through_c: Probe, tmp_path: Path) -> None:
+    machine = load_profile(H200)
+    write_table(tmp_path / "table", lines_of(simulated(machine)), "nvmlDeviceGetHandleByIndex_v2 2 = 15")
+    assert through_c(tmp_path / "table", tmp_path / "sys") != probed(machine, tmp_path)
+    expected = probed(machine, tmp_path, Faults(lost=frozenset({2})))
+    assert through_c(tmp_path / "table", tmp_path / "sys") == expected
+
+
+# Garbage
+
+
+def questions_of_a_gpu() -> dict[str, str]:
+    """Of all questions about GPU 0 the first of each kind: of links, pairs and layouts one will do, but each field."""
+    first: dict[str, str] = {}
+    for line in lines_of(simulated(TRAY)):
+        symbol, *arguments = line.partition(" = ")[0].split()
+        if arguments[:1] == ["0"] and "Handle" not in symbol:
+            kind = " ".join([symbol, *arguments[1:2]]) if "FieldValues" in symbol else symbol
+            first.setdefault(kind, " ".join([symbol, *arguments]))
+    return first
+
+
+@pytest.mark.parametrize("question", questions_of_a_gpu().values())
+def test_garbage_about_a_gpu_costs_only_that_gpu(question: str, through_c: Probe, tmp_path: Path) -> None:
+    """What has all bits set: text that is none, an address that is none, counts of four billion."""
+    machine = load_profile(TRAY)
+    expected = probed(machine, tmp_path)
+    write_table(tmp_path / "table", lines_of(simulated(machine)), f"{question} = garbage")
+    raw = through_c(tmp_path / "table", tmp_path / "sys")
+    assert [gpu for gpu in raw.gpus if gpu.index] == list(expected.gpus[1:])
+    assert raw.down is None
+    assert not describe(raw, "node").problem
+
+
+COUNTS = {
+    "nvmlDeviceGetFieldValues 0 91 0": "NVLinks",
+    "nvmlDeviceGetFieldValues 0 170 0": "C2C links",
+    "nvmlDeviceGetMaxMigDeviceCount 0": "MIG slots",
+}
+
+
+@pytest.mark.parametrize(("question", "things"), COUNTS.items(), ids=COUNTS.values())
+def test_a_gpu_that_counts_what_cannot_be_is_not_believed(
+    question: str, things: str, through_c: Probe, tmp_path: Path
+) -> None:
+    lines = lines_of(simulated(changed(load_profile(TRAY), mig=("MIG-a",))))
+    write_table(tmp_path / "table", lines, f"{question} = garbage")
+    raw = through_c(tmp_path / "table", tmp_path / "nothing")
+    assert [gpu.index for gpu in raw.gpus] == [1, 2, 3]
+    assert [(fault.code, fault.index) for fault in raw.faults] == [(GARBAGE, 0)]
+    assert raw.faults[0].text == f"NVML counts 4294967295 {things}, more than there can be"
+
+
+# A worker whose library misbehaves
+
+
+class Agent:
+    """An agent's end of a worker that was started afresh: only a new program finds a library by its environment."""
+
+    def __init__(self, folder: Path, machine: Machine | str = H200, *, events: bool = False) -> None:
+        module = simulated(machine)
+        self.lines = [line for line in lines_of(module) if events or "EventTypes" not in line]
+        self.table = folder / "table"
+        self.break_by()
+        write_sysfs(module.machine, folder / "sys")
+        self.process = ProbeProcess(open_pynvml, folder / "sys")
+        self.process.close()
+
+    def break_by(self, *lines: str) -> None:
+        """Add to the machine's own lines; none mends it."""
+        write_table(self.table, self.lines, *lines)
+
+    def probe(self) -> RawNode:
+        return self.process.probe()
+
+    def refused(self, seconds: float = FOREVER) -> ProbeError:
+        """Why a probe has no result, one step of which may take so long."""
+        self.process._step_seconds = seconds
+        with pytest.raises(ProbeError) as refused:
+            self.process.probe()
+        self.process._step_seconds = FOREVER
+        return refused.value
+
+
+Start = Callable[..., Agent]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    for name, value in environment(library(), tmp_path / "table").items():
+        monkeypatch.setenv(name, value)
+    with contextlib.ExitStack() as stack:
+
+        def make(machine: Machine | str = H200, *, events: bool = False) -> Agent:
+            agent = Agent(tmp_path, machine, events=events)
+            stack.enter_context(agent.process)
+            return agent
+
+        yield make
+
+
+@pytest.fixture
+def wake() -> Iterator[socket.socket]:
+    """A socket that never becomes readable."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours
+
+
+STEPS = {
+    "nvmlInitWithFlags": "nvmlInit",
+    "nvmlDeviceGetNvLinkVersion 7 17": "NVLinks of GPU 7",
+    "nvmlDeviceGetTopologyCommonAncestor 6 7": "PCI ancestors",
+}
+
+
+@pytest.mark.parametrize(("question", "step"), STEPS.items(), ids=STEPS.values())
+def test_a_library_that_aborts_is_named_and_the_next_probe_works(question: str, step: str, start: Start) -> None:
+    agent = start()
+    agent.break_by(f"{question} = abort")
+    refusal = agent.refused()
+    assert (refusal.reason, str(refusal)) == ("crash", f"the probe's process was killed by SIGABRT in step: {step}")
+    agent.break_by()
+    assert len(agent.probe().gpus) == 8
+
+
+def test_a_library_that_hangs_is_named_and_killed_and_the_next_probe_works(start: Start) -> None:
+    agent = start()
+    whole = agent.probe()
+    worker = agent.process._worker
+    assert worker
+    agent.break_by("nvmlDeviceGetHandleByIndex_v2 2 = hang")  # in a process that has the library long since
+    worker.channel.send(REQUEST)
+    while "GPU 2" not in worker.channel.step()[1]:
+        os.sched_yield()
+    refusal = agent.refused(seconds=0.05)
+    assert refusal.reason == "hang"
+    assert str(refusal) == "no answer within 0.05 s in step: nvmlDeviceGetHandleByIndex GPU 2"
+    assert agent.process.worker is None
+    assert not psutil.pid_exists(worker.pid)
+    agent.break_by()
+    assert agent.probe() == whole
+
+
+def test_a_count_that_cannot_be_ends_the_process_that_saw_it(start: Start) -> None:
+    agent = start()
+    agent.break_by("nvmlDeviceGetCount_v2 = garbage")
+    raw = agent.probe()
+    assert raw.down
+    assert raw.down.text == "NVML counts 4294967295 GPUs, more than there can be"
+    assert agent.process.worker is None
+    agent.break_by()
+    assert len(agent.probe().gpus) == 8
+
+
+def test_a_library_that_is_installed_later_is_found_by_a_new_process(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = start()
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    raw = agent.probe()
+    assert [(fault.code, fault.text) for fault in raw.faults] == [(12, "NVML Shared Library Not Found")]
+    assert len(raw.gpu_functions) == 8  # sysfs answers all the same
+    shutil.copy(library() / "libnvidia-ml.so.1", driver)
+    assert len(agent.probe().gpus) == 8
+
+
+def test_a_driver_that_was_upgraded_is_found_by_a_new_process(start: Start) -> None:
+    """The library in a running process never recovers from it."""
+    agent = start()
+    assert agent.probe().driver == "570.86.15"
+    agent.break_by("nvmlSystemGetDriverVersion = 0 580.95.05")
+    assert [fault.code for fault in agent.probe().faults] == [18]
+    assert agent.probe().driver == "580.95.05"
+
+
+def test_a_driver_that_is_unloaded_and_comes_back_is_noticed(start: Start) -> None:
+    agent = start()
+    agent.probe()
+    agent.table.unlink()
+    assert [fault.code for fault in agent.probe().faults] == [9]
+    assert [fault.code for fault in agent.probe().faults] == [9]  # of nvmlInit, in a new process
+    agent.break_by()
+    assert len(agent.probe().gpus) == 8
+
+
+# Events
+
+
+def test_an_xid_wakes_the_agent_and_a_lost_gpu_ends_the_events_until_the_next_probe(
+    start: Start, wake: socket.socket
+) -> None:
+    """The driver is one that refuses all types of event for those that it does not know."""
+    agent = start(replace(load_profile(H200), driver="535.104.05"), events=True)
+    whole = agent.probe()
+    xid = "nvmlEventSetWait_v2 = 0 3 8 79"
+    agent.break_by(xid)
+    assert agent.process.wait(FOREVER, wake) == "XID 79 on GPU 3"
+    agent.break_by(xid)
+    assert agent.process.wait(0.2, wake) == ""  # nobody listens until the next probe: a storm of XIDs is one wake
+    assert agent.probe() == whole
+    agent.break_by("nvmlDeviceGetHandleByIndex_v2 1 = 15")
+    assert agent.process.wait(FOREVER, wake) == "NVML's events ended: GPU is lost"
+    assert [gpu.index for gpu in agent.probe().gpus] == [0, 2, 3, 4, 5, 6, 7]
+    agent.break_by(xid)
+    assert agent.process.wait(FOREVER, wake) == "XID 79 on GPU 3"  # through a new set
+    assert agent.probe() == whole
+
+
+# The library itself
+
+
+@pytest.mark.parametrize(
+    ("symbol", "struct"),
+    [
+        ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v2_t"),
+        ("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t"),
+        ("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v1_t"),
+        ("nvmlDeviceGetPlatformInfo", "c_nvmlPlatformInfo_v2_t"),
+    ],
+)
+def test_a_struct_of_another_version_is_refused_and_left_as_it_was(
+    symbol: str, struct: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = ctypes.CDLL(str(library() / "libnvidia-ml.so.1"))
+    version: int = getattr(pynvml, struct)().version
+    lines = ["nvmlInitWithFlags = 0", "nvmlDeviceGetHandleByIndex_v2 0 = 0", f"{symbol} 0 {version} = garbage"]
+    write_table(tmp_path / "table", lines)
+    monkeypatch.setenv("NVML_TABLE", str(tmp_path / "table"))
+    device = ctypes.c_void_p()
+    assert nvml.nvmlInitWithFlags(0) == nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
+    size = version & 0xFFFFFF
+    for wrong in (0, version - 1, version + 1, version + (7 << 24)):
+        memory = wrong.to_bytes(4, sys.byteorder) + bytes(size)
+        given = ctypes.create_string_buffer(memory, len(memory))
+        assert nvml[symbol](device, given) == pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+        assert given.raw == memory
+    given = ctypes.create_string_buffer(version.to_bytes(4, sys.byteorder) + bytes(size), size + 4)
+    assert nvml[symbol](device, given) == pynvml.NVML_SUCCESS
+    assert given.raw == b"\xff" * size + bytes(4)  # to its last byte and no further
+    nvml.nvmlShutdown()

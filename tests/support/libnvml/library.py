@@ -1,0 +1,148 @@
+"""Our own `libnvidia-ml.so.1`: compiled once, and its tables written from simulated and recorded machines.
+
+Found as the driver's is: by `pynvml`, through the loader, in a process that was started with `environment`.
+"""
+
+import hashlib
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pynvml
+import pytest
+
+from tools.apiserver.build import cache_root, made_once
+from toposcope.agent.nvml.gateway import FUNCTION_NOT_FOUND, Nvml
+from toposcope.agent.probe import probe
+from toposcope.agent.sysfs import Sysfs
+from toposcope.cli.recording.nvml import RecordingNvml, calls_in
+from toposcope.simulator.nvml import SimulatedNvml
+from toposcope.simulator.recording import (
+    Answer,
+    Argument,
+    Call,
+    Fields,
+    Filled,
+    Memory,
+    Raised,
+    Recording,
+    Reference,
+    Silence,
+    Value,
+)
+
+_SOURCE: Final = Path(__file__).with_name("nvml.c")
+_NAME: Final = "libnvidia-ml.so.1"
+_FLAGS: Final = ("-std=c11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+_SYMBOLS: Final = {
+    "nvmlInit": "nvmlInitWithFlags",
+    "nvmlDeviceGetCount": "nvmlDeviceGetCount_v2",
+    "nvmlDeviceGetHandleByIndex": "nvmlDeviceGetHandleByIndex_v2",
+    "nvmlDeviceGetPciInfo": "nvmlDeviceGetPciInfo_v3",
+    "nvmlDeviceGetNvLinkRemotePciInfo": "nvmlDeviceGetNvLinkRemotePciInfo_v2",
+}
+"""What the binding calls where its own function has another name."""
+
+
+def library() -> Path:
+    """The folder that holds it. TOPOSCOPE_REQUIRE_CC=1 turns the absence of a compiler into a failure."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        missing = "no C compiler: apt-get install gcc libc6-dev"
+        if os.environ.get("TOPOSCOPE_REQUIRE_CC") == "1":
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
+
+    def make(folder: Path) -> None:
+        command = [compiler, *_FLAGS, f"-Wl,-soname,{_NAME}", "-o", str(folder / _NAME), str(_SOURCE)]
+        subprocess.run(command, check=True)
+
+    key = hashlib.sha256(_SOURCE.read_bytes() + repr(_FLAGS).encode()).hexdigest()[:16]
+    return made_once(cache_root() / "libnvml" / key, lambda folder: (folder / _NAME).exists(), make)
+
+
+def environment(folder: Path, table: Path) -> dict[str, str]:
+    """What a process has to be started with, to find the library in `folder` and its table."""
+    return {"LD_LIBRARY_PATH": str(folder), "NVML_TABLE": str(table)}
+
+
+def write_table(file: Path, lines: Iterable[str], *more: str) -> None:
+    """Put a table in place at once; of equal questions the last line counts."""
+    unfinished = file.with_name(f".{file.name}")
+    unfinished.write_text("".join(f"{line}\n" for line in (*lines, *more)), encoding="utf-8")
+    unfinished.replace(file)
+
+
+def lines_of(machine: SimulatedNvml | Recording) -> list[str]:
+    """A table of what a probe asks and of what events there are; a recorded machine has no events."""
+    calls = machine.calls if isinstance(machine, Recording) else _calls(machine)
+    return [line for call in calls for line in _lines(call)]
+
+
+def _calls(machine: SimulatedNvml) -> list[Call]:
+    journal: list[bytes] = []
+    nvml = Nvml(RecordingNvml(machine, journal.append, itertools.count().__next__))
+    if not (refusal := nvml.start()):
+        probe(nvml, Sysfs(Path(os.devnull)), refusal)
+        for index in range(nvml.value("nvmlDeviceGetCount") or 0):
+            if handle := nvml.value("nvmlDeviceGetHandleByIndex", index):
+                nvml.ask("nvmlDeviceGetSupportedEventTypes", handle)
+    return calls_in(b"".join(journal))
+
+
+def _lines(call: Call) -> Iterator[str]:
+    arguments = [argument for argument in call.arguments if not isinstance(argument, list)]
+    question = " ".join([_SYMBOLS.get(call.name, call.name), *filter(None, map(_number, arguments))])
+    if isinstance(call.answer, Fields):
+        yield f"{question} = 0"
+        for field in call.answer.fields:
+            yield f"{question} {field.field} {field.scope} = {field.status} {field.type} {field.value}"
+    else:
+        yield f"{question} = {_reply(call.answer)}"
+
+
+def _reply(answer: Answer) -> str:
+    match answer:
+        case Filled(struct) | (Memory() as struct):
+            reply = f"0 {_struct(struct)}"
+        case Value(list() as numbers):
+            reply = f"0 {' '.join(map(str, numbers))}"
+        case Value(value):
+            reply = f"0 {'' if value is None else value}"
+        case Raised(error="NVMLError", code=code):
+            reply = str(code)
+        case Raised(error="UnicodeDecodeError"):
+            reply = "garbage"
+        case Raised():
+            reply = str(FUNCTION_NOT_FOUND)
+        case Silence():
+            reply = "hang"
+        case _:
+            reply = "0"
+    return reply
+
+
+def _number(argument: Argument) -> str:
+    """An argument as the table has it: a handle's number, a struct's version; nothing for a struct without one."""
+    if isinstance(argument, Reference):
+        return "" if argument.version is None else str(argument.version)
+    return str(argument).removeprefix("gpu:")
+
+
+def _struct(memory: Memory) -> str:
+    content = bytes.fromhex(memory.bytes)
+    struct: Any = getattr(pynvml, memory.type).from_buffer_copy(content)
+    if memory.type == "nvmlPciInfo_t":
+        return f"{struct.pciDeviceId} {struct.busId}"
+    if "Platform" in memory.type:  # the binding types its numbers as characters
+        return f"{content[4:20].hex()} {content[20:36].hex()} {' '.join(map(str, content[36:41]))}"
+    several = hasattr(struct, "cliques")
+    numbers = [struct.status, struct.numCliques if several else struct.cliqueId, struct.state & 0xFF]
+    numbers += [getattr(struct, name) for name in ("healthMask", "healthSummary") if hasattr(struct, name)]
+    if several:
+        numbers += [number for entry in struct.cliques[: struct.numCliques] for number in (entry.type, entry.id)]
+    return f"{bytes(struct.clusterUuid).hex()} {' '.join(map(str, numbers))}"
