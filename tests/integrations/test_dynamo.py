@@ -142,7 +142,7 @@ def test_what_is_refused_of_the_deployment(
         ((), None, "packDomain", "is required when no component topologyConstraint is set"),
         (("rack",), "zone", "decode", 'must be equal to or narrower than the deployment-level domain "rack"'),
         (("rack",), "rack", "decode", ""),
-        (("zone",), "spine", "decode", AVAILABLE),
+        (("zone",), "spine", "decode", AVAILABLE.replace("Binding", "")),
     ],
     ids=["empty name", "no domain at all", "broader component", "equal component", "unknown component domain"],
 )
@@ -169,7 +169,7 @@ def test_a_component_needs_the_deployment_to_name_the_topology(version: str) -> 
     assert NAME[version] in finding.fix
 
 
-@pytest.mark.parametrize(("version", "message"), [(ALPHA, "Required value"), (BETA, AVAILABLE)])
+@pytest.mark.parametrize(("version", "message"), [(ALPHA, "Required value"), (BETA, AVAILABLE.replace("Binding", ""))])
 def test_a_component_constraint_without_a_domain(version: str, message: str) -> None:
     reading = read(deployment(version, on(version, "zone"), {}))
     assert reported(reading) == [(f"{field(version, 'decode')}.packDomain", message)]
@@ -361,6 +361,36 @@ UNHEARD = "so workers will not know their domain"
             "",
             "preferredWeight may only be set when enforcement is preferred",
         ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "enforcement": "preferred", "preferredWeight": 2},
+            "error",
+            ".preferredWeight",
+            f"{POLICY}.preferredWeight in body should be less than or equal to 1",
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "enforcement": "preferred", "preferredWeight": -0.5},
+            "error",
+            ".preferredWeight",
+            f"{POLICY}.preferredWeight in body should be greater than or equal to 0",
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "enforcement": "always"},
+            "error",
+            ".enforcement",
+            'Unsupported value: "always": supported values: "required", "preferred"',
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "Zone"},
+            "error",
+            ".domain",
+            f"{POLICY}.domain in body should match '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'",
+        ),
+        (
+            {"labelKey": ZONE.key, "domain": "zone", "weight": 1},
+            "error",
+            ".weight",
+            f'unknown field "{POLICY}.weight"',
+        ),
     ],
 )
 def test_policies_that_break_one(policy: dict[str, Any], severity: str, at: str, message: str) -> None:
@@ -387,3 +417,270 @@ def test_a_policy_does_not_change() -> None:
         "is immutable and cannot be added, removed, or changed after creation; "
         "delete and recreate the DynamoGraphDeployment to change the KV transfer policy"
     )
+
+
+# Overrides: what Dynamo passes on to Grove as it stands
+
+ON_RACK = {"topologyName": "cluster", "pack": {"required": "rack"}}
+LATER = "Grove's webhook refuses the PodCliqueSet later: "
+ROOT_VALUE = "spec.providerOverride.value"
+
+
+def override(value: Any, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "grove.io/v1alpha1", "value": value, **more}
+
+
+def on_set(constraint: Any) -> dict[str, Any]:
+    return override({"spec": {"template": {"topologyConstraint": constraint}}})
+
+
+def overridden(root: Any = None, prefill: Any = None, decode: Any = None, **roles: Any) -> dict[str, Any]:
+    document = deployment(BETA)
+    spec = document["spec"]
+    spec["providerOverride"] = root
+    spec["components"][1]["providerOverride"] = prefill
+    spec["components"][2]["providerOverride"] = decode
+    if roles:
+        names = ("leader", "worker")
+        spec["components"][2]["roles"] = [{"name": name, "providerOverride": roles.get(name)} for name in names]
+    return document
+
+
+def test_the_tree_of_overrides() -> None:
+    host = override({"topologyConstraint": {"pack": {"required": "host"}}})
+    rack = override({"topologyConstraint": {"pack": {"required": "rack", "preferred": "host"}}})
+    document = overridden(on_set({"topologyName": "cluster", "pack": {"required": "zone"}}), rack, rack, worker=host)
+    workload = accepted(read(document))
+    (top,) = workload.groups
+    assert (workload.topology, top.required) == ("cluster", ZONE)
+    frontend, prefill, decode = top.groups
+    assert (frontend.required, prefill.required, prefill.preferred) == (None, RACK, LEVELS[-1])
+    assert (decode.required, decode.copies, [pods.count for pods in decode.pods]) == (RACK, 2, [1])
+    assert [(group.required, group.pods[0].count) for group in decode.groups] == [(LEVELS[-1], 1)]
+
+
+@pytest.mark.parametrize(
+    ("document", "at", "message"),
+    [
+        (
+            overridden(on_set({"topologyName": "cluster", "pack": {"required": "shelf"}})),
+            f"{ROOT_VALUE}.spec.template.topologyConstraint.pack.required",
+            f"{LATER}topology domain 'shelf' does not exist in cluster topology [zone rack host]",
+        ),
+        (
+            overridden(on_set({"topologyName": "clutser", "pack": {"required": "rack"}})),
+            f"{ROOT_VALUE}.spec.template.topologyConstraint.topologyName",
+            f'{LATER}ClusterTopologyBinding "clutser" not found',
+        ),
+        (
+            overridden(None, override({"topologyConstraint": {"pack": {"required": "rack"}}})),
+            "spec.components[1].providerOverride.value.topologyConstraint.topologyName",
+            f"{LATER}topologyName is required when topologyConstraint is set and cannot be inherited",
+        ),
+        (
+            overridden(on_set(ON_RACK), None, override({"topologyConstraint": {"pack": {"required": "zone"}}})),
+            f"{ROOT_VALUE}.spec.template.topologyConstraint",
+            (
+                f"{LATER}PodCliqueSet topology constraint domain 'rack' is narrower than "
+                "PodCliqueScalingGroup 'decode' topology constraint domain 'zone'"
+            ),
+        ),
+        (
+            overridden(on_set(ON_RACK), leader=override({"topologyConstraint": {"pack": {"required": "zone"}}})),
+            f"{ROOT_VALUE}.spec.template.topologyConstraint",
+            (
+                f"{LATER}PodCliqueSet topology constraint domain 'rack' is narrower than "
+                "PodClique 'decode-ldr' topology constraint domain 'zone'"
+            ),
+        ),
+        (
+            overridden(override({"spec": {"template": {"cliques": []}}})),
+            f"{ROOT_VALUE}.spec.template.cliques",
+            "is Dynamo-owned or not enabled for provider override",
+        ),
+        (overridden(override({"spec": {}})), f"{ROOT_VALUE}.spec.template", "is required"),
+        (overridden(override("rack")), ROOT_VALUE, "must be a JSON object"),
+        (
+            overridden(None, override({})),
+            "spec.components[1].providerOverride.value.topologyConstraint",
+            "topologyConstraint, minAvailable or rollingUpdate is required",
+        ),
+        (
+            overridden(on_set(ON_RACK) | {"target": "PodClique"}),
+            "spec.providerOverride.target",
+            'must match the provider-context target "PodCliqueSet"',
+        ),
+        (
+            overridden(on_set(ON_RACK) | {"apiVersion": "grove.io/v1"}),
+            "spec.providerOverride.apiVersion",
+            'Unsupported value: "grove.io/v1": supported values: "grove.io/v1alpha1"',
+        ),
+        (
+            overridden(on_set({**ON_RACK, "pak": {}})),
+            f"{ROOT_VALUE}.spec.template.topologyConstraint.pak",
+            f'unknown field "{ROOT_VALUE}.spec.template.topologyConstraint.pak"',
+        ),
+    ],
+)
+def test_overrides_that_break_a_rule(document: dict[str, Any], at: str, message: str) -> None:
+    assert (at, message) in reported(read(document))
+    assert not understood(read(document)).placeable
+
+
+def test_overrides_and_typed_constraints_exclude_each_other() -> None:
+    document = overridden(None, override({"topologyConstraint": ON_RACK}))
+    document["spec"]["topologyConstraint"] = on(BETA, "rack")
+    (where, message) = reported(read(document))[0]
+    assert where == "spec.components[1].providerOverride.value"
+    assert message.startswith("cannot be combined with spec.topologyConstraint or components[].topologyConstraint")
+
+
+def test_a_change_of_an_override_fails_at_grove() -> None:
+    before = overridden(on_set(ON_RACK))
+    after = overridden(on_set({"topologyName": "cluster", "pack": {"required": "zone"}}))
+    assert read(copy.deepcopy(before), before).findings == ()
+    (finding,) = read(after, before).findings
+    assert finding.message.startswith(f"{LATER}PodCliqueSet topology constraint cannot be changed from required=")
+
+
+# Who runs the pods
+
+PROVIDER = "nvidia.com/workload-provider"
+
+
+def provided(provider: str, **annotations: str) -> dict[str, Any]:
+    document = deployment(BETA, on(BETA, "rack", "unheard-of"))
+    document["metadata"]["annotations"] = {PROVIDER: provider, **annotations}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "rules"),
+    [
+        (provided("grove"), ["dynamo/topology-exists"]),
+        (provided("grove", **{"nvidia.com/enable-grove": "false"}), ["dynamo/topology-exists"]),
+        (provided("component"), ["dynamo/grove-pathway"]),
+        (provided("slurm"), ["dynamo/provider", "dynamo/grove-pathway"]),
+    ],
+)
+def test_what_dynamo_wrote_decides(document: dict[str, Any], rules: list[str]) -> None:
+    assert [finding.rule for finding in read(document).findings] == rules
+
+
+def test_the_provider_does_not_change() -> None:
+    after, before = provided("component"), provided("grove")
+    assert (f"metadata.annotations[{PROVIDER}]", "field is immutable") in reported(read(after, before))
+    del after["metadata"]["annotations"][PROVIDER]  # kubectl leaves alone what it did not write
+    assert reported(read(after, before)) == []
+
+
+def test_a_policy_on_a_topology_needs_the_provider() -> None:
+    document = provided("component")
+    document["spec"] = {"experimental": {"kvTransferPolicy": {"clusterTopologyName": "cluster", "domain": "zone"}}}
+    message = 'requires the Grove pathway, but workload provider "component" is selected'
+    assert reported(read(document)) == [(f"{POLICY}.clusterTopologyName", message)]
+
+
+def test_an_override_needs_the_provider() -> None:
+    document = overridden(on_set(ON_RACK))
+    document["metadata"]["annotations"] = {"nvidia.com/enable-grove": "false"}
+    message = 'requires workload provider "grove", but "component" is selected'
+    assert reported(read(document)) == [("spec.providerOverride", message)]
+
+
+# Roles, names, changes
+
+
+def with_roles(*roles: dict[str, Any], nodes: int = 3, **more: Any) -> dict[str, Any]:
+    multinode = {"multinode": {"nodeCount": nodes}} if nodes > 1 else {}
+    return {
+        **deployment(BETA),
+        "spec": {"components": [{"name": "decode", "roles": list(roles), **multinode, **more}]},
+    }
+
+
+def template(gpus: int) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}}
+
+
+def test_roles_have_their_own_pods() -> None:
+    leader = {"name": "leader", "podTemplate": template(1)}
+    workload = accepted(read(with_roles(leader, {"name": "worker", "replicas": 2, "podTemplate": template(8)})))
+    assert workload.groups[0].total() == {"pods": 3, "nvidia.com/gpu": 17}
+
+
+@pytest.mark.parametrize(
+    ("document", "at", "message"),
+    [
+        (
+            with_roles({"name": "leader"}, {"name": "worker"}, nodes=1),
+            "",
+            (
+                "roles are supported only for component shapes that define a role schema; "
+                "this release supports multinode and LPX components"
+            ),
+        ),
+        (with_roles({"name": "leader"}), "", 'must contain the "worker" role'),
+        (
+            with_roles({"name": "leader"}, {"name": "worker"}, {"name": "worker"}),
+            "[2].name",
+            'Duplicate value: "worker"',
+        ),
+        (
+            with_roles({"name": "leader"}, {"name": "worker"}, {"name": "boss"}),
+            "[2].name",
+            'Unsupported value: "boss": supported values: "leader", "worker"',
+        ),
+        (
+            with_roles({"name": "leader"}, {"name": "worker", "replicas": 3}),
+            "[1].replicas",
+            'must equal 2 for multinode role "worker"',
+        ),
+        (
+            with_roles({"name": "leader", "podTemplate": template(1)}, {"name": "worker"}),
+            "[1].podTemplate",
+            "is required on every role when role-specific PodTemplates are used",
+        ),
+    ],
+)
+def test_roles_that_break_a_rule(document: dict[str, Any], at: str, message: str) -> None:
+    assert reported(read(document)) == [(f"spec.components[0].roles{at}", message)]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "length"),
+    # The deployment's own name is cut to 8 characters where it has to be.
+    [("w" * 37, 1, 0), ("w" * 38, 1, 46), ("w" * 16, 2, 0), ("w" * 17, 2, 46)],
+)
+def test_names_that_pods_are_made_of(name: str, nodes: int, length: int) -> None:
+    document = deployment(BETA)
+    document["metadata"]["name"] = "a-long-name"
+    document["spec"]["components"] = [{"name": name, "multinode": {"nodeCount": nodes}}]
+    found = read(document).findings
+    assert [finding.rule for finding in found] == ["dynamo/name-length"] * bool(length)
+    assert not length or f"combined resource name length {length} exceeds the 45-character" in found[0].message
+
+
+@BOTH
+def test_levels_that_went_do_not_keep_a_deployment_from_changing(version: str) -> None:
+    before = deployment(version, on(version, "shelf"))
+    after = copy.deepcopy(before)
+    assert [finding.severity for finding in read(after, before).findings] == ["warning"]
+    assert [finding.severity for finding in read(before, before).findings] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("version", "constraint"),
+    [(ALPHA, {"packDomain": "rack", "topologyProfile": "cluster"}), (BETA, {"packDomain": "rack", "level": "rack"})],
+)
+def test_a_field_that_components_do_not_have(version: str, constraint: dict[str, str]) -> None:
+    document = deployment(version, on(version, "zone"), constraint)
+    (name,) = set(constraint) - {"packDomain"}
+    path = f"{field(version, 'decode')}.{name}"
+    assert reported(read(document)) == [(path, f'unknown field "{path}"')]
+
+
+def test_a_misspelt_constraint_does_not_go_unnoticed() -> None:
+    document = deployment(BETA, on(BETA, "zone"))
+    document["spec"]["components"][0]["topologyConstraints"] = {"packDomain": "rack"}
+    assert [finding.rule for finding in read(document).findings] == ["dynamo/field"]

@@ -60,6 +60,16 @@ kind: DynamoGraphDeployment v1beta1
 requests: "~!example.com/zone"
 spec: {experimental: {kvTransferPolicy: {labelKey: example.com/zone, domain: az, enforcement: preferred}}}
 ---
+case: overrides for Grove
+kind: DynamoGraphDeployment v1beta1
+requests: block@cluster rack@cluster ~host@cluster
+spec:
+  providerOverride:
+    value: {spec: {template: {topologyConstraint: {topologyName: cluster, pack: {required: block}}}}}
+  components:
+  - providerOverride: {value: {topologyConstraint: {pack: {required: rack}}}}
+    roles: [{name: leader, providerOverride: {value: {topologyConstraint: {pack: {preferred: host}}}}}, {name: worker}]
+---
 case: annotations on a deployment
 kind: DynamoGraphDeployment v1beta1
 requests: ~example.com/zone@topology-1

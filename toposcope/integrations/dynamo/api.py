@@ -9,6 +9,7 @@ from typing import Final
 
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.level_requests import ANNOTATIONS, LevelRequest, WatchedKind, requests_at
+from toposcope.integrations.grove.api import CONSTRAINED
 from toposcope.integrations.kai import api as kai
 
 GROVE_PATHWAY: Final = "nvidia.com/enable-grove"
@@ -37,6 +38,7 @@ def requests(root: Field) -> Iterator[LevelRequest]:
     topology = next((name for key in reversed(TOPOLOGY_NAMES) if (name := (constraint / key).text())), None)
     constrained = (spec, *(component for _, component in components(spec)))
     yield from requests_at(((place / "topologyConstraint" / "packDomain", True) for place in constrained), topology)
+    yield from _overrides(spec)
     transfer = transfer_policy(spec)
     required = (transfer / "enforcement").text() != "preferred"
     if (transfer / "labelKey").text():
@@ -46,6 +48,21 @@ def requests(root: Field) -> Iterator[LevelRequest]:
         yield from requests_at([(transfer / "domain", required)], (transfer / "clusterTopologyName").text())
 
 
+def _overrides(spec: Field) -> Iterator[LevelRequest]:
+    """What stands in `providerOverride`s, for Grove."""
+    whole = spec / "providerOverride" / "value" / "spec" / "template" / "topologyConstraint"
+    parts = (
+        place for component in (spec / "components").items() for place in (component, *(component / "roles").items())
+    )
+    constraints = [whole, *(place / "providerOverride" / "value" / "topologyConstraint" for place in parts)]
+    topology = next((name for constraint in constraints if (name := (constraint / "topologyName").text())), None)
+    for constraint in constraints:
+        pack = constraint / "pack"
+        levels = ((constraint / "packDomain", True), (pack / "required", True), (pack / "preferred", False))
+        yield from requests_at(levels, topology)
+
+
+_OVERRIDDEN: Final = {"providerOverride": {"value": CONSTRAINED}}
 _COMPONENT: Final = {"topologyConstraint": {"packDomain": str}}
 _TRANSFER: Final = {"clusterTopologyName": str, "labelKey": str, "domain": str, "enforcement": str}
 DEPLOYMENTS: Final = WatchedKind(
@@ -58,7 +75,8 @@ DEPLOYMENTS: Final = WatchedKind(
         "spec": {
             "topologyConstraint": {"packDomain": str, **dict.fromkeys(TOPOLOGY_NAMES, str)},
             "services": {"*": _COMPONENT},
-            "components": [_COMPONENT],
+            "components": [{**_COMPONENT, **_OVERRIDDEN, "roles": [_OVERRIDDEN]}],
+            "providerOverride": {"value": {"spec": {"template": CONSTRAINED}}},
             "experimental": {"kvTransferPolicy": _TRANSFER},
         },
     },

@@ -4,38 +4,49 @@ It decides about routes, not about placement, so nothing of it enters the constr
 CEL rules and the newest webhook.
 """
 
+import re
 from typing import Any, Final
 
-from toposcope.integrations.dynamo.api import GROVE_PATHWAY, transfer_policy
+from toposcope.integrations.dynamo.api import transfer_policy
+from toposcope.integrations.dynamo.pathway import Pathway
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.framework.levels import did_you_mean
 from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.grove.constraint import Note
 
+_DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+_KEY: Final = re.compile(
+    r"(([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?"
+    r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)",
+    re.ASCII,
+)
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_NOT_A_NAME: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SUBDOMAIN.pattern}')"
+)
 _FIELDS: Final = ("clusterTopologyName", "labelKey", "domain", "enforcement", "preferredWeight")
 
 
-def check_transfer(spec: Field, cluster: ClusterFacts, pathway: Field, *, newest: bool) -> None:
-    """Note what is wrong with the policy.
-
-    `pathway` is the annotation that can turn Grove off; v1alpha1 (not `newest`) knows labels only.
-    """
+def check_transfer(spec: Field, cluster: ClusterFacts, pathway: Pathway, note: Note, *, newest: bool) -> None:
+    """Note what is wrong with the policy; v1alpha1 (not `newest`) knows labels only."""
     policy = transfer_policy(spec)
     if not policy:
         return
     name, key = policy / "clusterTopologyName", policy / "labelKey"
-    _check_fields(policy, name, key, newest=newest)
-    if name.text():
-        if str(pathway.value).lower() == "false":
-            name.error(
-                "dynamo/transfer-grove",
-                f'requires the Grove pathway; remove or unset annotation "{GROVE_PATHWAY}" '
-                f'(currently "{pathway.value}")',
-                "remove the annotation, or name the node label in labelKey instead",
-            )
-        else:
-            _check_topology(policy, name, cluster)
-    elif key.text():
+    if not _check_schema(policy, newest=newest):
+        return
+    _check_fields(policy, newest=newest)
+    if not name:
         _check_label(key, key.text() or "", cluster)
+    elif not _SUBDOMAIN.fullmatch(name.text() or ""):
+        note(name, "dynamo/transfer-topology", _NOT_A_NAME, cluster.missing(name.text() or ""))
+    elif not pathway.grove:
+        fix = "leave the pods to Grove, or name the node label in labelKey instead"
+        note(name, "dynamo/transfer-grove", pathway.why_not, fix)
+    else:
+        _check_topology(policy, name, cluster, note)
 
 
 def check_transfer_unchanged(spec: Field, before: Field) -> None:
@@ -56,17 +67,44 @@ def _values(policy: Field) -> tuple[Any, ...] | None:
     return (*((policy / field).value for field in _FIELDS if field != "enforcement"), enforcement)
 
 
-def _check_fields(policy: Field, name: Field, key: Field, *, newest: bool) -> None:
-    if newest and bool(name.text()) == bool(key.text()):
+def _check_schema(policy: Field, *, newest: bool) -> bool:
+    """The types and ranges of the CRD; whether all are right."""
+    before = len(policy.findings)
+    for name in ("clusterTopologyName", "labelKey"):
+        if (policy / name).value == "":
+            text = f"{(policy / name).path} in body should be at least 1 chars long"
+            (policy / name).error("dynamo/transfer-source", text, "name it, or remove it")
+    key, domain = policy / "labelKey", policy / "domain"
+    if key.text() and not _KEY.fullmatch(key.text() or ""):
+        key.error("dynamo/transfer-label", f"{key.path} in body should match '^{_KEY.pattern}$'", "write a label key")
+    if not newest and not key:
+        key.error("dynamo/transfer-source", "Required value", "name the node label that carries the domain")
+    if not domain:
+        domain.error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
+    elif not _DOMAIN.fullmatch(domain.text() or ""):
+        text = f"{domain.path} in body should match '^{_DOMAIN.pattern}$'"
+        domain.error("dynamo/transfer-domain", text, "write lower-case letters, digits and '-'")
+    enforcement, weight = policy / "enforcement", policy / "preferredWeight"
+    if enforcement.value not in (None, "required", "preferred"):
+        text = f'Unsupported value: "{enforcement.value}": supported values: "required", "preferred"'
+        enforcement.error("dynamo/transfer-enforcement", text, "write one of them, or leave it out: required")
+    if weight and (isinstance(weight.value, bool) or not isinstance(weight.value, int | float)):
+        weight.wrong("a number from 0 to 1")
+    elif weight and not 0 <= weight.value <= 1:
+        bound = "less than or equal to 1" if weight.value > 1 else "greater than or equal to 0"
+        text = f"{weight.path} in body should be {bound}"
+        weight.error("dynamo/transfer-weight", text, "write a number from 0 to 1")
+    return len(policy.findings) == before
+
+
+def _check_fields(policy: Field, *, newest: bool) -> None:
+    """The CEL rules of the CRD."""
+    if newest and bool(policy / "clusterTopologyName") == bool(policy / "labelKey"):
         policy.error(
             "dynamo/transfer-source",
             "exactly one of labelKey or clusterTopologyName is required",
             "name a node label in labelKey, or a topology in clusterTopologyName, not both",
         )
-    if not newest and key.value is None:
-        key.error("dynamo/transfer-source", "Required value", "name the node label that carries the domain")
-    if (policy / "domain").value is None:
-        (policy / "domain").error("dynamo/transfer-domain", "Required value", "name the domain: zone, rack")
     preferred = (policy / "enforcement").text() == "preferred"
     weight = policy / "preferredWeight"
     if preferred and not weight:
@@ -77,11 +115,11 @@ def _check_fields(policy: Field, name: Field, key: Field, *, newest: bool) -> No
         policy.error("dynamo/transfer-weight", text, "remove it, or write enforcement: preferred")
 
 
-def _check_topology(policy: Field, name: Field, cluster: ClusterFacts) -> None:
+def _check_topology(policy: Field, name: Field, cluster: ClusterFacts, note: Note) -> None:
     topology = cluster.topologies.get(name.text() or "")
     if topology is None:
         text = "references a ClusterTopologyBinding resource that was not found"
-        name.error("dynamo/transfer-topology", text, cluster.missing(name.text() or ""))
+        note(name, "dynamo/transfer-topology", text, cluster.missing(name.text() or ""))
         return
     domain = policy / "domain"
     level = topology.by_domain(domain.text() or "")
@@ -90,7 +128,7 @@ def _check_topology(policy: Field, name: Field, cluster: ClusterFacts) -> None:
     elif domain:
         available = " ".join(sorted(topology.domains))
         text = f'does not exist in ClusterTopologyBinding "{topology.name}"; available domains: [{available}]'
-        domain.error("dynamo/transfer-domain", text, did_you_mean(str(domain.value), topology.domains))
+        note(domain, "dynamo/transfer-domain", text, did_you_mean(str(domain.value), topology.domains))
 
 
 def _check_label(field: Field, key: str, cluster: ClusterFacts) -> None:

@@ -2,8 +2,9 @@
 
 Rules and messages: the CRDs of v1alpha1 and v1beta1 and the newest webhook (main, 2026-08), which says the same of both
 versions. v1alpha1 has resources in Dynamo's own form and the rest of the pod in `extraPodSpec`; v1beta1 has a whole pod
-template. The topology is looked up on the Grove pathway only. There Dynamo makes a clique of each component, and a
-scaling group of one with several nodes, so that each of its replicas is kept together by itself.
+template, or one for each role. The topology is looked up on the Grove pathway only, and when the deployment is created:
+levels that go later keep no change from being accepted. Dynamo makes a clique of each component, and a scaling group of
+one with several nodes, so that each of its replicas is kept together by itself.
 """
 
 import re
@@ -12,15 +13,33 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from toposcope.api.label_keys import ALLOCATABLE_GPUS, HOSTNAME
-from toposcope.integrations.dynamo.api import DEPLOYMENTS, GROVE_PATHWAY, TOPOLOGY_NAMES, components
+from toposcope.integrations.dynamo.api import DEPLOYMENTS, TOPOLOGY_NAMES, components
+from toposcope.integrations.dynamo.fields import fields_of
+from toposcope.integrations.dynamo.names import check_names
+from toposcope.integrations.dynamo.overrides import (
+    SUFFIXES,
+    Overridden,
+    Overrides,
+    check_overrides,
+    check_overrides_unchanged,
+    override_of_root,
+    overrides_of,
+    read_overrides,
+)
+from toposcope.integrations.dynamo.pathway import Pathway, pathway_of
+from toposcope.integrations.dynamo.roles import check_roles, pods_of_role, roles_of
 from toposcope.integrations.dynamo.transfer import check_transfer, check_transfer_unchanged
 from toposcope.integrations.framework.constraints import Group, Pods, Workload
 from toposcope.integrations.framework.document import Field, handle_of, kind_of, name_of
 from toposcope.integrations.framework.levels import TopologyLevels, did_you_mean
 from toposcope.integrations.framework.pods import amounts_of, pods_of, requests_of
-from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System
+from toposcope.integrations.framework.system import LEVELS_FIRST, ClusterFacts, Reading, System, is_change
+from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.grove.constraint import Constraint, Note
 from toposcope.topology.levels import Level
 
+_LEVEL_RULES: Final = frozenset({"dynamo/override", "dynamo/override-level", "dynamo/field"})
+"""Where one of these is broken, it is not known what has to stay together."""
 _DOMAIN: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 _OLDER_NAME, _NEWEST_NAME = TOPOLOGY_NAMES
 _IMMUTABLE: Final = (
@@ -37,8 +56,9 @@ class _Component:
     field: Field
     replicas: int
     nodes: int
-    pods: Pods
-    """The pods of one replica."""
+    pods: Mapping[str, Pods]
+    """The pods of one replica, by role; those of no role under an empty name."""
+    overridden: Overridden
 
     @property
     def constraint(self) -> Field:
@@ -50,8 +70,18 @@ def _components(spec: Field) -> Iterator[_Component]:
         older = field.path.startswith("spec.services")
         pod = field / "extraPodSpec" if older else field / "podTemplate" / "spec"
         nodes = (field / "multinode" / "nodeCount").number(1, least=1)
-        pods = pods_of(name, nodes, pod, *([_main_container(field)] if older else ()))
-        yield _Component(name, field, (field / "replicas").number(1), nodes, pods)
+        roles = roles_of(field) if nodes > 1 else {}
+        templates = {role: own / "podTemplate" / "spec" for role, own in roles.items() if role in SUFFIXES}
+        added = [_main_container(field)] if older else []
+        if len(templates) == len(SUFFIXES):
+            pods = {
+                role: pods_of(f"{name} {role}", pods_of_role(role, nodes), own or pod, *added)
+                for role, own in templates.items()
+            }
+        else:
+            pods = {"": pods_of(name, nodes, pod, *added)}
+        replicas = (field / "replicas").number(1)
+        yield _Component(name, field, replicas, nodes, pods, overrides_of(name, field, nodes))
 
 
 def _main_container(service: Field) -> dict[str, int]:
@@ -83,20 +113,36 @@ class _Top:
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     spec = root / "spec"
+    check_fields(spec, fields_of(_name_field(root) == _NEWEST_NAME), "dynamo/field", "Dynamo (main, 2026-08)")
     parts = tuple(_components(spec))
-    grove = str(_pathway(root).value).lower() != "false"
-    top = _top(root, parts, cluster, look=grove)
-    levels = {component.name: _component_level(component, top, root) for component in parts}
-    check_transfer(spec, cluster, _pathway(root), newest=_name_field(root) == _NEWEST_NAME)
-    if before is not None:
+    pathway = pathway_of(root, before)
+    # Of a change Dynamo looks at nothing but what may not change.
+    note = Field.warn if is_change(root, before) else Field.error
+    top = _top(root, parts, cluster, note, look=pathway.grove)
+    levels = {component.name: _component_level(component, top, root, note) for component in parts}
+    check_transfer(spec, cluster, pathway, note, newest=_name_field(root) == _NEWEST_NAME)
+    overrides = _overrides(spec, parts, cluster)
+    if before is None:
+        typed = bool(top.field) or any(component.constraint for component in parts)
+        check_overrides(override_of_root(spec), [part.overridden for part in parts], pathway, typed=typed)
+        for component in parts:
+            check_roles(component.field, component.nodes)
+        if pathway.grove:
+            check_names(name_of(root), [(part.name, part.field, part.nodes) for part in parts])
+    else:
         _check_unchanged(root, parts, before)
-    if grove:
+        old = before / "spec"
+        check_overrides_unchanged(overrides, _overrides(old, tuple(_components(old)), cluster))
+    if pathway.grove:
         _warn_of_host(top, parts, levels)
     else:
-        _warn_not_enforced(root, top, parts)
-    whole = _tree(root, top, parts, levels)
-    topology = top.name if any(group.required for group, _ in whole.everything()) else None
-    invalid = grove and _misunderstood(top, parts, levels)
+        _warn_not_enforced(pathway, top, parts)
+    whole = _tree(root, top, parts, levels, overrides)
+    topology = None
+    if any(group.required for group, _ in whole.everything()):
+        topology = top.name or overrides.name
+    rules = {finding.rule for finding in root.findings if finding.severity == "error"}
+    invalid = pathway.grove and (_misunderstood(top, parts, levels) or bool(rules & _LEVEL_RULES))
     notes = (LEVELS_FIRST,) if invalid else ()
     return Reading(Workload("Dynamo", handle_of(root), (whole,), topology, placeable=not invalid, notes=notes))
 
@@ -104,8 +150,9 @@ def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
 SYSTEM: Final = System("Dynamo", lambda document: kind_of(document) == DEPLOYMENTS.key, _read, "grove")
 
 
-def _pathway(root: Field) -> Field:
-    return root / "metadata" / "annotations" / GROVE_PATHWAY
+def _overrides(spec: Field, parts: Sequence[_Component], cluster: ClusterFacts) -> Overrides:
+    names = [component.name for component in parts]
+    return read_overrides(override_of_root(spec), [component.overridden for component in parts], names, cluster)
 
 
 def _name_field(root: Field) -> str:
@@ -113,7 +160,7 @@ def _name_field(root: Field) -> str:
     return _OLDER_NAME if str((root / "apiVersion").value).endswith("/v1alpha1") else _NEWEST_NAME
 
 
-def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, *, look: bool) -> _Top:
+def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, note: Note, *, look: bool) -> _Top:
     constraint = root / "spec" / "topologyConstraint"
     name = constraint / _name_field(root)
     constrained = any(component.constraint for component in parts)
@@ -124,18 +171,18 @@ def _top(root: Field, parts: Sequence[_Component], cluster: ClusterFacts, *, loo
                 f"name the topology: spec.topologyConstraint.{_name_field(root)}",
                 did_you_mean("", cluster.topologies),
             )
-            constraint.error("dynamo/topology-constraint", text, "; ".join(filter(None, fix)))
+            note(constraint, "dynamo/topology-constraint", text, "; ".join(filter(None, fix)))
         return _Top(constraint)
-    _check_name(constraint, name, cluster, look=look)
+    _check_name(constraint, name, cluster, note, look=look)
     topology = cluster.topologies.get(name.text() or "") if look else None
     pack = constraint / "packDomain"
     if not pack.text() and not constrained:
         text = "is required when no component topologyConstraint is set"
-        pack.error("dynamo/some-domain", text, "name a level here or on a component")
-    return _Top(constraint, name.text(), topology, _level(pack, topology))
+        note(pack, "dynamo/some-domain", text, "name a level here or on a component")
+    return _Top(constraint, name.text(), topology, _level(pack, topology, note))
 
 
-def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, *, look: bool) -> None:
+def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, note: Note, *, look: bool) -> None:
     topology = name.text()
     fix = cluster.missing(topology or "")
     if name.value is None:
@@ -145,10 +192,10 @@ def _check_name(constraint: Field, name: Field, cluster: ClusterFacts, *, look: 
     elif not name.value:
         name.error("dynamo/topology-name", f"{name.path} in body should be at least 1 chars long", fix)
     elif topology and look and topology not in cluster.topologies:
-        name.error("dynamo/topology-exists", "references a ClusterTopologyBinding resource that was not found", fix)
+        note(name, "dynamo/topology-exists", "references a ClusterTopologyBinding resource that was not found", fix)
 
 
-def _level(pack: Field, topology: TopologyLevels | None) -> Level | None:
+def _level(pack: Field, topology: TopologyLevels | None, note: Note) -> Level | None:
     domain = pack.text()
     if domain is None and pack.value != "":
         return None
@@ -160,17 +207,18 @@ def _level(pack: Field, topology: TopologyLevels | None) -> Level | None:
             _fix(domain, topology) or "write lower-case letters, digits and '-', as the topology names its levels",
         )
         return None
-    return _existing_level(pack, domain, topology)
+    return _existing_level(pack, domain, topology, note)
 
 
-def _existing_level(pack: Field, domain: str, topology: TopologyLevels | None) -> Level | None:
+def _existing_level(pack: Field, domain: str, topology: TopologyLevels | None, note: Note) -> Level | None:
     if topology is None:
         return None
     level = topology.by_domain(domain)
     if level is None:
         available = " ".join(sorted(topology.domains))
-        text = f'does not exist in ClusterTopologyBinding "{topology.name}"; available domains: [{available}]'
-        pack.error("dynamo/domain-exists", text, _fix(domain, topology))
+        kind = "ClusterTopologyBinding" if pack.path.startswith("spec.topologyConstraint") else "ClusterTopology"
+        text = f'does not exist in {kind} "{topology.name}"; available domains: [{available}]'
+        note(pack, "dynamo/domain-exists", text, _fix(domain, topology))
     return level
 
 
@@ -183,19 +231,20 @@ def _fix(domain: str, topology: TopologyLevels | None) -> str:
     return did_you_mean(domain.lower(), topology.domains)
 
 
-def _component_level(component: _Component, top: _Top, root: Field) -> Level | None:
+def _component_level(component: _Component, top: _Top, root: Field, note: Note) -> Level | None:
     if not component.constraint:
         return None
     pack = component.constraint / "packDomain"
     if pack.value is None:
         if _name_field(root) == _NEWEST_NAME:
-            _existing_level(pack, "", top.topology)
+            _existing_level(pack, "", top.topology, note)
         else:
             pack.error("dynamo/component-domain", "Required value", "name a level, or remove topologyConstraint")
         return None
-    level = _level(pack, top.topology)
+    level = _level(pack, top.topology, note)
     if level and top.level and top.topology and top.topology.rank(level) < top.topology.rank(top.level):
-        pack.error(
+        note(
+            pack,
             "dynamo/hierarchy",
             f'must be equal to or narrower than the deployment-level domain "{top.level.domain}"',
             f"use {top.level.domain!r} or something narrower here, or something broader on the deployment",
@@ -211,16 +260,46 @@ def _misunderstood(top: _Top, parts: Sequence[_Component], levels: Mapping[str, 
     return any(component.constraint and levels[component.name] is None for component in parts)
 
 
-def _tree(root: Field, top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]) -> Group:
+def _tree(
+    root: Field, top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None], overrides: Overrides
+) -> Group:
+    """What has to stay together; a deployment has constraints of its own, or overrides."""
+
+    def level(domain: str) -> Level | None:
+        return overrides.topology.by_domain(domain) if overrides.topology else None
+
+    def kept(name: str, own: Level | None, pods: tuple[Pods, ...], constraint: Constraint | None) -> Group:
+        if constraint is None:
+            return Group(name, pods, (), own)
+        return Group(name, pods, (), own or level(constraint.required), level(constraint.preferred))
+
     groups = []
     for component in parts:
-        level, pods, replicas = levels[component.name], component.pods, component.replicas
-        if component.nodes > 1:
-            groups.append(Group(f"replica of {component.name}", (pods,), required=level, copies=replicas))
-        else:
-            all_pods = replace(pods, count=pods.count * replicas)
-            groups.append(Group(f"component {component.name}", (all_pods,), required=level))
-    return Group(name_of(root, DEPLOYMENTS.kind), groups=tuple(groups), required=top.level)
+        own, constraint = levels[component.name], overrides.components[component.name]
+        if component.nodes == 1:
+            (pods,) = component.pods.values()
+            all_pods = replace(pods, count=pods.count * component.replicas)
+            groups.append(kept(f"component {component.name}", own, (all_pods,), constraint))
+            continue
+        replica = kept(f"replica of {component.name}", own, (), constraint)
+        overridden = {
+            role: overrides.roles[component.name, role]
+            for role in SUFFIXES
+            if (component.name, role) in overrides.roles
+        }
+        by_role = component.pods
+        if any(overridden.values()) and "" in by_role:
+            by_role = {role: replace(by_role[""], count=pods_of_role(role, component.nodes)) for role in SUFFIXES}
+        below = [
+            kept(f"{role} of {component.name}", None, (pods,), overridden[role])
+            for role, pods in by_role.items()
+            if overridden.get(role)
+        ]
+        free = tuple(pods for role, pods in by_role.items() if not overridden.get(role))
+        groups.append(replace(replica, pods=free, groups=tuple(below), copies=component.replicas))
+    name, whole = name_of(root, DEPLOYMENTS.kind), overrides.root
+    required, preferred = top.level or level(whole.required), level(whole.preferred)
+    return Group(name, groups=tuple(groups), required=required, preferred=preferred)
 
 
 def _warn_of_host(top: _Top, parts: Sequence[_Component], levels: Mapping[str, Level | None]) -> None:
@@ -237,10 +316,11 @@ def _warn_of_host(top: _Top, parts: Sequence[_Component], levels: Mapping[str, L
             )
 
 
-def _warn_not_enforced(root: Field, top: _Top, parts: Sequence[_Component]) -> None:
+def _warn_not_enforced(pathway: Pathway, top: _Top, parts: Sequence[_Component]) -> None:
     if top.field or any(component.constraint for component in parts):
-        setting = f"{GROVE_PATHWAY}: {str(_pathway(root).value).lower()!r}"
-        _pathway(root).warn(
+        annotation = pathway.field.path.rpartition("[")[2].rstrip("]")
+        setting = f"{annotation}: {str(pathway.field.value).lower()!r}"
+        pathway.field.warn(
             "dynamo/grove-pathway",
             f"with {setting} topology constraints are neither checked nor kept",
             "remove the annotation, or the constraints",

@@ -12,23 +12,27 @@ from toposcope.integrations.framework.levels import did_you_mean
 
 STRICT: Final = "*strict*"
 """Beside the fields of an object: it is small and stable, so that any other field is a mistake."""
+OPEN: Final = "*open*"
+"""Beside the fields of an object: it has others, so that only those close to one of them are mistakes."""
 
 
 def check_fields(field: Field, known: Any, rule: str, version: str) -> None:
     """Note every field below that `known` does not have: a mistake where it is close to one, else maybe a newer field.
 
-    `known` is the fields of an object, a list with those of the items of a list, or anything else: all is allowed.
-    `version` names whose schema it is.
+    `known` is the fields of an object (`*`: of each value of a map), a list with those of the items of a list, or
+    anything else: all is allowed. `version` names whose schema it is.
     """
     if isinstance(known, list):
         for item in field.items() if isinstance(field.value, list) else ():
             check_fields(item, known[0], rule, version)
     elif isinstance(known, Mapping) and isinstance(field.value, dict):
         for name, value in field.properties():
-            if name in known:
-                check_fields(value, known[name], rule, version)
+            if name in known or "*" in known:
+                check_fields(value, known.get(name, known.get("*")), rule, version)
                 continue
             fix, close = f"{version} has no such field: kubectl refuses it, Helm loses it", did_you_mean(name, known)
             meant = close.startswith("did you mean")
             note = Field.error if meant or STRICT in known else Field.warn
+            if not meant and OPEN in known:
+                continue
             note(value, rule, f'unknown field "{value.path}"', f"{close} {fix}" if meant else fix)

@@ -48,7 +48,9 @@ def requests(root: Field) -> Iterator[LevelRequest]:
 
 
 _PACK: Final = {"required": str, "preferred": str}
-_CONSTRAINED: Final = {"topologyConstraint": {"topologyName": str, "packDomain": str, "pack": _PACK}, "name": str}
+CONSTRAINED: Final = {"topologyConstraint": {"topologyName": str, "packDomain": str, "pack": _PACK}}
+"""What is read of an object with a constraint."""
+_CONSTRAINED: Final = {**CONSTRAINED, "name": str}
 POD_CLIQUE_SETS: Final = WatchedKind(
     "PodCliqueSet",
     "grove.io",

@@ -4,7 +4,7 @@ Rules and messages: Grove's CRD and webhook, main of 2026-08-19; v0.1.0-alpha.10
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,26 +56,43 @@ class Constraint:
         return bool(self.field)
 
 
-def _constraint(owner: str, place: Field) -> Constraint:
-    field, name = place / "topologyConstraint", (place / "name").text() if owner != "PodCliqueSet" else ""
+def constraint_of(owner: str, name: str, field: Field) -> Constraint:
+    """The constraint in a field, which may not be set; `name` is that of the clique or scaling group."""
     pack = field / "pack"
-    texts = [
-        place.text() or ""
-        for place in (field / "topologyName", field / "packDomain", pack / "required", pack / "preferred")
-    ]
-    return Constraint(f"{owner} '{name}'" if name else owner, name or "", field, *texts)
+    places = (field / "topologyName", field / "packDomain", pack / "required", pack / "preferred")
+    texts = [place.text() or "" for place in places]
+    return Constraint(f"{owner} '{name}'" if name else owner, name, field, *texts)
 
 
 class Constraints:
-    """All places of a template that can have one."""
+    """All places of a PodCliqueSet that can have one; `members` are the cliques of each scaling group."""
 
-    def __init__(self, template: Field) -> None:
+    def __init__(
+        self,
+        top: Constraint,
+        groups: Sequence[Constraint],
+        members: Sequence[Sequence[str]],
+        cliques: Sequence[Constraint],
+    ) -> None:
+        self.top = top
+        self.groups = groups
+        self.members = members
+        self.cliques = cliques
+
+    @classmethod
+    def of(cls, template: Field) -> "Constraints":
+        """Those of a set's template."""
+
+        def parts(kind: str, fields: Iterable[Field]) -> list[Constraint]:
+            return [constraint_of(kind, (part / "name").text() or "", part / "topologyConstraint") for part in fields]
+
         groups = list((template / "podCliqueScalingGroups").items())
-        self.top = _constraint("PodCliqueSet", template)
-        self.cliques = [_constraint("PodClique", clique) for clique in (template / "cliques").items()]
-        self.groups = [_constraint("PodCliqueScalingGroup", group) for group in groups]
-        self.members = [clique_names(group) for group in groups]
-        """The cliques of each scaling group."""
+        return cls(
+            constraint_of("PodCliqueSet", "", template / "topologyConstraint"),
+            parts("PodCliqueScalingGroup", groups),
+            [clique_names(group) for group in groups],
+            parts("PodClique", (template / "cliques").items()),
+        )
 
     def __iter__(self) -> Iterator[Constraint]:
         """Those that are set, in the order of Grove's checks."""
@@ -166,41 +183,45 @@ def _check_order(whole: Constraint, part: Constraint, topology: TopologyLevels, 
 
 
 def check_schema(
-    constraints: Constraints, topology: TopologyLevels | None, old: Sequence[object], *, is_new: bool
+    constraints: Constraints,
+    topology: TopologyLevels | None,
+    old: Sequence[object],
+    *,
+    is_new: bool,
+    note: Note = Field.error,
 ) -> None:
     """What the CRD's schema and CEL rules refuse; values that are in `old` too are not validated again."""
     for constraint in constraints:
-        misspelt = any(found.field.startswith(f"{constraint.field.path}.") for found in constraint.field.findings)
+        unknown = {found.field for found in constraint.field.findings if found.rule.endswith("/field")}
+        misspelt = any(field.startswith(f"{constraint.field.path}.") for field in unknown)
         if misspelt or constraint.field.value in old:
             continue
         field, pack = constraint.field, constraint.field / "pack"
         deprecated, required = field / "packDomain", pack / "required"
         for domain in (deprecated, required, constraint.preferred_field):
-            _check_domain(domain, topology)
+            _check_domain(domain, topology, note)
         if not pack and not deprecated:
             text = "topologyConstraint must specify pack or deprecated packDomain"
-            pack.error("grove/pack", text, "set pack.required")
+            note(pack, "grove/pack", text, "set pack.required")
         if pack and not (required or constraint.preferred_field):
             text = "pack must specify at least one of required or preferred"
-            pack.error("grove/pack", text, "name a level, or remove it")
+            note(pack, "grove/pack", text, "name a level, or remove it")
         if deprecated and required:
             text = "must not set both pack.required and deprecated packDomain"
-            required.error("grove/pack", text, "remove packDomain")
+            note(required, "grove/pack", text, "remove packDomain")
         if deprecated and is_new:
-            deprecated.error(
-                "grove/pack-domain",
-                "packDomain is deprecated and cannot be used on new workloads; use pack.required",
-                f"write pack: {{required: {deprecated.value}}} (only Grove before 0.1.0-alpha.10 needs packDomain)",
-            )
+            text = "packDomain is deprecated and cannot be used on new workloads; use pack.required"
+            fix = f"write pack: {{required: {deprecated.value}}} (only Grove before 0.1.0-alpha.10 needs packDomain)"
+            note(deprecated, "grove/pack-domain", text, fix)
 
 
-def _check_domain(field: Field, topology: TopologyLevels | None) -> None:
+def _check_domain(field: Field, topology: TopologyLevels | None, note: Note) -> None:
     domain = field.value
     if not isinstance(domain, str) or _legal(domain):
         return
     fits = f"should match '^{_DOMAIN.pattern}$'" if domain else "should be at least 1 chars long"
     text = f"may not be more than {_MAX_DOMAIN} bytes" if _DOMAIN.fullmatch(domain) else f"{field.path} in body {fits}"
-    field.error("grove/domain-pattern", text, _fix(domain.lower(), topology) or "write the domain of a level")
+    note(field, "grove/domain-pattern", text, _fix(domain.lower(), topology) or "write the domain of a level")
 
 
 def _legal(domain: str) -> bool:

@@ -5,14 +5,14 @@ from typing import Any, Final
 from toposcope.integrations.framework.unknown_fields import STRICT
 
 _PACK: Final = {STRICT: "", "required": "", "preferred": ""}
-_CONSTRAINT: Final = {STRICT: "", "topologyName": "", "packDomain": "", "pack": _PACK}
+CONSTRAINT: Final = {STRICT: "", "topologyName": "", "packDomain": "", "pack": _PACK}
 _SCALE: Final = {"minReplicas": "", "maxReplicas": "", "metrics": ""}
 _PART: Final = {
     "name": "",
     "annotations": "",
     "labels": "",
     "resourceSharing": "",
-    "topologyConstraint": _CONSTRAINT,
+    "topologyConstraint": CONSTRAINT,
 }
 _CLIQUE: Final = {
     "roleName": "",
@@ -28,7 +28,7 @@ _TEMPLATE: Final = {
     "cliqueStartupType": "",
     "priorityClassName": "",
     "headlessServiceConfig": {"publishNotReadyAddresses": ""},
-    "topologyConstraint": _CONSTRAINT,
+    "topologyConstraint": CONSTRAINT,
     "terminationDelay": "",
     "podCliqueScalingGroups": [_GROUP],
     "resourceClaimTemplates": "",

@@ -10,7 +10,7 @@ from typing import Final
 from toposcope.integrations.framework.document import Field
 from toposcope.integrations.grove.constraint import Constraint, Constraints
 
-_RECREATE: Final = "leave it as it is, or delete the PodCliqueSet and create it again"
+RECREATE: Final = "leave it as it is, or delete the PodCliqueSet and create it again"
 _IMMUTABLE: Final = "field is immutable"
 _ORDERED: Final = ("CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit")
 
@@ -34,14 +34,15 @@ def check_unchanged(template: Field, before: Field, new: Constraints, old: Const
     named = new.top.topology == old.top.topology
     if not named and not (repair and _repairs(old.top, new.top)):
         text = f'topologyName cannot be changed from "{old.top.topology}" to "{new.top.topology}"'
-        (new.top.field / "topologyName").error("grove/immutable", text, _RECREATE)
+        (new.top.field / "topologyName").error("grove/immutable", text, RECREATE)
     pairs = [(old.top, new.top)] if named else []
     for olds, news in ((old.cliques, new.cliques), (old.groups, new.groups)):
         by_name = {constraint.name: constraint for constraint in olds}
         pairs += [(by_name[constraint.name], constraint) for constraint in news if constraint.name in by_name]
     for then, now in pairs:
-        if _differ(then, now) and not (repair and _repairs(then, now)) and not _migrates(then, now):
-            now.field.error("grove/immutable", _change(then, now), _RECREATE)
+        text = change(then, now)
+        if text and not (repair and _repairs(then, now)):
+            now.field.error("grove/immutable", text, RECREATE)
 
 
 def _values(constraint: Constraint) -> tuple[object, ...]:
@@ -52,10 +53,6 @@ def _values(constraint: Constraint) -> tuple[object, ...]:
         constraint.required,
         constraint.preferred,
     )
-
-
-def _differ(old: Constraint, new: Constraint) -> bool:
-    return _values(old) != _values(new)
 
 
 def _repairs(old: Constraint, new: Constraint) -> bool:
@@ -74,7 +71,10 @@ def _migrates(old: Constraint, new: Constraint) -> bool:
     return _moves(old, new) and same
 
 
-def _change(old: Constraint, new: Constraint) -> str:
+def change(old: Constraint, new: Constraint) -> str:
+    """What Grove says of a change; empty where nothing changes, or `packDomain` becomes `pack.required` alone."""
+    if _values(old) == _values(new) or _migrates(old, new):
+        return ""
     about = f"{new.owner} topology constraint"
     if not old:
         return f"{about} cannot be added after creation"
@@ -109,13 +109,13 @@ def _check_cliques(template: Field, before: Field) -> None:
     where = template / "cliques"
     new, old = list(where.items()), _named((before / "cliques").items())
     if len(new) != len(old):
-        where.error("grove/composition", "not allowed to change clique composition", _RECREATE)
+        where.error("grove/composition", "not allowed to change clique composition", RECREATE)
     ordered = (template / "cliqueStartupType").text() in _ORDERED
     for position, clique in enumerate(new):
         name = (clique / "name").text() or ""
         if name not in old:
             text = f"not allowed to change clique composition, new clique name '{name}' is not allowed"
-            (clique / "name").error("grove/composition", text, _RECREATE)
+            (clique / "name").error("grove/composition", text, RECREATE)
             continue
         if ordered and list(old).index(name) != position:
             text = (
@@ -135,13 +135,13 @@ def _check_groups(template: Field, before: Field) -> None:
     where = template / "podCliqueScalingGroups"
     new, old = list(where.items()), _named((before / "podCliqueScalingGroups").items())
     if len(new) != len(old):
-        where.error("grove/composition", "not allowed to add or remove PodCliqueScalingGroupConfigs", _RECREATE)
+        where.error("grove/composition", "not allowed to add or remove PodCliqueScalingGroupConfigs", RECREATE)
         return
     for group in new:
         name = (group / "name").text() or ""
         if name not in old:
             text = f"not allowed to change scaling group composition, new scaling group name '{name}' is not allowed"
-            (group / "name").error("grove/composition", text, _RECREATE)
+            (group / "name").error("grove/composition", text, RECREATE)
             continue
         _same(group / "cliqueNames", old[name] / "cliqueNames")
         _same(group / "minAvailable", old[name] / "minAvailable", 1)

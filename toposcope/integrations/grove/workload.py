@@ -40,8 +40,8 @@ _DISABLED: Final = "topology constraints are not allowed when Topology Aware Sch
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
     template = root / "spec" / "template"
     check_fields(root, FIELDS, "grove/field", "Grove v0.1.0-alpha.12")
-    constraints = Constraints(template)
-    old = None if before is None else Constraints(before / "spec" / "template")
+    constraints = Constraints.of(template)
+    old = None if before is None else Constraints.of(before / "spec" / "template")
     # Of a change to an object Grove checks no levels, unless they lacked their topology's name.
     note = Field.error if old is None or is_repair(old) or not is_change(root, before) else Field.warn
     name, topology = known_topology(constraints, cluster, note)

@@ -1,0 +1,206 @@
+"""Dynamo's `providerOverride`s: topology constraints that Dynamo copies into Grove's PodCliqueSet as they stand.
+
+They stand on the deployment, on a component and on a role of one that spans several nodes. Dynamo's webhook looks at
+their frame, and not at the levels in them: those Grove judges later, when Dynamo creates the PodCliqueSet. Rules and
+messages: Dynamo's webhook and Grove's, main of 2026-08.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from toposcope.integrations.dynamo.pathway import Pathway
+from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.levels import TopologyLevels
+from toposcope.integrations.framework.system import ClusterFacts
+from toposcope.integrations.framework.unknown_fields import check_fields
+from toposcope.integrations.grove.constraint import (
+    Constraint,
+    Constraints,
+    check_schema,
+    constraint_of,
+    known_topology,
+)
+from toposcope.integrations.grove.fields import CONSTRAINT
+from toposcope.integrations.grove.update import RECREATE, change
+
+LEADER, WORKER = "leader", "worker"
+SUFFIXES: Final = {LEADER: "ldr", WORKER: "wkr"}
+"""What the name of the clique of a role ends in."""
+_GROVE: Final = "grove.io/v1alpha1"
+_SET, _CLIQUE, _GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
+_COMBINED: Final = (
+    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; use either the typed topology "
+    "API or provider-native Grove topology overrides"
+)
+_LATER: Final = "Grove's webhook refuses the PodCliqueSet later"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One `providerOverride`."""
+
+    field: Field
+    target: str
+    """The type of Grove's that it is a part of."""
+    scope: str = ""
+    """`roles.leader`; empty unless it stands on a role."""
+    multinode: bool = False
+
+    @property
+    def constraint(self) -> Field:
+        """The topology constraint in it."""
+        value = self.field / "value"
+        owner = value / "spec" / "template" if self.target == _SET else value
+        return owner / "topologyConstraint"
+
+
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """The overrides of one component."""
+
+    name: str
+    own: Override
+    roles: dict[str, Override]
+    """By role; empty for a component on a single node."""
+
+
+def override_of_root(spec: Field) -> Override:
+    """The deployment's."""
+    return Override(spec / "providerOverride", _SET)
+
+
+def overrides_of(name: str, component: Field, nodes: int) -> Overridden:
+    """A component's; Grove's names are in lower case."""
+    multinode = nodes > 1
+    own = Override(component / "providerOverride", _GROUP if multinode else _CLIQUE)
+    roles = {}
+    for role in (component / "roles").items():
+        of = (role / "name").text() or ""
+        roles[of] = Override(role / "providerOverride", _CLIQUE, f"roles.{of}", multinode)
+    return Overridden(name.lower(), own, roles)
+
+
+def _all(root: Override, components: list[Overridden]) -> Iterator[Override]:
+    for override in (root, *(one for part in components for one in (part.own, *part.roles.values()))):
+        if override.field:
+            yield override
+
+
+def check_overrides(root: Override, components: list[Overridden], pathway: Pathway, *, typed: bool) -> None:
+    """What Dynamo refuses of new ones; `typed`: the deployment has constraints of its own too."""
+    for override in _all(root, components):
+        field = override.field
+        if pathway.provider != "grove":
+            text = f'requires workload provider "grove", but "{pathway.provider}" is selected'
+            field.error("dynamo/override", text, "leave the pods to Grove, or remove it")
+            continue
+        if typed and override.constraint:
+            (field / "value").error("dynamo/override-combined", _COMBINED, "keep one of the two")
+        _check_frame(override)
+
+
+def _check_frame(override: Override) -> None:
+    field, rule = override.field, "dynamo/override"
+    version, target = field / "apiVersion", field / "target"
+    if not version.text():
+        version.error(rule, "is required", f"write {_GROVE}")
+    elif version.value != _GROVE:
+        version.error(rule, f'Unsupported value: "{version.value}": supported values: "{_GROVE}"', f"write {_GROVE}")
+    elif override.scope and not override.multinode:
+        field.error(rule, f'scope "{override.scope}" requires a multinode component', "set it on the component")
+    elif target.text() and target.value != override.target:
+        target.error(rule, f'must match the provider-context target "{override.target}"', "leave it out")
+    elif not isinstance((field / "value").value, dict):
+        (field / "value").error(rule, "must be a JSON object", "write the part of Grove's object that it replaces")
+    elif override.target == _SET:
+        _check_path(field / "value", ("spec", "template", "topologyConstraint"))
+    else:
+        _check_part(override)
+
+
+def _check_path(owner: Field, path: tuple[str, ...]) -> None:
+    """Nothing but one field is allowed, down to the constraint."""
+    first, *rest = path
+    _check_names(owner, {first})
+    value = owner / first
+    if not isinstance(value.value, dict):
+        value.error("dynamo/override", "must be a JSON object" if value else "is required", "write an object")
+    elif rest:
+        _check_path(value, tuple(rest))
+
+
+def _check_part(override: Override) -> None:
+    value = override.field / "value"
+    available = "spec" if override.target == _CLIQUE else "minAvailable"
+    _check_names(value, {"topologyConstraint", available, "rollingUpdate"})
+    if not any(value / name for name in ("topologyConstraint", available, "rollingUpdate")):
+        text = "topologyConstraint, minAvailable or rollingUpdate is required"
+        (value / "topologyConstraint").error("dynamo/override", text, "write one of them")
+    elif value / "topologyConstraint" and not isinstance((value / "topologyConstraint").value, dict):
+        (value / "topologyConstraint").error("dynamo/override", "must be a JSON object", "write an object")
+
+
+def _check_names(owner: Field, known: set[str]) -> None:
+    for name, field in owner.properties():
+        if name not in known:
+            text = "is Dynamo-owned or not enabled for provider override"
+            field.error("dynamo/override", text, f"write {' or '.join(sorted(known))} alone")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The constraints in them, as Grove will read them."""
+
+    name: str | None
+    topology: TopologyLevels | None
+    root: Constraint
+    components: dict[str, Constraint]
+    """By the component's name."""
+    roles: dict[tuple[str, str], Constraint]
+    """By the names of component and role."""
+
+
+def read_overrides(root: Override, components: list[Overridden], names: list[str], cluster: ClusterFacts) -> Overrides:
+    """What Grove makes of the constraints; notes what its webhook will refuse. `names` are those of the components."""
+    top = constraint_of("PodCliqueSet", "", root.constraint)
+    own: dict[str, Constraint] = {}
+    roles: dict[tuple[str, str], Constraint] = {}
+    cliques: list[Constraint] = []
+    groups: list[Constraint] = []
+    members: list[list[str]] = []
+    for name, part in zip(names, components, strict=True):
+        group = part.own.target == _GROUP
+        own[name] = constraint_of("PodCliqueScalingGroup" if group else "PodClique", part.name, part.own.constraint)
+        (groups if group else cliques).append(own[name])
+        inner = []
+        for role, suffix in SUFFIXES.items() if group else ():
+            clique = f"{part.name}-{suffix}"
+            inner.append(clique)
+            if role in part.roles:
+                roles[name, role] = constraint_of("PodClique", clique, part.roles[role].constraint)
+                cliques.append(roles[name, role])
+        members += [inner] if group else []
+    constraints = Constraints(top, groups, members, cliques)
+    for constraint in constraints:
+        check_fields(constraint.field, CONSTRAINT, "dynamo/field", "Grove v0.1.0-alpha.12")
+
+    def refused(field: Field, rule: str, message: str, fix: str) -> None:
+        del rule
+        field.error("dynamo/override-level", f"{_LATER}: {message}", fix)
+
+    topology_name, topology = known_topology(constraints, cluster, refused)
+    check_schema(constraints, topology, (), is_new=True, note=refused)
+    if topology:
+        constraints.check_levels(topology, refused)
+    return Overrides(topology_name, topology, top, own, roles)
+
+
+def check_overrides_unchanged(now: Overrides, then: Overrides) -> None:
+    """What Dynamo accepts of a change, and Grove refuses when it reaches the PodCliqueSet."""
+    pairs = [(then.root, now.root)]
+    pairs += [(then.components[name], new) for name, new in now.components.items() if name in then.components]
+    pairs += [(then.roles[key], new) for key, new in now.roles.items() if key in then.roles]
+    for old, new in pairs:
+        if text := change(old, new):
+            new.field.error("dynamo/override-level", f"{_LATER}: {text}", RECREATE)
