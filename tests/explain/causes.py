@@ -32,6 +32,7 @@ from tests.explain.waiting import (
 GONE = "Topology level 'rack' is no longer available in the cluster topology"
 ALL_BUT_ONE = ("h200-1", "h200-5")
 QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
+NO_GPUS = "no nodes with enough resources were found: 8 node(s) didn't have enough resources: GPUs."
 QUOTA = "couldn't assign flavors to pod set main: topology \"cluster\" doesn't allow to fit any of 4 pod(s)"
 
 
@@ -161,6 +162,14 @@ def _kai_job() -> list[Object]:
     return [*nodes(), *scheduler_resources(), root, owned(group, root), *pods]
 
 
+def _kai_strands(*on: str) -> list[Object]:
+    """A Job without a gang size: KAI bound its first pods in rack-3, where others hold the rest."""
+    root = job("train", {"kai.scheduler/topology": "cluster", "kai.scheduler/topology-required-placement": RACK})
+    words = f"Resources were not found for pod ml/train-2 due to: {NO_GPUS}"
+    pods = [owned(pod(f"train-{i}", node, words), root) for i, node in enumerate((*on, "", ""))]
+    return [*nodes(), *scheduler_resources(), root, *pods, *busy("h200-3", "h200-4")]
+
+
 def _queues(flavor: Object, status: Object | None = None) -> list[Object]:
     covers = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h200", "resources": []}]}
     return [
@@ -252,6 +261,7 @@ CAUSES = (
     Cause("gang-without-constraint", "features", partial(_grove, pod_clique_set(), constrained=False)),
     Cause("dynamo-binding-gone", "topology", _dynamo, "dgd/llm"),
     Cause("kai-level", "levels", _kai_job, "podgroups/pg-train"),
+    Cause("kai-strands-a-job", "room", partial(_kai_strands, "h200-1", "h200-2"), "job/train"),
     Cause("kueue-flavor", "features", _kueue_without_topology, "job/train"),
     Cause("label-on-no-node", "levels", _leader_worker_set, "lws/serve"),
     Cause("jobs-share-a-rack", "", _jobset, "pod/sim-workers-1-0"),

@@ -57,6 +57,76 @@ from toposcope.explain.diagnosis import meaning
             "KAI Topology levels differ from ClusterTopologyBinding levels",
             "KAI's Topology has other levels than the binding; whoever created it has to recreate it",
         ),
+        (
+            (
+                "Unable to schedule podgroup: node-group b0 can allocate only 3 of 7 required pods. \nnode-group b1 "
+                "can allocate only 4 of 7 required pods. \ntopology cluster, requirement example.com/block couldn't be "
+                "satisfied for job <ml/pg-train>."
+            ),
+            (
+                "no domain of example.com/block takes 7 pods at once, each counted as the largest: the best of 2, b1, "
+                "takes 4; free nodes in one of them, ask for fewer pods or for a broader level"
+            ),
+        ),
+        (
+            (
+                "Unable to schedule podgroup: node-group b0 can allocate only 0 of 1 required pods. \ntopology "
+                "cluster, requirement  couldn't be satisfied for job <ml/pg-train>, subgroup a."
+            ),
+            (
+                "no domain takes a pod: the best of 1, b0, takes 0; free nodes in one of them, ask for fewer pods or "
+                "for a broader level"
+            ),
+        ),
+        (
+            (
+                "PodSchedulingErrors: topology cluster, requirement example.com/block couldn't be satisfied for job "
+                "<ml/train>, subgroup m0: not enough resources in the cluster to allocate the job."
+            ),
+            (
+                "the cluster has too little room for sub-group m0, wherever its pods go (KAI counts each as the "
+                "largest): free nodes, or ask for fewer pods"
+            ),
+        ),
+        (
+            (
+                "PodSchedulingErrors: topology cluster, requirement example.com/block couldn't be satisfied for job "
+                "<ml/train>."
+            ),
+            "KAI finds no domain of example.com/block for it",
+        ),
+        (
+            (
+                "PodSchedulingErrors: Resources were found for 3 pods while 5 are required for gang scheduling. "
+                "Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node is "
+                "unschedulable. \n1 node has NotReady condition. \n2 node(s) had untolerated taint(s). \n1 node(s) "
+                "didn't have enough resources: pods. \n2 node(s) didn't match Pod's node affinity/selector. \n7 "
+                "node(s) didn't have enough resources: GPUs.."
+            ),
+            (
+                "KAI finds nodes for 3 of the 5 pods that start together: free nodes, or lower minMember; nodes: 1 "
+                "cordoned, 1 not Ready, 2 with a taint that the pod does not tolerate, 1 at their pod limit, 2 that "
+                "its node selector or affinity excludes, 7 with too little free GPUs"
+            ),
+        ),
+        (
+            (
+                "Resources were found for 21 pods from all sub-groups while sub-group s0 requires 32 pods for gang "
+                "scheduling. Additional pods cannot be scheduled in this sub-group due to: Unable to schedule pod"
+            ),
+            (
+                "sub-group s0 needs 32 pods at once, and KAI finds nodes for 21 pods in all until then: free nodes, or "
+                "lower its minMember"
+            ),
+        ),
+        (
+            "Resources were not found for pod ml/train-3 due to: no nodes with enough resources were found: 4 reasons.",
+            "no node takes pod ml/train-3",
+        ),
+        (
+            "Job is not ready for scheduling. Waiting for 5 pods, currently 4 exist, 0 are gated",
+            "the gang needs 5 pods and has 4: create the others, or lower minMember",
+        ),
         ("0/3 nodes are available: 3 reasons unknown to us.", ""),
         ("something else", ""),
         ("", ""),

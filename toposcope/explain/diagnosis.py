@@ -29,6 +29,7 @@ from toposcope.integrations.framework.features import (
 )
 from toposcope.integrations.grove import features as grove
 from toposcope.integrations.kai import features as kai
+from toposcope.integrations.kai.messages import meaning_of_no_room
 from toposcope.integrations.kubernetes.messages import meaning_of_no_node
 from toposcope.integrations.kueue import features as kueue
 from toposcope.integrations.lws import api as lws
@@ -42,7 +43,7 @@ _MAX_MESSAGES: Final = 8
 
 def meaning(text: str) -> str:
     """What a message means, whoever sent it; empty where none is known."""
-    return meaning_of(text, _MEANINGS) or meaning_of_no_node(text)
+    return meaning_of(text, _MEANINGS) or meaning_of_no_node(text) or meaning_of_no_room(text)
 
 
 def scheduler_messages(context: Context) -> Iterator[SchedulerMessage]:

@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from toposcope.api.label_keys import PREFIX
 from toposcope.explain.context import Context
+from toposcope.explain.stranded import check_stranded, without_own
 from toposcope.explain.topology_steps import (
     blocked_by_levels,
     blocked_by_topology,
@@ -18,11 +17,9 @@ from toposcope.explain.topology_steps import (
 )
 from toposcope.integrations.framework.constraints import Group, Workload, simplified
 from toposcope.integrations.framework.features import Step, failed, passed, unknown
-from toposcope.kube.pod_resources import Requests
 from toposcope.placement.check import Checker
 from toposcope.placement.sentences import advice, answer, left_out, unit
 from toposcope.placement.verdict import Offer, Shortage, Verdict
-from toposcope.snapshot.model import NOTHING, NodeView, Snapshot
 from toposcope.snapshot.scope import table_of
 from toposcope.topology.hierarchy import Coverage, cover, some_names
 from toposcope.topology.levels import Level
@@ -140,6 +137,8 @@ def check_room(context: Context) -> Step:
         return unknown(_NO_NODES)
     if why := blocked_by_levels(context):
         return unknown(why)
+    if stranded := check_stranded(context):
+        return stranded
     verdicts = list(_remaining_verdicts(context))
     short = next((remaining for remaining in verdicts if remaining.verdict.kind in {"full", "never"}), None)
     return _no_room(context, short) if short else _room(context, verdicts)
@@ -162,7 +161,7 @@ def _remaining_verdicts(context: Context) -> Iterator[_RemainingVerdict]:
         if workload is None or verdict is None:
             continue
         waiting = _waiting_demand(workload, len(context.placed))
-        checker = Checker(_without_own(context)) if waiting else context.checker
+        checker = Checker(without_own(context)) if waiting else context.checker
         remaining = checker.verdict(waiting)
         if waiting and remaining:
             yield _RemainingVerdict(waiting, remaining, checker, whole=False)
@@ -180,24 +179,6 @@ def _waiting_demand(workload: Workload, placed: int) -> Workload | None:
     if len(pod_kinds) != 1 or count <= 0:
         return None
     return replace(workload, groups=(Group(groups[0].name, (replace(pod_kinds[0], count=count),)),))
-
-
-def _without_own(context: Context) -> Snapshot:
-    """The cluster as if what its own pods hold did not exist: draining the pods of others does not free that."""
-    own = replace(context.snapshot, pods=context.placed).requested
-    placed = {(pod.namespace, pod.name) for pod in context.placed}
-    return replace(
-        context.snapshot,
-        nodes=tuple(_less(node, own.get(node.name, NOTHING)) for node in context.snapshot.nodes),
-        pods=tuple(pod for pod in context.snapshot.pods or () if (pod.namespace, pod.name) not in placed),
-    )
-
-
-def _less(node: NodeView, taken: Requests) -> NodeView:
-    if not taken:
-        return node
-    left = {name: amount - taken.get(name, 0) for name, amount in node.allocatable.items()}
-    return msgspec.structs.replace(node, allocatable=left)
 
 
 def _room(context: Context, verdicts: Sequence[_RemainingVerdict]) -> Step:
