@@ -26,9 +26,12 @@ def member(name: str, gpus: int = 8, subgroup: str = "", node: str = "", **spec:
     return {**found, "spec": {**found["spec"], **spec}}
 
 
-def job(pods: int) -> Object:
+def job(pods: int, *, skip: bool = True) -> Object:
     template = {"metadata": {"annotations": {"pod-group-name": "pg"}}, "spec": pod_spec()}
-    return named("batch/v1", "Job", "train", {"parallelism": pods, "completions": pods, "template": template})
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return named(
+        "batch/v1", "Job", "train", spec, annotations={"kai.scheduler/skip-podgrouper": "true"} if skip else {}
+    )
 
 
 def checked(
@@ -63,6 +66,8 @@ def test_pods_of_workloads_in_the_same_files_count(tmp_path: Path, capsys: pytes
     others = busy("h200-1", "h200-5")
     assert checked(tmp_path, capsys, others, whole, job(4)) == ("full", "")
     assert checked(tmp_path, capsys, others[:1], whole, job(4)) == ("fits", "")
+    kind, note = checked(tmp_path, capsys, others[:1], whole, job(4, skip=False))
+    assert (kind, "no pods of the PodGroup are known" in note) == (None, True)
 
 
 def test_sub_groups_count_their_own_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

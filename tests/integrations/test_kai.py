@@ -32,6 +32,7 @@ TOPOLOGY = "kai.scheduler/topology"
 REQUIRED = "kai.scheduler/topology-required-placement"
 PREFERRED = "kai.scheduler/topology-preferred-placement"
 MINIMUM = "kai.scheduler/batch-min-member"
+SKIP = "kai.scheduler/skip-podgrouper"
 SIZE = "kai.scheduler/segment-size"
 SEGMENT = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
@@ -270,6 +271,14 @@ def test_each_pod_of_a_deployment_is_alone() -> None:
     (group,) = understood(reading).groups
     assert (group.copies, group.total()["pods"]) == (3, 1)
     assert understood(reading).gang is True
+
+
+def test_a_pod_group_that_the_grouper_does_not_keep() -> None:
+    reading = read(job(4, None, {"pod-group-name": "mine"}))
+    message = "KAI puts the pods of a Job into a PodGroup of its own making, and none into mine"
+    assert reported(reading) == [("warning", f"spec.template.{OWN}.pod-group-name", message)]
+    for kept in (job(4, {SKIP: "true"}, {"pod-group-name": "mine"}), job(4, placed(RACK.key), {SKIP: "true"})):
+        assert not KAI_SYSTEM.claims(kept)
 
 
 def test_a_pod_is_its_own_workload() -> None:

@@ -9,7 +9,8 @@ fields.
 import re
 from typing import Final
 
-from toposcope.integrations.framework.document import Field
+from toposcope.integrations.framework.document import Field, kind_of
+from toposcope.integrations.framework.pods import Structure
 from toposcope.integrations.kai.api import BATCH_MIN_MEMBER, GROUP_OF, SKIP_GROUPER
 
 JOB: Final = ("batch", "Job")
@@ -17,6 +18,13 @@ ONE_BY_ONE: Final = frozenset({JOB, ("apps", "StatefulSet"), ("apps", "ReplicaSe
 """Kinds whose pods start one by one by default, as pods of one PodGroup."""
 _RULE: Final = "kai/min-member"
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+
+def keeps_its_group(root: Field, structure: Structure) -> bool:
+    """Whether the grouper leaves its pods in the PodGroup that they name; it does so for pods without an owner."""
+    places = (root / "metadata" / "annotations", *(pod_set.annotations for pod_set in structure.sets))
+    alone = kind_of(root.value) == ("", "Pod") and bool(places[0] / GROUP_OF)
+    return alone or any((place / SKIP_GROUPER).text() == "true" for place in places)
 
 
 def minimum_of(annotations: Field, most: int, unit: str = "pods") -> int:

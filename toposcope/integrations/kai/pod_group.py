@@ -26,6 +26,7 @@ from toposcope.integrations.framework.pods import structure_of
 from toposcope.integrations.framework.system import ClusterFacts, Reading, System
 from toposcope.integrations.kai.api import GROUP_OF, POD_GROUPS, SUB_GROUP_OF
 from toposcope.integrations.kai.constraints import NONE, Constraint, Constraints, WrittenConstraint
+from toposcope.integrations.kai.gang_size import keeps_its_group
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _MAX_DEPTH: Final = 64
@@ -198,17 +199,19 @@ class _Tree:
 
 
 def members_of_documents(documents: Iterable[Mapping[str, Any]]) -> PodGroupMembers:
-    """The pods of workloads whose templates name a PodGroup, by PodGroup."""
+    """The pods of workloads whose templates name a PodGroup, by PodGroup, where KAI's grouper leaves them in it."""
     groups: dict[PodGroupName, list[PodGroupMember]] = {}
     for document in documents:
         if GROUP_OF not in str(document):
             continue  # most documents name none, and reading a workload takes longer than this
         root = Field(document)
         structure = structure_of(root)
-        for pod_set in structure.sets if structure else ():
+        if structure is None or not keeps_its_group(root, structure):
+            continue
+        for pod_set in structure.sets:
             name = (pod_set.annotations / GROUP_OF).text()
             subgroup = (pod_set.template / "metadata" / "labels" / SUB_GROUP_OF).text() or ""
-            if name and structure:
+            if name:
                 member = PodGroupMember(subgroup, pod_set.some(pod_set.count * structure.copies))
                 groups.setdefault((namespace_of(root), name), []).append(member)
     return {group: tuple(members) for group, members in groups.items()}

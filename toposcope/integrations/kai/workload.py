@@ -17,6 +17,7 @@ from toposcope.integrations.framework.system import ClusterFacts, Reading, Syste
 from toposcope.integrations.kai.allocation import in_name_order
 from toposcope.integrations.kai.api import (
     BATCH_MIN_MEMBER,
+    GROUP_OF,
     KAI_SCHEDULER,
     PLACEMENTS,
     PREFERRED,
@@ -25,10 +26,18 @@ from toposcope.integrations.kai.api import (
     SEGMENT_REQUIRED,
     SEGMENT_SIZE,
     SEGMENTS,
+    SKIP_GROUPER,
     TOPOLOGY,
 )
 from toposcope.integrations.kai.constraints import Constraint, Constraints, WrittenConstraint
-from toposcope.integrations.kai.gang_size import JOB, ONE_BY_ONE, minimum_of, starts_with, warn_of_no_gang
+from toposcope.integrations.kai.gang_size import (
+    JOB,
+    ONE_BY_ONE,
+    keeps_its_group,
+    minimum_of,
+    starts_with,
+    warn_of_no_gang,
+)
 from toposcope.integrations.lws.workload import LEADER_EXCLUDED, sub_group_policy, sub_groups
 
 _DEPLOYMENT: Final = ("apps", "Deployment")
@@ -38,15 +47,17 @@ _NOT_KAI: Final = (None, "default-scheduler")
 
 
 def _claims(document: Mapping[str, Any]) -> bool:
-    """Every workload with one of the annotations on itself or on a template in it."""
+    """Every workload with one of the annotations on itself or on a template in it, unless the grouper skips it."""
     root = Field(document)
     structure = structure_of(root)
-    if structure is None:
+    if structure is None or keeps_its_group(root, structure):
         return False
     jobs = [pod_set.job / "metadata" / "annotations" for pod_set in structure.sets if pod_set.job]
     pods = [pod_set.annotations for pod_set in structure.sets if pod_set.template.path]
     places = (root / "metadata" / "annotations", *jobs, *pods)
-    return any(place / key for place in places for key in (TOPOLOGY, *PLACEMENTS, *SEGMENTS))
+    return any(place / key for place in places for key in (TOPOLOGY, *PLACEMENTS, *SEGMENTS)) or any(
+        annotations / GROUP_OF for annotations in pods
+    )
 
 
 def _read(root: Field, cluster: ClusterFacts, before: Field | None) -> Reading:
@@ -251,6 +262,12 @@ class _Tree:
         for pod_set in self._structure.sets:
             if not pod_set.template.path:
                 continue  # a Pod is its own workload
+            if group := (pod_set.annotations / GROUP_OF).text():
+                (pod_set.annotations / GROUP_OF).warn(
+                    "kai/pod-group-name",
+                    f"KAI puts the pods of a {self._kind[1]} into a PodGroup of its own making, and none into {group}",
+                    f'set {SKIP_GROUPER}: "true" on the {self._kind[1]}, or remove this',
+                )
             for key in (TOPOLOGY, *PLACEMENTS):
                 is_read = key == TOPOLOGY and pod_set.name in segmented
                 if self._kind[0] != _RAY and not is_read and pod_set.annotations / key:
